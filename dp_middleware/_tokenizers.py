@@ -1,0 +1,146 @@
+"""Text to token strings with character offsets, and back: blanks, tiktoken, WordPiece."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+LONGEST_WORD = 100
+
+_TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+_CONTROL = {i: " " for i in range(0xA0) if unicodedata.category(chr(i)) == "Cc"}
+_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\u25a1")  # no UTF-8 form: shown as a box
+_TIGHT = re.compile(r"(?<=\w) (['’]) (?=\w)|([(\[{]) | ([)\]};:%])")  # don ' t, ( x ), 5 %
+_CLEAN = _CONTROL | _SURROGATES
+
+
+class Piece(NamedTuple):
+    """A token of a text: its string (``None`` if the tokenizer has none) and offsets."""
+
+    token: str | None
+    start: int
+    end: int
+
+
+class Tokenizer(Protocol):
+    """What a vocabulary needs of a tokenizer.
+
+    Attributes:
+        name: Identifies the tokenizer in fingerprints and messages.
+        continuation: Prefix of a token that continues a word, "" if there is none.
+    """
+
+    name: str
+    continuation: str
+
+    def pieces(self, text: str) -> list[Piece]:
+        """Token strings in reading order; deterministic; nothing truncated."""
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text that the tokens stand for; a function of the tokens alone."""
+
+
+def clean(text: str) -> str:
+    """Control characters as blanks and lone surrogates as a box, offsets unchanged."""
+    return text.translate(_CLEAN)
+
+
+def sections(text: str) -> Iterator[tuple[int, str]]:
+    """The text cut so that no run without blanks exceeds 100 characters: (offset, section)."""
+    cuts = [0]
+    for run in _TOO_LONG.finditer(text):
+        cuts.extend(range(run.start() + LONGEST_WORD, run.end(), LONGEST_WORD))
+    for start, end in itertools.pairwise([*cuts, len(text)]):
+        yield start, text[start:end]
+
+
+class BlankTokenizer:
+    """Words split at blanks; joined with one blank."""
+
+    name = "blanks"
+    continuation = ""
+
+    def pieces(self, text: str) -> list[Piece]:
+        return [
+            Piece(word.group(), offset + word.start(), offset + word.end())
+            for offset, section in sections(clean(text))
+            for word in re.finditer(r"\S+", section)
+        ]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return " ".join(tokens)
+
+
+class TiktokenTokenizer:
+    """A byte-pair encoding of tiktoken; token strings keep their leading blank."""
+
+    continuation = ""
+
+    def __init__(self, encoding: Any) -> None:
+        self.name = f"tiktoken:{encoding.name}"
+        self._encoding = encoding
+
+    def pieces(self, text: str) -> list[Piece]:
+        found: list[Piece] = []
+        for offset, section in sections(clean(text)):
+            self._section_pieces(offset, section, found)
+        return found
+
+    def _section_pieces(self, offset: int, section: str, found: list[Piece]) -> None:
+        # A token may hold part of a character's bytes: byte offsets are mapped to characters.
+        starts = list(itertools.accumulate((len(c.encode()) for c in section), initial=0))
+        position = 0
+        for number in self._encoding.encode_ordinary(section):
+            token = self._encoding.decode_single_token_bytes(number)
+            first = bisect.bisect_right(starts, position) - 1
+            position += len(token)
+            last = bisect.bisect_left(starts, position)
+            if not token.strip():
+                continue  # blanks carry no word and are never copied
+            found.append(Piece(_decoded(token), offset + first, offset + last))
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return "".join(tokens).strip()
+
+
+def _decoded(token: bytes) -> str | None:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class WordPieceTokenizer:
+    """The WordPieces of an encoder, without truncation, padding or special tokens."""
+
+    continuation = "##"
+
+    def __init__(self, name: str, tokenizer: Any) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True  # a literal [MASK] is text
+        self.name = f"wordpiece:{name}"
+        self._tokenizer = tokenizer
+        self._unknown = tokenizer.token_to_id(tokenizer.model.unk_token)
+
+    def pieces(self, text: str) -> list[Piece]:
+        offsets, parts = zip(*sections(clean(text)), strict=True)
+        encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
+        found: list[Piece] = []
+        for offset, encoding in zip(offsets, encodings, strict=True):
+            for token, number, (start, end) in zip(
+                encoding.tokens, encoding.ids, encoding.offsets, strict=True
+            ):
+                known = None if number == self._unknown else token
+                found.append(Piece(known, offset + start, offset + end))
+        return found
+
+    def join(self, tokens: Sequence[str]) -> str:
+        from tokenizers.decoders import WordPiece
+
+        text: str = WordPiece(prefix="##", cleanup=True).decode(list(tokens))
+        return _TIGHT.sub(r"\1\2\3", text.removeprefix("##"))

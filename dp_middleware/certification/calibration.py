@@ -1,0 +1,171 @@
+"""The nominal parameter whose exact loss is the epsilon asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import _validate
+from dp_middleware.certification.certificates import certify
+from dp_middleware.certification.enumeration import classes_of, scout
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import CannotCalibrate
+from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.privacy import Adjacency
+
+M = TypeVar("M", bound=ChannelMechanism)
+Ids = NDArray[np.int64]
+
+_CLOSE = 1e-3  # accepted: an exact loss within this share below the target
+_AIM = 4e-4  # aimed at: this share below the target
+_PASSES = 4  # exact ones, at most
+_FIRST_ROWS = 256
+_LARGEST_NOMINAL = 1e4
+_STEP = 1e-8  # relative width of a bracket that has closed on a jump
+
+
+def calibrate(
+    mechanism: M,
+    space: EmbeddingSpace,
+    epsilon: float,
+    *,
+    adjacency: Adjacency | None = None,
+) -> M:
+    """The same mechanism with the nominal epsilon whose certified epsilon is the one asked for.
+
+    The loss of a few public rows, those that attained the extremes in a scouting pass, brackets
+    the root; exact passes over all pairs confirm it. Where the loss jumps over the target, the
+    parameter just below the jump.
+
+    Args:
+        mechanism: Its ``epsilon`` is ignored.
+        space: V tokens with vectors.
+        epsilon: Target, nats per occurrence.
+        adjacency: As for :func:`certify`.
+
+    Returns:
+        A mechanism with ``certify(...).epsilon <= epsilon``.
+
+    Raises:
+        CannotCalibrate: The loss is infinite whatever the parameter, or never gets below the
+            target.
+    """
+    _validate.positive(epsilon=epsilon)
+    relation = adjacency if adjacency is not None else Adjacency.substitution()
+    if mechanism.notion == "metric" and relation.classes is None:
+        return _by_diameter(mechanism, space, epsilon)
+    return _by_enumeration(mechanism, space, epsilon, relation)
+
+
+def _by_diameter(mechanism: M, space: EmbeddingSpace, epsilon: float) -> M:
+    nominal = epsilon * (1 - 1e-6) / space.diameter if space.diameter > 0 else epsilon
+    found = replace(mechanism, epsilon=nominal)
+    if certify(found, space).epsilon > epsilon:
+        raise CannotCalibrate(_unreachable(mechanism, epsilon))
+    return found
+
+
+def _by_enumeration(
+    mechanism: M, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency
+) -> M:
+    rows = space.derived(
+        ("calibration", mechanism.name, adjacency.fingerprint),
+        lambda: _telling_rows(mechanism, space, adjacency, epsilon),
+    )
+    best: tuple[float, M] | None = None
+    for _ in range(_PASSES):
+        nominal, closed = _root(mechanism, space, adjacency, rows, epsilon * (1 - _AIM))
+        found = replace(mechanism, epsilon=nominal)
+        exact = certify(found, space, adjacency=adjacency).epsilon
+        if exact <= epsilon and (best is None or exact > best[0]):
+            best = (exact, found)
+        if exact <= epsilon and (closed or exact >= epsilon * (1 - _CLOSE)):
+            break
+        rows = np.union1d(rows, scout(found, space, adjacency).extreme)
+    if best is None:
+        raise CannotCalibrate(_unreachable(mechanism, epsilon))
+    return best[1]
+
+
+def _unreachable(mechanism: ChannelMechanism, epsilon: float) -> str:
+    return f"no parameter of {mechanism.name} was found whose exact loss is below {epsilon:g}"
+
+
+def _telling_rows(
+    mechanism: M, space: EmbeddingSpace, adjacency: Adjacency, epsilon: float
+) -> Ids:
+    """Rows whose loss is close to the loss of all rows, for parameters near the root."""
+    rows = _spread_rows(space, adjacency)
+    nominal, _ = _root(mechanism, space, adjacency, rows, epsilon)
+    loss = scout(replace(mechanism, epsilon=nominal), space, adjacency)
+    if math.isinf(loss.epsilon):
+        raise CannotCalibrate(_infinite(mechanism))
+    return np.union1d(rows, loss.extreme)
+
+
+def _spread_rows(space: EmbeddingSpace, adjacency: Adjacency) -> Ids:
+    """About 256 rows spread over the vocabulary, whole classes if there are several."""
+    several = [members for members in classes_of(space, adjacency) if len(members) > 1]
+    if not several:
+        return np.empty(0, dtype=np.int64)
+    if len(several) == 1:
+        members = several[0]
+        return members[np.unique(np.linspace(0, len(members) - 1, _FIRST_ROWS).astype(int))]
+    mean_size = sum(map(len, several)) / len(several)
+    count = min(len(several), max(2, round(_FIRST_ROWS / mean_size)))
+    chosen = np.unique(np.linspace(0, len(several) - 1, count).astype(int))
+    return np.concatenate([several[k] for k in chosen])
+
+
+def _root(
+    mechanism: M, space: EmbeddingSpace, adjacency: Adjacency, rows: Ids, target: float
+) -> tuple[float, bool]:
+    """The largest nominal epsilon found with a loss on ``rows`` up to the target.
+
+    Also whether the bracket closed without coming near: on a jump, or at the largest parameter.
+    """
+
+    def loss(nominal: float) -> float:
+        return scout(replace(mechanism, epsilon=nominal), space, adjacency, rows).epsilon
+
+    low, high = target, target
+    at_low = at_high = loss(target)
+    if math.isinf(at_low):
+        raise CannotCalibrate(_infinite(mechanism))
+    while at_low > target:
+        low, high = low / 2, low
+        at_low = loss(low)
+        if low < target * _STEP:
+            raise CannotCalibrate(_unreachable(mechanism, target))
+    while at_high <= target:
+        low, at_low, high = high, at_high, high * 1.5
+        if low > _LARGEST_NOMINAL:
+            return low, True
+        at_high = loss(high)
+    trials = 0
+    while at_low < target * (1 - _AIM / 4):
+        if high / low - 1 < _STEP:
+            return low, True
+        trials += 1
+        middle = math.sqrt(low * high)
+        if trials % 3:  # interpolate, but halve often enough to close on a jump
+            aim = (target * (1 - _AIM / 8) - at_low) / (at_high - at_low)
+            middle = min(max(low + (high - low) * aim, low), high)
+        at_middle = loss(middle)
+        if at_middle <= target:
+            low, at_low = middle, at_middle
+        else:
+            high, at_high = middle, at_middle
+    return low, False
+
+
+def _infinite(mechanism: ChannelMechanism) -> str:
+    return (
+        f"the loss of {mechanism.name} is infinite for every epsilon under this adjacency: some "
+        "output is possible for one token and impossible for another; use its strict variant "
+        "or Adjacency.within"
+    )

@@ -1,0 +1,167 @@
+"""Certificates for a mechanism on a space, computed once and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from dp_middleware import _models
+from dp_middleware.certification.enumeration import Loss, enumerate_pairs
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.privacy import (
+    Adjacency,
+    Certificate,
+    Guarantee,
+    MetricDP,
+    NoGuarantee,
+    PureDP,
+    Witness,
+)
+from dp_middleware.vocabulary import UNKNOWN
+
+_WORTH_STORING = 512
+"""Vocabulary size below which computing is faster than reading."""
+
+_ALWAYS = (
+    "the operating system's entropy is uniform",
+    "the number of tokens is public; a changed word may change several tokens",
+    "integers may differ by one unit, and ln P by 1e-11, where rows are recomputed on another "
+    "device; both are included",
+)
+_UNKNOWN = {
+    "uniform": "an unknown token is released as a uniform draw",
+    "split": "an unknown word is split into known tokens; what is left is a uniform draw",
+    "drop": "an unknown token is dropped: the number of tokens reveals it",
+    "raise": "a text with an unknown token is refused, which reveals that it has one",
+}
+_ALONE = "whether a token is in the vocabulary is public"
+
+
+def certify(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, *, adjacency: Adjacency | None = None
+) -> Certificate:
+    """What the mechanism guarantees per token occurrence on the space.
+
+    Exact by enumeration of the integers drawn from: O(V^2 d) time, O(V) memory beside one block.
+    For a metric mechanism by its proof, with the diameter of the space. Kept on disk, keyed by
+    mechanism, space, adjacency and the code that computes rows.
+
+    Args:
+        mechanism: A channel mechanism.
+        space: V tokens with vectors.
+        adjacency: Default :meth:`Adjacency.substitution`, over V plus the unknown symbol.
+
+    Raises:
+        ParameterError: ``adjacency`` has labels for another number of tokens.
+    """
+    relation = adjacency if adjacency is not None else Adjacency.substitution()
+    labels = relation.classes
+    if labels is not None and len(labels) not in (len(space), len(space) + 1):
+        raise ParameterError(f"expected {len(space)} class labels, one per token, got {len(labels)}")
+    path = _path(mechanism, space, relation)
+    stored = _load(path, relation) if len(space) >= _WORTH_STORING else None
+    if stored is not None:
+        return stored
+    certificate = _certificate(mechanism, space, relation)
+    if len(space) >= _WORTH_STORING:
+        _store(path, certificate)
+    return certificate
+
+
+def _certificate(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
+) -> Certificate:
+    loss = enumerate_pairs(mechanism, space, adjacency)
+    everything = adjacency.classes is None
+    epsilon, method = loss.epsilon, "exact"
+    guarantee: Guarantee = PureDP(epsilon=epsilon)
+    if everything and space.vocabulary.unknown == "drop":
+        epsilon, method = math.inf, "none"
+        guarantee = NoGuarantee(reason=_UNKNOWN["drop"])
+    elif math.isinf(epsilon):
+        method = "none"
+        guarantee = NoGuarantee(reason="some output is possible for one token and impossible "
+                                       "for another; see the witness")
+    elif everything and mechanism.notion == "metric":
+        epsilon, method = mechanism.epsilon * space.diameter + loss.rounding, "proof"
+        guarantee = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding)
+    return Certificate(
+        guarantee=guarantee,
+        adjacency=adjacency,
+        method=method,
+        assumptions=_assumptions(mechanism, space, adjacency),
+        claimed=mechanism.claimed_epsilon,
+        epsilon=epsilon,
+        mechanism=mechanism.fingerprint,
+        space=space.fingerprint,
+        witness=_witness(loss, space),
+        recovery=loss.recovery,
+        retention=loss.retention,
+    )
+
+
+def _assumptions(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
+) -> tuple[str, ...]:
+    unknown = _UNKNOWN[space.vocabulary.unknown]
+    metric = mechanism.notion == "metric" and adjacency.classes is None
+    return (
+        *_ALWAYS,
+        unknown,
+        *(("the class of a token is public",) if adjacency.classes is not None else ()),
+        *((_ALONE,) if len(adjacency.classes or ()) == len(space) else ()),
+        *(("the unknown symbol counts as one diameter away from every token",) if metric else ()),
+        *mechanism.assumptions(space),
+    )
+
+
+def _witness(loss: Loss, space: EmbeddingSpace) -> Witness | None:
+    if loss.token == loss.other:
+        return None
+    tokens = space.vocabulary.tokens
+    token, other = (None if i == UNKNOWN else tokens[i] for i in (loss.token, loss.other))
+    return Witness(token=token, other=other, output=tokens[loss.output])
+
+
+@lru_cache(maxsize=1)
+def _code_fingerprint() -> str:
+    """Changes whenever a file that decides a row or a certificate changes."""
+    package = Path(__file__).parent.parent
+    files = [package / "sampling.py", package / "embedding" / "space.py"]
+    files += sorted((package / "mechanisms").glob("*.py"))
+    files += sorted((package / "certification").glob("*.py"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _path(mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency) -> Path:
+    parts = (mechanism.fingerprint, space.fingerprint, adjacency.fingerprint, _code_fingerprint())
+    key = hashlib.sha256("/".join(parts).encode()).hexdigest()[:32]
+    return _models.cache_dir() / "certificates" / f"{key}.json"
+
+
+def _load(path: Path, adjacency: Adjacency) -> Certificate | None:
+    try:
+        return Certificate.from_dict(json.loads(path.read_text()), adjacency)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # absent or damaged: computed again
+
+
+def _store(path: Path, certificate: Certificate) -> None:
+    """Written whole or not at all; a folder that cannot be written costs time, not truth."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            json.dump(certificate.to_dict(), file, indent=1)
+        os.replace(file.name, path)
+    except OSError:
+        return

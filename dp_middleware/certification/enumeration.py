@@ -1,0 +1,198 @@
+"""The exact loss over all adjacent pairs, in one streaming pass over blocks of rows.
+
+For every output y, the largest and the smallest integer over the inputs x of a class decide the
+loss: max ln P(y|x) - ln P(y|x'). Memory is O(V) beside one block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import sampling
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.privacy import Adjacency
+from dp_middleware.vocabulary import UNKNOWN
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+RECOMPUTED = 1e-11
+"""Tested bound, nats: how far ln P may move when a row is computed by another BLAS or device.
+
+The certificate covers every table whose integers differ from ours by this factor and one unit.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Result of a pass.
+
+    Attributes:
+        epsilon: Largest loss over adjacent pairs, nats; ``inf`` where supports differ.
+        token: Row of the numerator at which it is attained; -1 is the unknown symbol.
+        other: Row of the denominator.
+        output: Output at which it is attained.
+        rounding: Nats that integers and recomputation can add to ln P(y|x) - ln P(y|x').
+        recovery: Success of the Bayes attacker, uniform prior over the V tokens.
+        retention: Mean probability that a token is released unchanged.
+        extreme: Rows that attain the extremes of the outputs of largest loss.
+    """
+
+    epsilon: float
+    token: int
+    other: int
+    output: int
+    rounding: float
+    recovery: float
+    retention: float
+    extreme: Ids = field(repr=False, compare=False)
+
+
+def enumerate_pairs(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
+) -> Loss:
+    """The exact loss from the integers that are drawn from. O(V^2) time."""
+    return _Pass(mechanism, space, integers=True).over(classes_of(space, adjacency))
+
+
+def scout(
+    mechanism: ChannelMechanism,
+    space: EmbeddingSpace,
+    adjacency: Adjacency,
+    rows: Ids | None = None,
+) -> Loss:
+    """The loss of unrounded rows, over some rows only if given: cheaper, and up to rounding a
+    lower bound of the exact loss. Recovery and retention are not computed."""
+    classes = classes_of(space, adjacency)
+    if rows is not None:
+        classes = [members[np.isin(members, rows)] for members in classes]
+    neighbours = [members for members in classes if len(members) > 1]
+    return _Pass(mechanism, space, integers=False).over(neighbours)
+
+
+def classes_of(space: EmbeddingSpace, adjacency: Adjacency) -> list[Ids]:
+    """Inputs by class; an unlabelled unknown symbol is alone."""
+    inputs = np.array([*range(len(space)), UNKNOWN], dtype=np.int64)
+    if not space.vocabulary.has_unknown_symbol:
+        inputs = inputs[:-1]
+    if adjacency.classes is None:
+        return [inputs]
+    order: dict[object, int] = {}
+    given = [order.setdefault(label, len(order)) for label in adjacency.classes]
+    labels = np.array([*given, len(order)])[: len(inputs)]
+    members = np.argsort(labels, kind="stable")
+    classes = np.split(inputs[members], np.cumsum(np.bincount(labels))[:-1])
+    return [members for members in classes if members.size]
+
+
+class _Extremes:
+    """ln of the largest and smallest probability of each output over the rows of one class."""
+
+    def __init__(self, outputs: int) -> None:
+        self._high, self._low = np.full(outputs, -np.inf), np.full(outputs, np.inf)
+        self._highest, self._lowest = (np.full(outputs, UNKNOWN) for _ in range(2))
+
+    def update(self, ids: Ids, rows: Floats, unit: float | None) -> None:
+        """Take in rows of probabilities in multiples of ``unit``, or of logarithms (``None``).
+
+        Recomputed elsewhere, an integer may be one unit higher or lower, but never below one.
+        """
+        import torch
+
+        block = torch.from_numpy(rows)
+        high, highest = (part.numpy() for part in block.max(dim=0))
+        low, lowest = (part.numpy() for part in block.min(dim=0))
+        if unit is not None:
+            with np.errstate(divide="ignore"):
+                high = np.log(np.where(high > 0, high + unit, 0.0))
+                low = np.log(np.where(low > 0, np.maximum(low - unit, unit), 0.0))
+        more, less = high > self._high, low < self._low
+        self._high, self._low = np.where(more, high, self._high), np.where(less, low, self._low)
+        self._highest = np.where(more, ids[highest], self._highest)
+        self._lowest = np.where(less, ids[lowest], self._lowest)
+
+    def worst(self, count: int) -> list[tuple[float, int, int, int]]:
+        """(loss, token, other, output) for the outputs of largest loss, largest first."""
+        reached = self._high > -np.inf
+        losses = np.subtract(self._high, self._low, out=np.zeros_like(self._high), where=reached)
+        count = min(count, len(losses))
+        outputs = np.argpartition(-losses, count - 1)[:count]
+        outputs = outputs[np.argsort(-losses[outputs], kind="stable")]
+        rows = zip(losses[outputs], self._highest[outputs], self._lowest[outputs], outputs, strict=True)
+        return [(float(loss), int(x), int(other), int(y)) for loss, x, other, y in rows]
+
+
+class _Pass:
+    """One streaming pass; collects what :class:`Loss` reports."""
+
+    def __init__(
+        self, mechanism: ChannelMechanism, space: EmbeddingSpace, *, integers: bool
+    ) -> None:
+        self._mechanism, self._space, self._integers = mechanism, space, integers
+        self._overall = np.zeros(len(space))
+        self._kept = 0.0
+        self._smallest = np.inf
+
+    def over(self, classes: list[Ids]) -> Loss:
+        """Stream blocks of rows; tokens without a neighbour share blocks at the end."""
+        several = [members for members in classes if len(members) > 1]
+        alone = [members for members in classes if len(members) == 1]
+        order = np.concatenate([*several, *alone, np.empty(0, dtype=np.int64)]).astype(np.int64)
+        labels = np.repeat(np.arange(len(several) + 1), [*map(len, several), len(alone)])
+        worst = [(0.0, UNKNOWN, UNKNOWN, 0)]
+        per_class = 64 // max(1, len(several)) + 1
+        extremes: dict[int, _Extremes] = {}
+        for start in range(0, len(order), BLOCK):
+            ids, own = order[start : start + BLOCK], labels[start : start + BLOCK]
+            rows, units = self._rows(ids)
+            for label in np.unique(own).tolist():
+                if label == len(several):
+                    continue
+                if label not in extremes:
+                    worst += [found for done in extremes.values() for found in done.worst(per_class)]
+                    extremes = {label: _Extremes(len(self._space))}
+                for unit in set(units[own == label]):
+                    chosen = (own == label) & (units == unit)
+                    whole = bool(chosen.all())
+                    extremes[label].update(ids[chosen], rows if whole else rows[chosen], unit)
+        worst += [found for done in extremes.values() for found in done.worst(per_class)]
+        return self._loss(worst)
+
+    def _rows(self, ids: Ids) -> tuple[Floats, NDArray[np.object_]]:
+        """Rows of a block and the unit of each; statistics of integer rows are taken in."""
+        import torch
+
+        log_probs = self._mechanism.rows(ids, self._space)
+        if not self._integers:
+            return log_probs, np.full(len(ids), None, dtype=object)
+        rounded = sampling.integer_rows(log_probs)
+        units = np.exp2(-rounded.bits.astype(np.float64))
+        probabilities = torch.from_numpy(rounded.weights)
+        probabilities.mul_(torch.from_numpy(units)[:, None])
+        known = np.flatnonzero(ids != UNKNOWN)
+        tokens = probabilities if len(known) == len(ids) else probabilities[known]
+        if len(known):
+            self._overall = np.maximum(self._overall, tokens.amax(dim=0).numpy())
+        self._kept += float(rounded.weights[known, ids[known]].sum())
+        positive = torch.where(probabilities > 0, probabilities, 1.0)
+        self._smallest = min(self._smallest, float((positive.amin(dim=1).numpy() / units).min()))
+        return rounded.weights, units.astype(object)
+
+    def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
+        loss, token, other, output = max(worst, key=lambda found: found[0])
+        size = len(self._space)
+        rows = {row for _, *pair, _ in worst for row in pair}
+        return Loss(
+            epsilon=loss + 2 * RECOMPUTED,
+            token=token,
+            other=other,
+            output=output,
+            rounding=3.0 / self._smallest + 2 * RECOMPUTED,
+            recovery=float(self._overall.sum() / size),
+            retention=self._kept / size,
+            extreme=np.array(sorted(rows), dtype=np.int64),
+        )

@@ -1,0 +1,194 @@
+"""A vocabulary with a vector per token: distances and cosines, in float64."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+T = TypeVar("T")
+
+BLOCK = 64
+"""Rows of one matrix product. Fixed: the last bits of a product depend on its shape."""
+
+ZERO_DISTANCE = 1e-6
+"""Distances below this are set to zero: duplicates in real vector files differ by rounding."""
+
+_CANCELLATION = 1e-6  # relative squared distance below which the Gram form loses digits
+
+
+class EmbeddingSpace:
+    """Vectors of a vocabulary's tokens; public and read-only.
+
+    Args:
+        vocabulary: V tokens.
+        vectors: Finite floats (V, d), kept as they are (nothing is normalised).
+        device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one. Products are
+            float64, so a device without float64 (``"mps"``) is replaced by the CPU.
+
+    Attributes:
+        vectors: float64 (V, d), read-only.
+
+    Raises:
+        ParameterError: Not (V, d), or a value is NaN or infinite.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, vectors: ArrayLike, *, device: str = "auto") -> None:
+        self.vocabulary = vocabulary
+        self.vectors: Floats = np.array(vectors, dtype=np.float64, order="C")
+        if self.vectors.ndim != 2 or len(self.vectors) != len(vocabulary):
+            raise ParameterError(
+                f"expected vectors of shape ({len(vocabulary)}, d), got {self.vectors.shape}"
+            )
+        if self.vectors.shape[1] == 0:
+            raise ParameterError("expected vectors of at least one dimension, got d=0")
+        broken = np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))
+        if broken.size:
+            raise ParameterError(
+                f"expected finite vectors, got NaN or infinity in {broken.size} of "
+                f"{len(vocabulary)} rows, the first at row {broken[0]}"
+            )
+        self.vectors.setflags(write=False)
+        self.device = _float64_device(device)
+        self._derived: dict[object, Any] = {}
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def __repr__(self) -> str:
+        return (
+            f"EmbeddingSpace({len(self)} tokens, d={self.vectors.shape[1]}, "
+            f"{self.vocabulary.tokenizer.name}, {self.fingerprint[:8]})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EmbeddingSpace) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"vocabulary": self.vocabulary, "vectors": self.vectors, "device": self.device}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["vocabulary"], state["vectors"], device=state["device"])  # type: ignore[misc]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the vocabulary's fingerprint and the vectors, hexadecimal."""
+        digest = hashlib.sha256(self.vocabulary.fingerprint.encode())
+        digest.update(str(self.vectors.shape).encode())
+        digest.update(self.vectors.data)
+        return digest.hexdigest()
+
+    def derived(self, key: object, compute: Callable[[], T]) -> T:
+        """A public quantity of this space, computed once per process."""
+        with self._lock:
+            if key not in self._derived:
+                self._derived[key] = compute()
+            return cast(T, self._derived[key])
+
+    def distances(self, ids: ArrayLike) -> Floats:
+        """Euclidean distances from each id to every token, float64 (n, V).
+
+        Row i depends on ``ids[i]`` alone, bit for bit. A distance below 1e-6 is 0; nearby pairs
+        are recomputed from the difference of the vectors, where the Gram form would cancel.
+        """
+        numbers = _checked(ids, len(self))
+        squares = self.derived("squares", lambda: np.einsum("vd,vd->v", self.vectors, self.vectors))
+        result = self._products(self.vectors, numbers, "vectors")
+        import torch
+
+        block = torch.from_numpy(result)
+        own = torch.from_numpy(squares[numbers])[:, None]
+        block.mul_(-2.0).add_(own).add_(torch.from_numpy(squares)[None, :])
+        near = torch.nonzero(block < _CANCELLATION * (own + squares.max())).numpy()
+        rows, columns = near[:, 0], near[:, 1]
+        for part in np.array_split(np.arange(len(near)), max(1, len(near) // 65_536)):
+            difference = self.vectors[numbers[rows[part]]] - self.vectors[columns[part]]
+            exact = np.einsum("kd,kd->k", difference, difference)
+            result[rows[part], columns[part]] = np.where(exact < ZERO_DISTANCE**2, 0.0, exact)
+        block.sqrt_()
+        return result
+
+    def cosines(self, ids: ArrayLike) -> Floats:
+        """Cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
+
+        Row i depends on ``ids[i]`` alone, bit for bit. The cosine of a zero vector is 0.
+        """
+        import torch
+
+        numbers = _checked(ids, len(self))
+        unit = self.derived("unit", lambda: unit_rows(self.vectors))
+        result = self._products(unit, numbers, "unit")
+        torch.from_numpy(result).clamp_(-1.0, 1.0)
+        return result
+
+    @property
+    def diameter(self) -> float:
+        """The largest distance between two tokens. One pass over all pairs, once per process."""
+        return self.derived("diameter", self._diameter)
+
+    def _diameter(self) -> float:
+        starts = range(0, len(self), BLOCK)
+        everyone = np.arange(len(self))
+        return max(float(self.distances(everyone[s : s + BLOCK]).max()) for s in starts)
+
+    def _products(self, matrix: Floats, numbers: Ids, name: str) -> Floats:
+        """matrix[numbers] @ matrix.T in products of one fixed shape, float64 on the host."""
+        import torch
+
+        columns = self.derived(
+            (name, "device"), lambda: torch.tensor(matrix, device=self.device).T
+        )
+        result = np.empty((len(numbers), len(self)))
+        for start in range(0, len(numbers), BLOCK):
+            chosen = numbers[start : start + BLOCK]
+            padded = np.zeros((BLOCK, matrix.shape[1]))
+            padded[: len(chosen)] = matrix[chosen]
+            rows = torch.from_numpy(padded).to(self.device)
+            target = torch.from_numpy(result[start : start + BLOCK])
+            if len(target) == BLOCK and self.device.type == "cpu":
+                torch.mm(rows, columns, out=target)
+            else:
+                target.copy_((rows @ columns)[: len(chosen)])
+        return result
+
+
+def unit_rows(vectors: ArrayLike) -> Floats:
+    """Rows divided by their length, float64; a zero row stays zero."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+
+
+def _checked(ids: ArrayLike, size: int) -> Ids:
+    numbers = np.asarray(ids)
+    if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+        raise ParameterError("expected ids as a one-dimensional sequence of integers")
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < size:
+        raise ParameterError(f"expected ids in 0 .. {size - 1}, got ids outside of it")
+    return numbers.astype(np.int64)
+
+
+def _float64_device(device: str) -> torch.device:
+    import torch
+
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    wanted = torch.device(device)
+    return torch.device("cpu") if wanted.type == "mps" else wanted

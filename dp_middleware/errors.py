@@ -1,0 +1,57 @@
+"""Every exception the library raises. No message ever holds private text, tokens or ids."""
+
+from __future__ import annotations
+
+
+class DPMiddlewareError(Exception):
+    """Base class of all errors of this library."""
+
+
+class ParameterError(DPMiddlewareError, ValueError):
+    """A public parameter is out of range; says what was expected, what was seen and what to do."""
+
+
+class UnknownTokenError(DPMiddlewareError, ValueError):
+    """A text holds a token outside the vocabulary and the policy is ``unknown="raise"``.
+
+    The message gives the position and the vocabulary, never the token.
+    """
+
+
+class CannotCalibrate(DPMiddlewareError, ValueError):
+    """No parameter of the mechanism reaches the epsilon asked for."""
+
+
+class InfiniteEpsilon(DPMiddlewareError, ValueError):
+    """A sanitizer was built on a mechanism whose certified epsilon is infinite."""
+
+
+class IncompatibleGuarantees(DPMiddlewareError, TypeError):
+    """Guarantees of different kinds were added; their epsilons have different units."""
+
+
+class BudgetExhausted(DPMiddlewareError, RuntimeError):
+    """A charge would exceed the budget; nothing was drawn and nothing was sent."""
+
+
+class ChatError(DPMiddlewareError, RuntimeError):
+    """A chat model failed. Names the kind of failure only: a vendor's message may quote the prompt."""
+
+
+class RemoteError(ChatError):
+    """The remote chat model failed. The budget spent on the release stays spent."""
+
+
+class ExtractorError(ChatError):
+    """The local extraction model failed; the remote answer is not affected."""
+
+
+class UntrustedHost(DPMiddlewareError, ValueError):
+    """A model that would see raw text is not in process, on loopback or on a trusted host."""
+
+
+class MissingExtra(DPMiddlewareError, ImportError):
+    """An optional dependency is missing; names the extra that installs it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'dp-middleware[{extra}]'")

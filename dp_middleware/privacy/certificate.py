@@ -1,0 +1,116 @@
+"""The evidence behind a guarantee, as data that can be stored, compared and shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from dp_middleware.privacy.guarantee import (
+    Adjacency,
+    ApproxDP,
+    Guarantee,
+    MetricDP,
+    NoGuarantee,
+    PureDP,
+)
+
+Method = Literal["exact", "proof", "none"]
+
+_GUARANTEES: dict[str, type[Guarantee]] = {
+    kind.__name__: kind for kind in (PureDP, ApproxDP, MetricDP, NoGuarantee)
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witness:
+    """The triple at which the loss is attained: ln P(output | token) - ln P(output | other).
+
+    All three are vocabulary tokens (public); ``None`` stands for the unknown symbol.
+    """
+
+    token: str | None
+    other: str | None
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What a mechanism guarantees per token occurrence on a space, and how that is known.
+
+    A certificate speaks of the mechanism and the space, never of a text.
+
+    Attributes:
+        guarantee: The true statement.
+        adjacency: Between which inputs it holds.
+        method: ``"exact"``: enumerated over all pairs of tokens from the integers that are drawn
+            from; ``"proof"``: a theorem with constants computed for this space; ``"none"``.
+        assumptions: What the statement relies on, in sentences.
+        claimed: The epsilon that the paper claims for these parameters, nats.
+        epsilon: Nats per occurrence, may be ``inf``. For a metric guarantee: epsilon per unit
+            distance times the diameter of the space.
+        mechanism: Fingerprint of the mechanism.
+        space: Fingerprint of the space.
+        witness: Where the loss is attained, if it was enumerated.
+        recovery: Probability that the best possible context-free attacker recovers a token,
+            tokens uniform over the vocabulary; ``None`` if not enumerated.
+        retention: Mean probability that a token is released unchanged, tokens uniform over the
+            vocabulary; ``None`` if not enumerated.
+    """
+
+    guarantee: Guarantee
+    adjacency: Adjacency
+    method: Method
+    assumptions: tuple[str, ...]
+    claimed: float
+    epsilon: float
+    mechanism: str
+    space: str
+    witness: Witness | None = None
+    recovery: float | None = None
+    retention: float | None = None
+
+    @property
+    def finite(self) -> bool:
+        """Whether anything at all is guaranteed."""
+        return math.isfinite(self.epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; infinite numbers as the string ``"inf"``; classes as a fingerprint."""
+        data = {name: _plain(value) for name, value in asdict(self).items()}
+        data["guarantee"] = {
+            "kind": type(self.guarantee).__name__,
+            **{name: _plain(value) for name, value in asdict(self.guarantee).items()},
+        }
+        data["adjacency"] = self.adjacency.fingerprint
+        data["assumptions"] = list(self.assumptions)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], adjacency: Adjacency) -> Certificate:
+        """Inverse of :meth:`to_dict` for a caller who holds the adjacency.
+
+        Raises:
+            ValueError: The stored certificate is for another adjacency.
+        """
+        if data["adjacency"] != adjacency.fingerprint:
+            raise ValueError("stored certificate is for another adjacency")
+        fields = {name: _parsed(value) for name, value in data.items()}
+        guarantee = {name: _parsed(value) for name, value in data["guarantee"].items()}
+        kind = _GUARANTEES[str(guarantee.pop("kind"))]
+        witness = data["witness"]
+        fields.update(
+            guarantee=kind(**guarantee),
+            adjacency=adjacency,
+            assumptions=tuple(data["assumptions"]),
+            witness=Witness(**witness) if witness else None,
+        )
+        return cls(**fields)
+
+
+def _plain(value: Any) -> Any:
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _parsed(value: Any) -> Any:
+    return math.inf if value == "inf" else value

@@ -1,0 +1,109 @@
+"""What can be promised (guarantees) and between which inputs (adjacency).
+
+Guarantees of different kinds have different units and are different types: nothing adds a
+:class:`PureDP` to a :class:`MetricDP`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureDP:
+    """P(y | x) <= exp(epsilon) P(y | x') for all outputs y and all adjacent x, x'.
+
+    Attributes:
+        epsilon: Nats.
+    """
+
+    epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproxDP:
+    """P(S | x) <= exp(epsilon) P(S | x') + delta for all sets S and all adjacent x, x'.
+
+    Attributes:
+        epsilon: Nats.
+        delta: Probability.
+    """
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDP:
+    """P(y | x) <= exp(epsilon d(x, x') + slack) P(y | x') (Chatzikokolakis et al., 2013).
+
+    Attributes:
+        epsilon: Nats per unit of distance.
+        distance: The metric d.
+        slack: Nats, what rounding to integers adds whatever the distance.
+    """
+
+    epsilon: float
+    distance: str = "euclidean"
+    slack: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoGuarantee:
+    """Nothing finite can be promised.
+
+    Attributes:
+        reason: Why, in a sentence without private text.
+    """
+
+    reason: str
+
+
+Guarantee = PureDP | ApproxDP | MetricDP | NoGuarantee
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Which two inputs a guarantee compares: one token occurrence replaced by another.
+
+    The number of tokens is public. Build one with :meth:`substitution` or :meth:`within`.
+
+    Attributes:
+        classes: ``None``: any token may replace any other. Else a label per vocabulary token,
+            length V, or V + 1 with the unknown symbol's last: only tokens with equal labels are
+            neighbours, so the label is revealed.
+    """
+
+    classes: tuple[Hashable, ...] | None = field(default=None, repr=False)
+
+    @classmethod
+    def substitution(cls) -> Adjacency:
+        """One token replaced by any other of the vocabulary, the unknown symbol included."""
+        return cls()
+
+    @classmethod
+    def within(cls, classes: Iterable[Hashable]) -> Adjacency:
+        """One token replaced by another of its public class.
+
+        Args:
+            classes: A label per vocabulary token, length V; the unknown symbol is then alone:
+                that a position is out of vocabulary is revealed. Or length V + 1, the unknown
+                symbol's label last.
+        """
+        return cls(tuple(classes))
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the relation; equal partitions have equal fingerprints."""
+        if self.classes is None:
+            return "substitution"
+        order: dict[Hashable, int] = {}
+        numbers = [order.setdefault(label, len(order)) for label in self.classes]
+        return "within-" + hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        if self.classes is None:
+            return "one token replaced by any other"
+        return f"one token replaced within its public class ({len(set(self.classes))} classes)"

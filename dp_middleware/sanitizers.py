@@ -1,0 +1,433 @@
+"""The imperative shell: text in, a certified Release out. Charges, then draws."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import _validate, sampling
+from dp_middleware.certification import calibrate, certify
+from dp_middleware.certification.enumeration import scout
+from dp_middleware.embedding import EmbeddingSpace, default_space
+from dp_middleware.embedding.space import BLOCK
+from dp_middleware.errors import InfiniteEpsilon, ParameterError
+from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism
+from dp_middleware.privacy import Adjacency, Certificate
+from dp_middleware.vocabulary import UNKNOWN, Occurrence
+
+Ids = NDArray[np.int64]
+Span = tuple[int, int]
+Scope = Sequence[Span] | Callable[[str], Iterable[Span]]
+
+DEFAULT_MECHANISM = "token-exponential"
+
+_LIKELY = 5
+_NOT_PICKLED = {"_sampler", "certificate"}  # which rows are cached tells what was typed
+
+
+class Ledger(Protocol):
+    """What a sanitizer needs of a privacy ledger."""
+
+    def charge(self, subject: str, certificate: Certificate, n: int) -> object:
+        """Durably add a release of ``n`` tokens, or raise ``BudgetExhausted``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What leaves the trust boundary, and what it is worth. Holds nothing of the input.
+
+    Attributes:
+        text: The released text.
+        certificate: The guarantee per token occurrence.
+        tokens_total: Number of tokens of the input; public.
+        tokens_verbatim: Tokens passed through unchanged by policy or outside the scope. A
+            perturbed token that happens to be drawn as itself is not counted: that is private.
+    """
+
+    text: str
+    certificate: Certificate
+    tokens_total: int
+    tokens_verbatim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepPolicy:
+    """Which tokens are released unchanged: a public list that does not depend on the data.
+
+    Under such a policy it is public at which positions a kept token stood, so the certificate
+    speaks of tokens that are not kept (``Adjacency.within``).
+
+    Attributes:
+        kept: Words and signs, compared without case and leading blank.
+        label: Names the lists in the certificate.
+    """
+
+    kept: frozenset[str] = field(default=frozenset(), repr=False)
+    label: str = "nothing"
+
+    @classmethod
+    def nothing(cls) -> KeepPolicy:
+        """Every token is perturbed."""
+        return cls()
+
+    @classmethod
+    def stop_words(cls) -> KeepPolicy:
+        """English function words, scikit-learn's list."""
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        return cls(kept=frozenset(ENGLISH_STOP_WORDS), label="stop words (scikit-learn)")
+
+    @classmethod
+    def punctuation(cls) -> KeepPolicy:
+        """The ASCII punctuation signs."""
+        return cls(kept=frozenset(string.punctuation), label="punctuation (ASCII)")
+
+    @classmethod
+    def words(cls, words: Iterable[str], *, label: str) -> KeepPolicy:
+        """A list of your own. It must be public and not made from private text."""
+        return cls(kept=frozenset(word.strip().lower() for word in words), label=label)
+
+    def __or__(self, other: KeepPolicy) -> KeepPolicy:
+        labels = [p.label for p in (self, other) if p.kept]
+        return KeepPolicy(kept=self.kept | other.kept, label=" and ".join(labels) or "nothing")
+
+    def kept_tokens(self, space: EmbeddingSpace) -> NDArray[np.bool_]:
+        """Which tokens of the space are kept, bool (V,)."""
+        return np.array([t.strip().lower() in self.kept for t in space.vocabulary.tokens])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """One distinct token of an explained text. Private: holds a token of the input."""
+
+    token: str
+    count: int
+    retention: float
+    likely: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A local dry run over a text: expectations, no draw, no charge. Private: keep it local.
+
+    Attributes:
+        tokens_total: Number of tokens.
+        tokens_verbatim: Tokens that would be kept by policy or lie outside the scope.
+        tokens_unknown: Tokens outside the vocabulary.
+        expected_retention: Mean probability that a perturbed token is drawn as itself.
+        alternatives: Per distinct perturbed token, in order of appearance: its count, its
+            probability of staying and its likeliest outputs.
+        warning: Why one must not retry until a release looks good.
+    """
+
+    tokens_total: int
+    tokens_verbatim: int
+    tokens_unknown: int
+    expected_retention: float
+    alternatives: tuple[Alternative, ...] = field(repr=False)
+    warning: str = (
+        "Every release spends its epsilon again. Do not retry until one looks good: choosing "
+        "among releases by looking at the input is itself a leak that no certificate covers."
+    )
+
+
+class Sanitizer:
+    """Releases texts through a mechanism on a space, each with a true certificate.
+
+    Args:
+        mechanism: How a token is perturbed.
+        space: Vocabulary and vectors.
+        policy: Tokens released unchanged; default none.
+        adjacency: What the certificate compares; default any substitution, or, with a policy,
+            substitution among the tokens that are not kept.
+        ledger: Charged before any draw.
+        subject: Whose budget is charged; needed with a ledger.
+        accept_infinite: Release even if the certified epsilon is infinite.
+        insecure_entropy: Replaces the operating system's entropy in tests. Never use it on
+            private text.
+
+    Raises:
+        InfiniteEpsilon: The certificate, computed at first use, says that nothing is guaranteed.
+        ParameterError: A ledger without a subject.
+    """
+
+    def __init__(
+        self,
+        mechanism: ChannelMechanism,
+        space: EmbeddingSpace,
+        *,
+        policy: KeepPolicy | None = None,
+        adjacency: Adjacency | None = None,
+        ledger: Ledger | None = None,
+        subject: str | None = None,
+        accept_infinite: bool = False,
+        insecure_entropy: sampling.Entropy | None = None,
+    ) -> None:
+        if ledger is not None and not subject:
+            raise ParameterError("expected subject= with a ledger: whose budget is charged?")
+        self.mechanism = mechanism
+        self.space = space
+        self.policy = policy if policy is not None else KeepPolicy.nothing()
+        self.ledger = ledger
+        self.subject = subject
+        self.accept_infinite = accept_infinite
+        self._entropy = insecure_entropy if insecure_entropy is not None else sampling.os_entropy
+        self._kept = self.policy.kept_tokens(space)
+        self._adjacency = _adjacency(self._kept, adjacency)
+        self._sampler = self._new_sampler()
+        if not accept_infinite and not mechanism.full_support:
+            self._refuse_infinite(scout(mechanism, space, self._adjacency, _few(space)).epsilon)
+
+    def __repr__(self) -> str:
+        return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._sampler = self._new_sampler()
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The guarantee of every release, per token occurrence. Computed at first use."""
+        found = certify(self.mechanism, self.space, adjacency=self._adjacency)
+        if not self.policy.kept:
+            return found
+        note = f"{self.policy.label} are released unchanged; where they stand is public"
+        return replace(found, assumptions=(*found.assumptions, note))
+
+    def release(self, text: str, *, scope: Scope | None = None) -> Release:
+        """Perturb a text.
+
+        Args:
+            text: Private. An empty or blank text has no tokens: nothing is charged or drawn.
+            scope: Private spans, as character offsets (start, end) or a function that finds them.
+                Only they are perturbed; everything else is released as it is and declared public,
+                and so are the positions of the spans.
+
+        Raises:
+            InfiniteEpsilon: Nothing is guaranteed and ``accept_infinite`` is not set.
+            BudgetExhausted: From the ledger; nothing was drawn.
+            UnknownTokenError: The vocabulary's policy is ``"raise"``.
+            ParameterError: Not a text, or a span outside of it.
+        """
+        return self.release_batch([text], scope=scope)[0]
+
+    def release_batch(self, texts: Sequence[str], *, scope: Scope | None = None) -> list[Release]:
+        """Perturb texts independently; all are charged before the first draw.
+
+        Raises:
+            As :meth:`release`. Charges made before an error stay spent.
+        """
+        certificate = self._scoped_certificate() if scope is not None else self.certificate
+        if not self.accept_infinite:
+            self._refuse_infinite(certificate.epsilon)
+        plans = [self._plan(text, scope) for text in texts]
+        for plan in plans:
+            if self.ledger is not None and self.subject is not None and plan.tokens_total:
+                self.ledger.charge(self.subject, certificate, plan.tokens_total)
+        private = [token.id for plan in plans for token in plan.perturbed()]
+        drawn = iter(self._sampler.draw(np.array(private, dtype=np.int64), self._entropy).tolist())
+        return [self._released(plan, certificate, drawn) for plan in plans]
+
+    def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
+        """A local dry run: what would be kept and what the draws look like. No draw, no charge."""
+        plan = self._plan(text, scope)
+        counts = Counter(token.id for token in plan.perturbed())
+        alternatives = [
+            self._alternative(number, counts[number], row)
+            for start in range(0, len(counts), BLOCK)
+            for number, row in self._rows_of(list(counts)[start : start + BLOCK])
+        ]
+        perturbed = counts.total()
+        expected = sum(each.count * each.retention for each in alternatives)
+        return Explanation(
+            tokens_total=plan.tokens_total,
+            tokens_verbatim=plan.tokens_total - perturbed,
+            tokens_unknown=counts[UNKNOWN],
+            expected_retention=expected / perturbed if perturbed else 0.0,
+            alternatives=tuple(alternatives),
+        )
+
+    def _new_sampler(self) -> sampling.Sampler:
+        mechanism, space = self.mechanism, self.space
+        return sampling.Sampler(lambda ids: mechanism.rows(ids, space))
+
+    def _refuse_infinite(self, epsilon: float) -> None:
+        if math.isinf(epsilon):
+            raise InfiniteEpsilon(
+                f"the loss of {self.mechanism.name} is infinite under this adjacency; use its "
+                "strict variant, adjacency=dp.Adjacency.within(...), or accept_infinite=True"
+            )
+
+    def _scoped_certificate(self) -> Certificate:
+        note = "text outside the given spans is public, and so are their places and token counts"
+        found = self.certificate
+        return replace(found, assumptions=(*found.assumptions, note))
+
+    def _plan(self, text: str, scope: Scope | None) -> _Plan:
+        if not isinstance(text, str):
+            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+        spans = [(0, len(text))] if scope is None else _spans(text, scope)
+        parts: list[str | list[_Token]] = []
+        public_tokens, position = 0, 0
+        for start, end in [*spans, (len(text), len(text))]:
+            if outside := text[position:start]:
+                parts.append(outside)
+                public_tokens += len(self.space.vocabulary.tokenizer.pieces(outside))
+            parts.append([self._token(text[start:end], o) for o in self._occurrences(text, start, end)])
+            position = end
+        return _Plan(parts, public_tokens)
+
+    def _occurrences(self, text: str, start: int, end: int) -> list[Occurrence]:
+        return self.space.vocabulary.occurrences(text[start:end])
+
+    def _token(self, text: str, occurrence: Occurrence) -> _Token:
+        """A token and, if the policy keeps it, its public spelling."""
+        if occurrence.id != UNKNOWN:
+            kept = bool(self._kept[occurrence.id])
+            return _Token(occurrence.id, self.space.vocabulary.tokens[occurrence.id] if kept else None)
+        word = text[occurrence.start : occurrence.end].strip().lower()
+        return _Token(UNKNOWN, word if word in self.policy.kept else None)
+
+    def _released(self, plan: _Plan, certificate: Certificate, drawn: Iterator[int]) -> Release:
+        vocabulary = self.space.vocabulary
+        texts = [
+            part
+            if isinstance(part, str)
+            else vocabulary.tokenizer.join(
+                [t.kept if t.kept is not None else vocabulary.tokens[next(drawn)] for t in part]
+            )
+            for part in plan.parts
+        ]
+        return Release(
+            text="".join(texts),
+            certificate=certificate,
+            tokens_total=plan.tokens_total,
+            tokens_verbatim=plan.tokens_total - len(plan.perturbed()),
+        )
+
+    def _rows_of(self, ids: list[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        yield from zip(ids, self.mechanism.rows(np.array(ids), self.space), strict=True)
+
+    def _alternative(self, number: int, count: int, row: NDArray[np.float64]) -> Alternative:
+        tokens = self.space.vocabulary.tokens
+        likeliest = np.argsort(-row, kind="stable")[:_LIKELY]
+        known = number != UNKNOWN
+        return Alternative(
+            token=tokens[number] if known else "(unknown)",
+            count=count,
+            retention=float(np.exp(row[number])) if known else 0.0,
+            likely=tuple((tokens[k], float(np.exp(row[k]))) for k in likeliest),
+        )
+
+
+def sanitizer(
+    epsilon: float = 10,
+    mechanism: str = DEFAULT_MECHANISM,
+    space: EmbeddingSpace | None = None,
+    *,
+    policy: KeepPolicy | None = None,
+    adjacency: Adjacency | None = None,
+    ledger: Ledger | None = None,
+    subject: str | None = None,
+) -> Sanitizer:
+    """A sanitizer whose *certified* epsilon per token is the one asked for.
+
+    Args:
+        epsilon: Nats per token occurrence; the mechanism's own parameter is calibrated to it.
+        mechanism: A name from :data:`dp_middleware.MECHANISMS`.
+        space: Default :func:`default_space`.
+        policy: See :class:`Sanitizer`, and so for the rest.
+        adjacency: What the certificate compares.
+        ledger: Charged before any draw.
+        subject: Whose budget is charged.
+
+    Raises:
+        ParameterError: Unknown mechanism.
+        CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
+    """
+    _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
+    where = space if space is not None else default_space()
+    keeps = policy if policy is not None else KeepPolicy.nothing()
+    relation = _adjacency(keeps.kept_tokens(where), adjacency)
+    nominal = MECHANISMS[mechanism](epsilon=epsilon)  # type: ignore[call-arg]
+    calibrated = calibrate(nominal, where, epsilon, adjacency=relation)
+    return Sanitizer(
+        calibrated, where, policy=keeps, adjacency=adjacency, ledger=ledger, subject=subject
+    )
+
+
+class _Token(NamedTuple):
+    """A private token: its id, and its public spelling if the policy keeps it."""
+
+    id: int
+    kept: str | None
+
+
+class _Plan(NamedTuple):
+    """A text cut into public strings and lists of private tokens."""
+
+    parts: list[str | list[_Token]]
+    public_tokens: int
+
+    @property
+    def tokens_total(self) -> int:
+        return self.public_tokens + sum(len(p) for p in self.parts if not isinstance(p, str))
+
+    def perturbed(self) -> list[_Token]:
+        """Tokens to draw for, in reading order."""
+        private = (part for part in self.parts if not isinstance(part, str))
+        return [token for part in private for token in part if token.kept is None]
+
+
+def _adjacency(kept: NDArray[np.bool_], adjacency: Adjacency | None) -> Adjacency:
+    """Each kept token alone; the others as given."""
+    relation = adjacency if adjacency is not None else Adjacency.substitution()
+    if not kept.any():
+        return relation
+    labels = relation.classes if relation.classes is not None else ("perturbed",) * (len(kept) + 1)
+    return Adjacency.within(
+        ("kept", i) if i < len(kept) and kept[i] else ("class", label)
+        for i, label in enumerate(labels)
+    )
+
+
+def _few(space: EmbeddingSpace) -> Ids:
+    return np.unique(np.linspace(0, len(space) - 1, BLOCK).astype(np.int64))
+
+
+def _spans(text: str, scope: Scope) -> list[Span]:
+    """Sorted, disjoint spans; an error of a detector never carries what it was reading."""
+    failed: str | None = None
+    found: list[Any] = []
+    try:
+        found = list(scope(text) if callable(scope) else scope)
+    except Exception as error:  # whatever a detector raises may quote the text
+        failed = type(error).__name__
+    if failed is not None:
+        raise ParameterError(f"the scope detector failed with {failed}")
+    merged: list[Span] = []
+    for start, end in sorted(_span(each) for each in found):
+        if not 0 <= start <= end <= len(text):
+            raise ParameterError(f"expected spans inside the text of {len(text)} characters")
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif start < end:
+            merged.append((start, end))
+    return merged
+
+
+def _span(each: Any) -> Span:
+    """(start, end) from a pair or from a detector's result with these attributes."""
+    start, end = (each.start, each.end) if hasattr(each, "start") else each
+    return int(start), int(end)

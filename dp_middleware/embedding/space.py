@@ -102,13 +102,26 @@ class EmbeddingSpace:
                 self._derived[key] = compute()
             return cast(T, self._derived[key])
 
+    def checked(self, ids: ArrayLike) -> Ids:
+        """Ids as int64 (n,).
+
+        Raises:
+            ParameterError: Not a sequence of integers in 0 .. V - 1.
+        """
+        numbers = np.asarray(ids)
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise ParameterError("expected ids as a one-dimensional sequence of integers")
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
+            raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
+        return numbers.astype(np.int64)
+
     def distances(self, ids: ArrayLike) -> Floats:
         """Euclidean distances from each id to every token, float64 (n, V).
 
         Row i depends on ``ids[i]`` alone, bit for bit. A distance below 1e-6 is 0; nearby pairs
         are recomputed from the difference of the vectors, where the Gram form would cancel.
         """
-        numbers = _checked(ids, len(self))
+        numbers = self.checked(ids)
         squares = self.derived("squares", lambda: np.einsum("vd,vd->v", self.vectors, self.vectors))
         result = self._products(self.vectors, numbers, "vectors")
         import torch
@@ -132,7 +145,7 @@ class EmbeddingSpace:
         """
         import torch
 
-        numbers = _checked(ids, len(self))
+        numbers = self.checked(ids)
         unit = self.derived("unit", lambda: unit_rows(self.vectors))
         result = self._products(unit, numbers, "unit")
         torch.from_numpy(result).clamp_(-1.0, 1.0)
@@ -174,15 +187,6 @@ def unit_rows(vectors: ArrayLike) -> Floats:
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-
-
-def _checked(ids: ArrayLike, size: int) -> Ids:
-    numbers = np.asarray(ids)
-    if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
-        raise ParameterError("expected ids as a one-dimensional sequence of integers")
-    if numbers.size and not 0 <= numbers.min() <= numbers.max() < size:
-        raise ParameterError(f"expected ids in 0 .. {size - 1}, got ids outside of it")
-    return numbers.astype(np.int64)
 
 
 def _float64_device(device: str) -> torch.device:

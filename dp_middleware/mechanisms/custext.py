@@ -40,7 +40,7 @@ class _CandidateLists(ChannelMechanism):
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        numbers = np.asarray(ids, dtype=np.int64)
+        numbers = space.checked(ids)
         scores = np.full((len(numbers), len(space)), self.outside)
         for row, (listed, distances) in enumerate(self.candidate_lists(numbers, space)):
             span = np.ptp(distances)

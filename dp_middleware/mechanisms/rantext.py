@@ -36,7 +36,7 @@ class RanText(ChannelMechanism):
 
     r = ||Y||, Y_i Laplace with scale noise_range[i] / noise_epsilon(epsilon). The radius does not
     depend on the token, so the row is an integral over r; it is computed with a log error below
-    2e-3 against the literal two-step draw for probabilities above e^-500, which is a question of
+    5e-3 against the literal two-step draw for probabilities above e^-500, which is a question of
     fidelity only: the integers drawn from are the integers certified.
 
     Reference:

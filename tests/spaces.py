@@ -1,0 +1,88 @@
+"""Toy spaces, strategies for random ones, and the mechanisms that every law is tried on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import ChannelMechanism
+
+
+def space_of(vectors, *, unknown="uniform"):
+    vectors = np.asarray(vectors, dtype=float)
+    tokens = [f"w{i}" for i in range(len(vectors))]
+    return dp.EmbeddingSpace(dp.Vocabulary(tokens, unknown=unknown), vectors)
+
+
+def random_space(tokens=12, dimensions=3, seed=0, **options):
+    vectors = np.random.default_rng(seed).normal(size=(tokens, dimensions))
+    return space_of(vectors, **options)
+
+
+@st.composite
+def spaces(draw, max_tokens=9, max_dimensions=4):
+    """Spaces of 2 to 9 tokens with duplicates, dead dimensions, zero and collinear vectors."""
+    shape = (draw(st.integers(2, max_tokens)), draw(st.integers(1, max_dimensions)))
+    numbers = st.one_of(
+        st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-3, 3).map(lambda x: round(x, 3))
+    )
+    vectors = draw(hnp.arrays(np.float64, shape, elements=numbers))
+    return space_of(vectors, unknown=draw(st.sampled_from(["uniform", "raise"])))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism with what is known of it.
+
+    Attributes:
+        make: epsilon -> mechanism.
+        proved: The paper's or our epsilon really bounds the loss under substitution.
+        finite: The loss under substitution is finite (more than one token).
+        monotone: More epsilon never means less loss; proved or evident for two-level scores only.
+    """
+
+    make: object
+    proved: bool
+    finite: bool = True
+
+    def __call__(self, epsilon: float) -> ChannelMechanism:
+        return self.make(epsilon=epsilon)  # type: ignore[operator]
+
+
+CASES = {
+    "token-exponential": Case(dp.TokenExponential, proved=True),
+    "token-exponential-shifted": Case(
+        lambda epsilon: dp.TokenExponential(epsilon=epsilon, score="shifted_cosine"), proved=True
+    ),
+    "santext": Case(dp.SanText, proved=False),
+    "custext": Case(
+        lambda epsilon: dp.CusText(epsilon=epsilon, candidates=3), proved=False, finite=False
+    ),
+    "custext-aggressive": Case(
+        lambda epsilon: dp.CusTextAggressive(epsilon=epsilon, candidates=3),
+        proved=False,
+        finite=False,
+    ),
+    "custext-strict": Case(
+        lambda epsilon: dp.CusTextStrict(epsilon=epsilon, candidates=3), proved=True
+    ),
+    "rantext": Case(dp.RanText, proved=False),
+    "rantext-strict": Case(dp.RanTextStrict, proved=True),
+}
+
+
+def brute_force_loss(mechanism, space):
+    """max over pairs and outputs of ln P(y|x) - ln P(y|x'), the unknown symbol included."""
+    rows = mechanism.log_probs(np.arange(len(space)), space)
+    if space.vocabulary.has_unknown_symbol:
+        rows = np.vstack([rows, np.full(len(space), -math.log(len(space)))])
+    possible = np.isfinite(rows)
+    if (possible.any(axis=0) & ~possible.all(axis=0)).any():
+        return math.inf
+    rows = rows[:, possible.all(axis=0)]
+    return float((rows.max(axis=0) - rows.min(axis=0)).max())

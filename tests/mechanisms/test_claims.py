@@ -1,0 +1,144 @@
+"""Golden vectors worked by hand, and the papers' claims that fail, shown failing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from spaces import random_space, space_of
+
+import dp_middleware as dp
+
+E = math.e
+
+
+def probabilities(mechanism, space, token):
+    return np.exp(mechanism.log_probs([token], space)[0])
+
+
+def test_token_exponential_by_hand():
+    space = space_of([[1.0, 0.0], [0.0, 2.0], [-1.0, 0.0]])
+    # cosines of token 0: 1, 0, -1; clipped: 1, 0, 0; weights at epsilon 2: e, 1, 1
+    clipped = probabilities(dp.TokenExponential(epsilon=2.0), space, 0)
+    assert clipped == pytest.approx(np.array([E, 1, 1]) / (E + 2))
+    # shifted: 1, 1/2, 0; weights e, e^(1/2), 1
+    shifted = probabilities(dp.TokenExponential(epsilon=2.0, score="shifted_cosine"), space, 0)
+    assert shifted == pytest.approx(np.array([E, E**0.5, 1]) / (E + E**0.5 + 1))
+
+
+def test_the_cosine_of_a_zero_vector_is_zero():
+    space = space_of([[0.0, 0.0], [1.0, 0.0]])
+    assert probabilities(dp.TokenExponential(epsilon=2.0), space, 0) == pytest.approx([0.5, 0.5])
+
+
+def test_santext_by_hand():
+    space = space_of([[0.0], [1.0], [3.0]])
+    # distances of token 1: 1, 0, 2; weights at epsilon 2: e^-1, 1, e^-2
+    expected = np.array([E**-1, 1, E**-2])
+    assert probabilities(dp.SanText(epsilon=2.0), space, 1) == pytest.approx(
+        expected / expected.sum()
+    )
+
+
+def test_custext_by_hand():
+    space = space_of([[0.0], [10.0], [1.0], [11.0], [3.0]])
+    mechanism = dp.CusText(epsilon=2.0, candidates=2)
+    # token 0 takes its nearest free token 2, token 1 takes 3, token 4 is the remainder
+    assert mechanism.classes(space) == (0, 1, 0, 1, 2)
+    assert probabilities(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
+    assert probabilities(mechanism, space, 4) == pytest.approx([0, 0, 0, 0, 1])
+
+
+def test_custext_lists_by_hand():
+    space = space_of([[0.0], [1.0], [3.0], [7.0]])
+    # the 3 nearest of token 0 at distances 0, 1, 3: scores 1, 2/3, 0; off the list 0 or nothing
+    aggressive = probabilities(dp.CusTextAggressive(epsilon=3.0, candidates=3), space, 0)
+    weights = np.array([E**1.5, E, 1.0, 0.0])
+    assert aggressive == pytest.approx(weights / weights.sum())
+    strict = probabilities(dp.CusTextStrict(epsilon=3.0, candidates=3), space, 0)
+    weights[3] = 1.0
+    assert strict == pytest.approx(weights / weights.sum())
+
+
+def test_ties_go_to_the_smaller_index_and_the_token_itself_is_first():
+    space = space_of([[1.0], [0.0], [2.0], [0.0], [0.0]])
+    aggressive = dp.CusTextAggressive(epsilon=1.0, candidates=2)
+    listed = np.flatnonzero(probabilities(aggressive, space, 4))
+    assert listed.tolist() == [1, 4]  # itself, then the first of its duplicates
+    listed = np.flatnonzero(probabilities(aggressive, space, 0))
+    assert listed.tolist() == [0, 1]  # 1 and 2 are equally far
+
+
+def test_equal_distances_score_one():
+    space = space_of([[0.0], [0.0], [5.0]])
+    assert probabilities(dp.CusText(epsilon=4.0, candidates=2), space, 0) == pytest.approx(
+        [0.5, 0.5, 0]
+    )
+
+
+def test_one_candidate_releases_the_token():
+    space = random_space(tokens=4)
+    assert probabilities(dp.CusTextAggressive(epsilon=1.0, candidates=1), space, 2)[2] == 1.0
+
+
+def test_rantext_at_small_epsilon_is_nearly_uniform():
+    rows = dp.RanText(epsilon=1e-4).log_probs(np.arange(12), random_space())
+    assert np.abs(rows + math.log(12)).max() < 1e-3
+
+
+def separated():
+    """Two tight groups far apart: what a nearest-list mechanism tells apart at once."""
+    group = np.random.default_rng(0).normal(scale=0.05, size=(6, 40))
+    return space_of(np.vstack([group + 1.0, group - 1.0]))
+
+
+def test_rantext_is_not_3_private_but_tens_of_nats():
+    certificate = dp.certify(dp.RanText(epsilon=3.0), separated())
+    assert certificate.claimed == 3.0
+    assert 10 < certificate.epsilon < math.inf
+    bound = dp.audit(dp.RanText(epsilon=3.0), separated())
+    assert bound > 3.0
+    assert bound <= certificate.epsilon
+    assert bound.witness is not None
+
+
+def test_custext_reveals_the_class_and_is_private_within():
+    space = random_space(tokens=20, seed=2)
+    mechanism = dp.CusText(epsilon=3.0, candidates=5)
+    across = dp.certify(mechanism, space)
+    assert math.isinf(across.epsilon)
+    assert isinstance(across.guarantee, dp.NoGuarantee)
+    within = dp.certify(mechanism, space, adjacency=dp.Adjacency.within(mechanism.classes(space)))
+    assert 0 < within.epsilon <= 3.0
+    assert within.method == "exact"
+    assert dp.audit(mechanism, space) > 3.0
+
+
+def test_custext_aggressive_has_no_guarantee():
+    space = random_space(tokens=20, seed=2)
+    mechanism = dp.CusTextAggressive(epsilon=3.0, candidates=5)
+    assert math.isinf(dp.certify(mechanism, space).epsilon)
+    assert dp.audit(mechanism, space) > 3.0
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        dp.TokenExponential(epsilon=3.0),
+        dp.CusTextStrict(epsilon=3.0, candidates=3),
+        dp.RanTextStrict(epsilon=3.0),
+    ],
+    ids=lambda m: m.name,
+)
+def test_what_is_proved_passes_the_audit(mechanism):
+    for space in (separated(), random_space(tokens=20, seed=2)):
+        assert dp.audit(mechanism, space) <= dp.certify(mechanism, space).epsilon
+
+
+def test_santext_is_metric_private_pair_by_pair():
+    space = random_space(tokens=15, seed=8)
+    rows = dp.SanText(epsilon=3.0).log_probs(np.arange(15), space)
+    distances = space.distances(np.arange(15))
+    loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
+    assert (loss <= 3.0 * distances + 1e-9).all()

@@ -1,0 +1,163 @@
+"""RANTEXT's closed form against a slow exact sum and against the literal two-step draw."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from spaces import random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware.mechanisms._radius import radius_law
+from dp_middleware.mechanisms.rantext import JUMP, noise_epsilon
+
+STATED = 1e-3
+"""Log error stated in README for few dimensions."""
+
+
+def test_the_noise_rule_jumps_once():
+    assert noise_epsilon(1.0) == 1.0
+    assert noise_epsilon(JUMP - 1e-9) == pytest.approx(JUMP)
+    assert pytest.approx(2.0, abs=1e-4) == JUMP
+    assert noise_epsilon(JUMP + 1e-9) > 8.9
+    assert noise_epsilon(3.0) == pytest.approx(0.0165 * math.log(19.065) + 9.3111, abs=1e-4)
+    assert noise_epsilon(1e6) < 10.0
+
+
+@pytest.mark.parametrize("scales", [[1.0, 1.0], [1.0, 0.3], [0.05, 2.0]])
+def test_the_radius_of_two_components_has_its_closed_density(scales):
+    first, second = scales
+    law = radius_law(np.array(scales), 10.0)
+    for r in (0.3, 1.0, 5.0, 25.0):
+
+        def density(t, r=r):
+            return r / (first * second) * math.exp(-r * (math.cos(t) / first + math.sin(t) / second))
+
+        pieces = np.concatenate(([0.0], np.geomspace(1e-4, np.pi / 2 - 1e-4, 60), [np.pi / 2]))
+        exact = sum(
+            quad(density, a, b, epsabs=0, epsrel=1e-10)[0]
+            for a, b in zip(pieces[:-1], pieces[1:], strict=True)
+        )
+        error = abs(law.log_pdf(np.array([r]))[0] - math.log(exact))
+        assert error < (1e-4 if first < 0.1 else 2e-6)
+
+
+def test_the_radius_of_many_components_has_the_right_moments():
+    scales = np.random.default_rng(0).uniform(0.2, 0.6, 128)
+    scales[5] = 0.0  # a dead dimension
+    law = radius_law(scales, 0.0)
+    log_mass, radii = law.log_masses(law.grid)
+    mass = np.exp(log_mass)
+    second = 2 * np.sum(scales**2)
+    assert mass.sum() == pytest.approx(1.0, abs=1e-6)
+    assert (mass * radii**2).sum() == pytest.approx(second, rel=1e-4)
+    variance = (mass * radii**4).sum() - (mass * radii**2).sum() ** 2
+    assert variance == pytest.approx(20 * np.sum(scales**4), rel=1e-2)
+
+
+def slow_row(mechanism, space, token):
+    """The row by adaptive quadrature between consecutive distances; one dimension only."""
+    distances = space.distances([token])[0]
+    scale = np.ptp(space.vectors[:, 0]) / noise_epsilon(mechanism.epsilon)
+    literal = mechanism.literal
+
+    def integrand(r, y):
+        weights = np.exp(mechanism.epsilon / 2 * np.maximum(0.0, 1.0 - distances / r))
+        weights = np.where(distances < r, weights, 0.0) if literal else weights
+        return weights[y] / weights.sum() * math.exp(-r / scale) / scale
+
+    cuts = np.unique(distances)
+    pieces = [*zip(cuts[:-1], cuts[1:], strict=True)]
+    pieces += [(cuts[-1] + 8 * k * scale, cuts[-1] + 8 * (k + 1) * scale) for k in range(6)]
+    row = [
+        sum(quad(integrand, a, b, args=(y,), epsabs=0, epsrel=1e-9)[0] for a, b in pieces)
+        for y in range(len(distances))
+    ]
+    return np.log(row)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.9, 3.0, 10.0])
+@pytest.mark.parametrize("kind", [dp.RanText, dp.RanTextStrict])
+def test_the_marginal_is_the_slow_sum(kind, epsilon):
+    space = random_space(tokens=6, dimensions=1, seed=4)
+    mechanism = kind(epsilon=epsilon)
+    for token in (0, 3):
+        row = mechanism.log_probs([token], space)[0]
+        assert np.abs(row - slow_row(mechanism, space, token)).max() < STATED
+
+
+def two_step(mechanism, space, token, count, generator):
+    """The paper's sampler: a radius, then the exponential mechanism on the list."""
+    distances = space.distances([token])[0]
+    scales = np.ptp(space.vectors, axis=0) / noise_epsilon(mechanism.epsilon)
+    radii = np.linalg.norm(generator.laplace(size=(count, len(scales))) * scales, axis=1)[:, None]
+    scores = mechanism.epsilon / 2 * np.maximum(0.0, 1.0 - distances / radii)
+    if mechanism.literal:
+        scores = np.where(distances < radii, scores, -np.inf)
+    return (scores + generator.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+@pytest.mark.parametrize("kind", [dp.RanText, dp.RanTextStrict])
+@pytest.mark.parametrize(("dimensions", "epsilon"), [(1, 1.0), (2, 3.0), (5, 10.0), (60, 1.5)])
+def test_the_marginal_is_the_two_step_draw(kind, dimensions, epsilon):
+    """200,000 literal draws fit the closed form and reject the one at twice epsilon.
+
+    The generator is seeded, so the test is deterministic; p below 1e-6 would be a false alarm
+    once in a million seeds.
+    """
+    space = random_space(tokens=12, dimensions=dimensions, seed=dimensions)
+    generator = np.random.default_rng(1)
+    drawn = two_step(kind(epsilon=epsilon), space, 0, 200_000, generator)
+    counts = np.bincount(drawn, minlength=len(space))
+
+    def fit(mechanism):
+        expected = len(drawn) * np.exp(mechanism.log_probs([0], space)[0])
+        small = expected < 10
+        observed = np.append(counts[~small], counts[small].sum())
+        wanted = np.append(expected[~small], expected[small].sum())
+        return stats.chisquare(observed[wanted > 0], wanted[wanted > 0]).pvalue
+
+    assert fit(kind(epsilon=epsilon)) > 1e-6
+    assert fit(kind(epsilon=2 * epsilon)) < 1e-6
+
+
+def test_duplicates_and_dead_dimensions_survive():
+    space = space_of([[0.0, 1.0], [0.0, 1.0], [0.0, 3.0], [0.0, 3.5]])
+    for kind in (dp.RanText, dp.RanTextStrict):
+        rows = kind(epsilon=3.0).log_probs([0, 1], space)
+        assert np.isfinite(rows).all()
+        assert rows[0, 0] == rows[0, 1] == rows[1, 0]
+    alike = space_of([[2.0, 2.0]] * 3)
+    assert np.exp(dp.RanText(epsilon=3.0).log_probs([0], alike)[0]) == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize(
+    "noise_range", [(1.0,), (0.0, 0.0, 0.0), (1.0, -1.0, 1.0), (math.nan, 1.0, 1.0)]
+)
+def test_a_bad_noise_range_is_refused(noise_range):
+    with pytest.raises(dp.ParameterError, match="noise_range"):
+        dp.RanText(epsilon=1.0, noise_range=noise_range).log_probs([0], random_space())
+
+
+@pytest.mark.parametrize("noise_range", [(1e-3,) * 3, (1e3,) * 3])
+def test_extreme_noise_ranges_keep_every_output(noise_range):
+    space = random_space()
+    rows = dp.RanText(epsilon=3.0, noise_range=noise_range).log_probs(np.arange(12), space)
+    assert np.isfinite(rows).all()
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [3, 10])
+def test_the_radius_can_be_set_by_list_size(size):
+    space = random_space(tokens=60, dimensions=4, seed=9)
+    mechanism = dp.RanText.with_list_size(space, epsilon=3.0, size=size)
+    scales = np.array(mechanism.noise_range) / noise_epsilon(3.0)
+    noise = np.random.default_rng(0).laplace(size=(4000, 4)) * scales
+    radii = np.linalg.norm(noise, axis=1)
+    distances = np.sort(space.distances(np.arange(60)), axis=None)
+    assert np.searchsorted(distances, radii).mean() / 60 == pytest.approx(size, rel=0.1)
+    with pytest.raises(dp.ParameterError):
+        dp.RanText.with_list_size(space, epsilon=3.0, size=60)

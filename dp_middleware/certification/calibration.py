@@ -25,7 +25,7 @@ _AIM = 4e-4  # aimed at: this share below the target
 _PASSES = 4  # exact ones, at most
 _FIRST_ROWS = 256
 _LARGEST_NOMINAL = 1e4
-_STEP = 1e-8  # relative width of a bracket that has closed on a jump
+_STEP = 1e-8  # relative width of a bracket that has closed, and step over a jump
 
 
 def calibrate(
@@ -146,13 +146,16 @@ def _root(
         if low > _LARGEST_NOMINAL:
             return low, True
         at_high = loss(high)
+    for jump in mechanism.jumps:
+        if low < jump < high and loss(jump) <= target < loss(jump * (1 + _STEP)):
+            return jump, True
     trials = 0
     while at_low < target * (1 - _AIM / 4):
         if high / low - 1 < _STEP:
             return low, True
         trials += 1
         middle = math.sqrt(low * high)
-        if trials % 3:  # interpolate, but halve often enough to close on a jump
+        if trials % 3:  # interpolate, but halve often enough to close in on a kink
             aim = (target * (1 - _AIM / 8) - at_low) / (at_high - at_low)
             middle = min(max(low + (high - low) * aim, low), high)
         at_middle = loss(middle)

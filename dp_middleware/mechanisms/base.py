@@ -27,6 +27,7 @@ class Mechanism(ABC):
         notion: Which guarantee is certified: ``"pure"`` or ``"metric"`` differential privacy.
         claim: What the paper claims, in a phrase, for tables.
         full_support: Whether every token can be released for every token.
+        jumps: Nominal epsilons above which the law changes abruptly.
     """
 
     name: ClassVar[str]
@@ -34,6 +35,7 @@ class Mechanism(ABC):
     notion: ClassVar[Notion] = "pure"
     claim: ClassVar[str] = "epsilon-DP"
     full_support: ClassVar[bool] = True
+    jumps: ClassVar[tuple[float, ...]] = ()
     epsilon: float
 
     @property

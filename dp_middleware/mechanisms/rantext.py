@@ -54,6 +54,7 @@ class RanText(ChannelMechanism):
 
     name: ClassVar[str] = "rantext"
     literal: ClassVar[bool] = True
+    jumps: ClassVar[tuple[float, ...]] = (JUMP,)
 
     epsilon: float
     noise_range: tuple[float, ...] | None = None

@@ -27,7 +27,7 @@ def all_rows(mechanism, space):
     return mechanism.log_probs(np.arange(len(space)), space)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_rows_are_log_probabilities(name, space, epsilon):
     rows = all_rows(CASES[name](epsilon), space)
@@ -37,7 +37,7 @@ def test_rows_are_log_probabilities(name, space, epsilon):
     np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(space=spaces(), epsilon=EPSILONS, data=st.data())
 def test_a_row_ignores_the_other_ids(name, space, epsilon, data):
     mechanism = CASES[name](epsilon)
@@ -46,7 +46,7 @@ def test_a_row_ignores_the_other_ids(name, space, epsilon, data):
     assert np.array_equal(mechanism.log_probs(ids, space), rows[ids])  # bit for bit
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
     mechanism = CASES[name](epsilon)
@@ -63,7 +63,7 @@ def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
     assert (certificate.method == "none") == isinstance(certificate.guarantee, dp.NoGuarantee)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_a_proved_claim_holds(name, space, epsilon):
     if not CASES[name].proved:
@@ -72,7 +72,7 @@ def test_a_proved_claim_holds(name, space, epsilon):
     assert certificate.epsilon <= certificate.claimed + 1e-9
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(space=spaces())
 def test_smaller_epsilon_tends_to_no_loss(name, space):
     if not CASES[name].finite:
@@ -80,7 +80,7 @@ def test_smaller_epsilon_tends_to_no_loss(name, space):
     assert dp.certify(CASES[name](1e-6), space).epsilon < 1e-4
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(space=spaces())
 def test_larger_epsilon_tends_to_the_best_outputs(name, space):
     """Where no other token is as near as the token itself, it stays."""

@@ -1,0 +1,87 @@
+"""Calibration hits its target from below, stops at jumps, and refuses what cannot be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spaces import CASES, random_space, spaces
+
+import dp_middleware as dp
+from dp_middleware.mechanisms.rantext import JUMP
+
+
+@pytest.mark.parametrize("target", [0.5, 3.0, 10.0])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.finite])
+def test_the_exact_loss_comes_close_from_below(name, target):
+    space = random_space(tokens=300, dimensions=12, seed=1)
+    mechanism = dp.calibrate(CASES[name](1.0), space, epsilon=target)
+    certificate = dp.certify(mechanism, space)
+    assert certificate.epsilon <= target
+    at_jump = "jumps" in " ".join(certificate.assumptions)
+    assert certificate.epsilon > 0.998 * target or at_jump
+    assert type(mechanism) is type(CASES[name](1.0))
+
+
+@settings(max_examples=25)
+@given(space=spaces(), target=st.sampled_from([0.3, 3.0]))
+def test_no_space_makes_it_overshoot(space, target):
+    mechanism = dp.calibrate(dp.TokenExponential(epsilon=1.0), space, epsilon=target)
+    assert dp.certify(mechanism, space).epsilon <= target
+
+
+def test_the_nominal_epsilon_grows_with_what_the_proof_gives_away():
+    space = random_space(tokens=100, dimensions=8, seed=2)
+    assert dp.calibrate(dp.TokenExponential(epsilon=1.0), space, epsilon=3.0).epsilon > 3.0
+
+
+def jumping_space():
+    return random_space(tokens=200, dimensions=64, seed=3)
+
+
+def test_it_stops_below_the_jump_and_the_certificate_says_so():
+    space = jumping_space()
+    below, above = (
+        dp.certify(dp.RanTextStrict(epsilon=JUMP + step), space).epsilon for step in (-1e-9, 1e-9)
+    )
+    assert above > 1.3 * below
+    target = (below + above) / 2
+    mechanism = dp.calibrate(dp.RanTextStrict(epsilon=1.0), space, epsilon=target)
+    assert JUMP - 1e-6 < mechanism.epsilon <= JUMP
+    certificate = dp.certify(mechanism, space)
+    assert certificate.epsilon <= target
+    assert any("just below" in line and "jumps" in line for line in certificate.assumptions)
+
+
+def test_other_parameters_are_kept():
+    mechanism = dp.TokenExponential(epsilon=1.0, score="shifted_cosine")
+    assert dp.calibrate(mechanism, random_space(), epsilon=2.0).score == "shifted_cosine"
+
+
+@pytest.mark.parametrize("name", ["custext", "custext-aggressive"])
+def test_an_infinite_loss_cannot_be_calibrated(name):
+    with pytest.raises(dp.CannotCalibrate, match="infinite for every epsilon"):
+        dp.calibrate(CASES[name](1.0), random_space(), epsilon=3.0)
+
+
+def test_within_its_classes_custext_can():
+    space = random_space(tokens=60, seed=5)
+    mechanism = dp.CusText(epsilon=1.0, candidates=6)
+    adjacency = dp.Adjacency.within(mechanism.classes(space))
+    found = dp.calibrate(mechanism, space, epsilon=2.0, adjacency=adjacency)
+    assert 1.99 < dp.certify(found, space, adjacency=adjacency).epsilon <= 2.0
+
+
+def test_a_metric_mechanism_is_calibrated_on_the_diameter():
+    space = random_space(tokens=60, seed=5)
+    found = dp.calibrate(dp.SanText(epsilon=1.0), space, epsilon=4.0)
+    assert found.epsilon * space.diameter == pytest.approx(4.0, rel=1e-5)
+    assert dp.certify(found, space).epsilon <= 4.0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+def test_a_bad_target_is_refused(epsilon):
+    with pytest.raises(dp.ParameterError, match="epsilon"):
+        dp.calibrate(dp.SanText(epsilon=1.0), random_space(), epsilon=epsilon)

@@ -1,0 +1,162 @@
+"""Certificates, their storage and their text."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from spaces import brute_force_loss, random_space
+
+import dp_middleware as dp
+from dp_middleware.certification import certificates
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    monkeypatch.setattr(certificates, "_WORTH_STORING", 1)
+    return tmp_path
+
+
+def test_the_witness_attains_the_loss():
+    space = random_space(tokens=30, seed=3)
+    mechanism = dp.TokenExponential(epsilon=5.0)
+    certificate = dp.certify(mechanism, space)
+    witness = certificate.witness
+    ids = {token: i for i, token in enumerate(space.vocabulary.tokens)}
+
+    def log_prob(token):
+        if token is None:
+            return -math.log(len(space))
+        return mechanism.log_probs([ids[token]], space)[0][ids[witness.output]]
+
+    loss = log_prob(witness.token) - log_prob(witness.other)
+    assert loss == pytest.approx(certificate.epsilon, abs=1e-9)
+
+
+def test_within_classes_only_neighbours_count():
+    space = random_space(tokens=12, seed=1)
+    mechanism = dp.TokenExponential(epsilon=5.0)
+    everywhere = dp.certify(mechanism, space)
+    apart = space.vocabulary.id_of(everywhere.witness.token)
+    labels = np.array([i % 2 == apart % 2 for i in range(12)])
+    labels[space.vocabulary.id_of(everywhere.witness.other)] = not labels[apart]
+    within = dp.certify(mechanism, space, adjacency=dp.Adjacency.within(labels))
+    rows = mechanism.log_probs(np.arange(12), space)
+    by_hand = max(np.ptp(rows[labels == label], axis=0).max() for label in (True, False))
+    assert within.epsilon == pytest.approx(by_hand, abs=1e-9)
+    assert within.epsilon < everywhere.epsilon
+    assert any("class of a token is public" in line for line in within.assumptions)
+
+
+def test_classes_of_one_token_have_no_neighbours():
+    space = random_space(tokens=12, seed=1)
+    alone = dp.certify(dp.RanText(epsilon=9.0), space, adjacency=dp.Adjacency.within(range(12)))
+    assert alone.epsilon == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_unknown_symbol_is_an_input():
+    """A uniform row can be farther from a token than any other token is."""
+    known, unknown = (
+        dp.certify(dp.TokenExponential(epsilon=3.0), random_space(seed=2, unknown=policy))
+        for policy in ("raise", "uniform")
+    )
+    assert unknown.epsilon >= known.epsilon
+    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"]), [[1.0], [1.0]])
+    assert dp.certify(dp.CusTextAggressive(epsilon=1.0, candidates=1), space).epsilon == math.inf
+
+
+def test_the_unknown_symbol_can_share_a_class():
+    space = random_space(tokens=6, seed=2)
+    mechanism = dp.SanText(epsilon=9.0)
+    together = dp.certify(mechanism, space, adjacency=dp.Adjacency.within([0] * 7))
+    apart = dp.certify(mechanism, space, adjacency=dp.Adjacency.within([0] * 6))
+    assert together.epsilon == pytest.approx(brute_force_loss(mechanism, space), abs=1e-9)
+    assert apart.epsilon <= together.epsilon
+
+
+def test_dropping_unknown_tokens_is_a_leak():
+    space = random_space(unknown="drop")
+    certificate = dp.certify(dp.TokenExponential(epsilon=3.0), space)
+    assert certificate.epsilon == math.inf
+    assert isinstance(certificate.guarantee, dp.NoGuarantee)
+    assert "dropped" in certificate.guarantee.reason
+    known = dp.certify(
+        dp.TokenExponential(epsilon=3.0), space, adjacency=dp.Adjacency.within(["known"] * 12)
+    )
+    assert known.finite
+
+
+@pytest.mark.parametrize("count", [0, 11, 14])
+def test_classes_of_the_wrong_length_are_refused(count):
+    with pytest.raises(dp.ParameterError, match="expected 12 class labels"):
+        dp.certify(
+            dp.TokenExponential(epsilon=1.0),
+            random_space(),
+            adjacency=dp.Adjacency.within(range(count)),
+        )
+
+
+def test_a_stored_certificate_is_read_back(cache, monkeypatch):
+    space = random_space(tokens=20)
+    mechanism = dp.RanText(epsilon=3.0)
+    computed = dp.certify(mechanism, space)
+    monkeypatch.setattr(certificates, "enumerate_pairs", None)  # would fail if computed again
+    assert dp.certify(mechanism, space) == computed
+    infinite = cache / "certificates"
+    assert len(list(infinite.glob("*.json"))) == 1
+
+
+def test_an_infinite_certificate_survives_storage(cache):
+    space = random_space(tokens=20)
+    mechanism = dp.CusText(epsilon=3.0, candidates=4)
+    first, second = dp.certify(mechanism, space), dp.certify(mechanism, space)
+    assert first == second
+    assert math.isinf(second.epsilon)
+    json.loads(json.dumps(second.to_dict(), allow_nan=False))
+
+
+def test_a_damaged_file_is_computed_again(cache):
+    space = random_space(tokens=20)
+    mechanism = dp.TokenExponential(epsilon=3.0)
+    computed = dp.certify(mechanism, space)
+    for path in (cache / "certificates").glob("*.json"):
+        path.write_text(path.read_text()[:40])
+    assert dp.certify(mechanism, space) == computed
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(blocked))
+    monkeypatch.setattr(certificates, "_WORTH_STORING", 1)
+    assert dp.certify(dp.TokenExponential(epsilon=3.0), random_space()).finite
+
+
+def test_other_code_does_not_read_it(cache, monkeypatch):
+    space = random_space(tokens=20)
+    mechanism = dp.TokenExponential(epsilon=3.0)
+    dp.certify(mechanism, space)
+    monkeypatch.setattr(certificates, "_code_fingerprint", lambda: "other")
+    dp.certify(mechanism, space)
+    assert len(list((cache / "certificates").glob("*.json"))) == 2
+
+
+def test_equal_partitions_are_equal_relations():
+    one, two = dp.Adjacency.within("aabb"), dp.Adjacency.within([7, 7, 1, 1])
+    assert one.fingerprint == two.fingerprint
+    assert one.fingerprint != dp.Adjacency.within("abab").fingerprint
+    assert dp.Adjacency.substitution().fingerprint == "substitution"
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_recovery_is_the_bayes_attack_and_retention_the_diagonal():
+    space = random_space(tokens=15, seed=6)
+    mechanism = dp.TokenExponential(epsilon=4.0)
+    certificate = dp.certify(mechanism, space)
+    rows = np.exp(mechanism.log_probs(np.arange(15), space))
+    assert certificate.recovery == pytest.approx(rows.max(axis=0).mean())
+    assert certificate.retention == pytest.approx(np.trace(rows) / 15)

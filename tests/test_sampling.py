@@ -1,0 +1,149 @@
+"""Integer tables are exact, and draws from them are too."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dp_middleware import sampling
+
+scores = st.lists(
+    st.one_of(st.floats(-400, 400), st.just(-math.inf)), min_size=1, max_size=12
+).filter(lambda row: any(math.isfinite(score) for score in row))
+
+
+@given(row=scores)
+def test_integers_add_up_to_the_total_and_live_on_the_support(row):
+    log_probs = sampling.log_softmax(np.array([row]))
+    rounded = sampling.integer_rows(log_probs)
+    integers = sampling.tables(log_probs)[0].integers(len(row))
+    bits = int(rounded.bits[0])
+    assert sum(integers) == 2**bits
+    assert [k > 0 for k in integers] == [math.isfinite(score) for score in row]
+    assert [float(k) for k in integers] == rounded.weights[0].tolist()
+    smallest = log_probs[np.isfinite(log_probs)].min()
+    assert bits == (128 if smallest < sampling.WIDE_BELOW else 64)
+
+
+@given(row=scores)
+def test_integers_are_the_nearest_to_the_probabilities(row):
+    log_probs = sampling.log_softmax(np.array([row]))
+    table = sampling.tables(log_probs)[0]
+    total = 2.0 ** int(sampling.integer_rows(log_probs).bits[0])
+    for integer, log_prob in zip(table.integers(len(row)), log_probs[0], strict=True):
+        if math.isfinite(log_prob):
+            exact = math.exp(log_prob) * total
+            assert abs(integer - max(exact, 1.0)) <= 1.0 + 1e-12 * exact + len(row)
+
+
+def sequence(*integers, width=8):
+    """An entropy source that yields the given integers."""
+    source = iter(integers)
+
+    def entropy(count):
+        return b"".join(next(source).to_bytes(width, "little") for _ in range(count // width))
+
+    return entropy
+
+
+def test_every_boundary_falls_on_the_right_side():
+    table = sampling.tables(np.log([[0.25, 0.5, 0.25]]))[0]
+    quarter = 2**62
+    uniform = [0, quarter - 1, quarter, 3 * quarter - 1, 3 * quarter, 2**64 - 1]
+    assert table.draw(6, sequence(*uniform)).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_boundaries_of_128_bits_use_the_lower_half():
+    table = sampling.tables(sampling.log_softmax(np.array([[0.0, -50.0, -80.0, 0.0]])))[0]
+    assert table.low is not None
+    starts = [(int(h) << 64) + int(k) for h, k in zip(table.starts, table.low, strict=True)]
+    for output, start in enumerate(starts):
+        high, low = start >> 64, start & (2**64 - 1)
+        # the lower half is asked for only where the upper half does not decide
+        assert table.draw(1, sequence(high, low)).tolist() == [output]
+        if low:
+            assert table.draw(1, sequence(high, low - 1)).tolist() == [output - 1]
+
+
+def test_an_output_without_probability_is_never_drawn():
+    table = sampling.tables(np.log([[1e-300, 0.5, 0.5]] * 1, where=True))[0]
+    assert table.integers(3)[0] == 1
+    with np.errstate(divide="ignore"):
+        sparse = sampling.tables(np.log([[0.0, 0.0, 1.0, 0.0]]))[0]
+    assert sparse.draw(1000, sampling.os_entropy).tolist() == [2] * 1000
+    assert sparse.integers(4) == [0, 0, 2**64, 0]
+
+
+def test_two_halves_do_not_overflow():
+    table = sampling.tables(np.log([[0.5, 0.5]]))[0]
+    assert table.integers(2) == [2**63, 2**63]
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32))
+def test_the_sampler_draws_for_the_right_token(seed):
+    generator = np.random.default_rng(seed)
+    choices = generator.permutation(50)
+    with np.errstate(divide="ignore"):
+        rows = np.log(np.eye(50)[choices])
+    sampler = sampling.Sampler(lambda ids: rows[ids])
+    ids = generator.integers(0, 50, 300)
+    assert np.array_equal(sampler.draw(ids), choices[ids])
+
+
+def test_no_ids_give_no_draws():
+    sampler = sampling.Sampler(lambda ids: np.zeros((len(ids), 1)))
+    assert sampler.draw(np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_the_cache_is_bounded_and_changes_nothing():
+    generator = np.random.default_rng(0)
+    rows = sampling.log_softmax(generator.normal(size=(40, 100)))
+    calls = []
+
+    def counted(ids):
+        calls.extend(ids.tolist())
+        return rows[ids]
+
+    small = sampling.Sampler(counted, capacity=5 * 800)
+    ids = np.arange(40)
+    assert small.draw(ids, sampling.insecure_entropy(1)).tolist() == sampling.Sampler(
+        lambda ids: rows[ids]
+    ).draw(ids, sampling.insecure_entropy(1)).tolist()
+    small.draw(np.array([39]))
+    assert calls == list(range(40))  # the last one was still cached
+    small.draw(np.array([0]))
+    assert calls[-1] == 0  # the first one was not
+
+
+def test_the_entropy_is_the_operating_systems():
+    """1,000 draws of 64 bits never repeat; a uniform row passes a chi-squared test."""
+    words = np.frombuffer(sampling.os_entropy(8000), dtype=np.uint64)
+    assert len(np.unique(words)) == 1000
+    sampler = sampling.Sampler(lambda ids: np.full((len(ids), 16), -math.log(16)))
+    counts = np.bincount(sampler.draw(np.zeros(64_000, dtype=np.int64)), minlength=16)
+    assert stats.chisquare(counts).pvalue > 1e-9
+
+
+def _draw_in_child(queue):
+    sampler = sampling.Sampler(lambda ids: np.full((len(ids), 1 << 16), -math.log(1 << 16)))
+    queue.put(sampler.draw(np.zeros(20, dtype=np.int64)).tolist())
+
+
+@pytest.mark.parametrize("method", ["spawn"])
+def test_processes_draw_differently(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    children = [context.Process(target=_draw_in_child, args=(queue,)) for _ in range(2)]
+    for child in children:
+        child.start()
+    first, second = (queue.get(timeout=60) for _ in children)
+    for child in children:
+        child.join()
+    assert first != second

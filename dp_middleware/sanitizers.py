@@ -284,7 +284,9 @@ class Sanitizer:
             if outside := text[position:start]:
                 parts.append(outside)
                 public_tokens += len(self.space.vocabulary.tokenizer.pieces(outside))
-            parts.append([self._token(text[start:end], o) for o in self._occurrences(text, start, end)])
+            parts.append(
+                [self._token(text[start:end], o) for o in self._occurrences(text, start, end)]
+            )
             position = end
         return _Plan(parts, public_tokens)
 
@@ -295,7 +297,9 @@ class Sanitizer:
         """A token and, if the policy keeps it, its public spelling."""
         if occurrence.id != UNKNOWN:
             kept = bool(self._kept[occurrence.id])
-            return _Token(occurrence.id, self.space.vocabulary.tokens[occurrence.id] if kept else None)
+            return _Token(
+                occurrence.id, self.space.vocabulary.tokens[occurrence.id] if kept else None
+            )
         word = text[occurrence.start : occurrence.end].strip().lower()
         return _Token(UNKNOWN, word if word in self.policy.kept else None)
 
@@ -360,7 +364,7 @@ def sanitizer(
     where = space if space is not None else default_space()
     keeps = policy if policy is not None else KeepPolicy.nothing()
     relation = _adjacency(keeps.kept_tokens(where), adjacency)
-    nominal = MECHANISMS[mechanism](epsilon=epsilon)  # type: ignore[call-arg]
+    nominal = MECHANISMS[mechanism](epsilon=epsilon)
     calibrated = calibrate(nominal, where, epsilon, adjacency=relation)
     return Sanitizer(
         calibrated, where, policy=keeps, adjacency=adjacency, ledger=ledger, subject=subject

@@ -18,7 +18,7 @@ from dp_middleware._tokenizers import (
     Tokenizer,
     WordPieceTokenizer,
 )
-from dp_middleware.errors import MissingExtra, ParameterError, UnknownTokenError
+from dp_middleware.errors import ParameterError, UnknownTokenError
 
 UNKNOWN = -1
 Unknown = Literal["uniform", "split", "drop", "raise"]
@@ -112,9 +112,7 @@ class Vocabulary:
         Raises:
             ParameterError: The encoder does not use WordPieces.
         """
-        from tokenizers import Tokenizer as FileTokenizer
-
-        source: Any = FileTokenizer.from_file(str(_models.encoder_file(name, "tokenizer.json")))
+        source = _models.encoder_tokenizer(name)
         if type(source.model).__name__ != "WordPiece":
             raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
         special = {added.content for added in source.get_added_tokens_decoder().values()}

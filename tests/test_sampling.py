@@ -113,9 +113,10 @@ def test_the_cache_is_bounded_and_changes_nothing():
 
     small = sampling.Sampler(counted, capacity=5 * 800)
     ids = np.arange(40)
-    assert small.draw(ids, sampling.insecure_entropy(1)).tolist() == sampling.Sampler(
-        lambda ids: rows[ids]
-    ).draw(ids, sampling.insecure_entropy(1)).tolist()
+    assert (
+        small.draw(ids, sampling.insecure_entropy(1)).tolist()
+        == sampling.Sampler(lambda ids: rows[ids]).draw(ids, sampling.insecure_entropy(1)).tolist()
+    )
     small.draw(np.array([39]))
     assert calls == list(range(40))  # the last one was still cached
     small.draw(np.array([0]))

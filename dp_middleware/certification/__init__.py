@@ -1,6 +1,6 @@
 """Exact and analytic certificates, calibration and audits."""
 
-from dp_middleware.certification.audit import audit
+from dp_middleware.certification.auditing import audit
 from dp_middleware.certification.calibration import calibrate
 from dp_middleware.certification.certificates import certify
 

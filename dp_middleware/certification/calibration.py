@@ -69,9 +69,7 @@ def _by_diameter(mechanism: M, space: EmbeddingSpace, epsilon: float) -> M:
     return found
 
 
-def _by_enumeration(
-    mechanism: M, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency
-) -> M:
+def _by_enumeration(mechanism: M, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency) -> M:
     rows = space.derived(
         ("calibration", mechanism.name, adjacency.fingerprint),
         lambda: _telling_rows(mechanism, space, adjacency, epsilon),
@@ -95,9 +93,7 @@ def _unreachable(mechanism: ChannelMechanism, epsilon: float) -> str:
     return f"no parameter of {mechanism.name} was found whose exact loss is below {epsilon:g}"
 
 
-def _telling_rows(
-    mechanism: M, space: EmbeddingSpace, adjacency: Adjacency, epsilon: float
-) -> Ids:
+def _telling_rows(mechanism: M, space: EmbeddingSpace, adjacency: Adjacency, epsilon: float) -> Ids:
     """Rows whose loss is close to the loss of all rows, for parameters near the root."""
     rows = _spread_rows(space, adjacency)
     nominal, _ = _root(mechanism, space, adjacency, rows, epsilon)
@@ -114,7 +110,8 @@ def _spread_rows(space: EmbeddingSpace, adjacency: Adjacency) -> Ids:
         return np.empty(0, dtype=np.int64)
     if len(several) == 1:
         members = several[0]
-        return members[np.unique(np.linspace(0, len(members) - 1, _FIRST_ROWS).astype(int))]
+        spread: Ids = members[np.unique(np.linspace(0, len(members) - 1, _FIRST_ROWS).astype(int))]
+        return spread
     mean_size = sum(map(len, several)) / len(several)
     count = min(len(several), max(2, round(_FIRST_ROWS / mean_size)))
     chosen = np.unique(np.linspace(0, len(several) - 1, count).astype(int))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from dp_middleware.privacy import (
     Adjacency,
     Certificate,
     Guarantee,
+    Method,
     MetricDP,
     NoGuarantee,
     PureDP,
@@ -64,7 +64,9 @@ def certify(
     relation = adjacency if adjacency is not None else Adjacency.substitution()
     labels = relation.classes
     if labels is not None and len(labels) not in (len(space), len(space) + 1):
-        raise ParameterError(f"expected {len(space)} class labels, one per token, got {len(labels)}")
+        raise ParameterError(
+            f"expected {len(space)} class labels, one per token, got {len(labels)}"
+        )
     path = _path(mechanism, space, relation)
     stored = _load(path, relation) if len(space) >= _WORTH_STORING else None
     if stored is not None:
@@ -80,15 +82,18 @@ def _certificate(
 ) -> Certificate:
     loss = enumerate_pairs(mechanism, space, adjacency)
     everything = adjacency.classes is None
-    epsilon, method = loss.epsilon, "exact"
+    epsilon = loss.epsilon
+    method: Method = "exact"
     guarantee: Guarantee = PureDP(epsilon=epsilon)
     if everything and space.vocabulary.unknown == "drop":
         epsilon, method = math.inf, "none"
         guarantee = NoGuarantee(reason=_UNKNOWN["drop"])
     elif math.isinf(epsilon):
         method = "none"
-        guarantee = NoGuarantee(reason="some output is possible for one token and impossible "
-                                       "for another; see the witness")
+        guarantee = NoGuarantee(
+            reason="some output is possible for one token and impossible "
+            "for another; see the witness"
+        )
     elif everything and mechanism.notion == "metric":
         epsilon, method = mechanism.epsilon * space.diameter + loss.rounding, "proof"
         guarantee = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding)
@@ -162,6 +167,6 @@ def _store(path: Path, certificate: Certificate) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             json.dump(certificate.to_dict(), file, indent=1)
-        os.replace(file.name, path)
+        Path(file.name).replace(path)
     except OSError:
         return

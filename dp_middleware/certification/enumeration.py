@@ -65,8 +65,11 @@ def scout(
     adjacency: Adjacency,
     rows: Ids | None = None,
 ) -> Loss:
-    """The loss of unrounded rows, over some rows only if given: cheaper, and up to rounding a
-    lower bound of the exact loss. Recovery and retention are not computed."""
+    """The loss of unrounded rows, over some rows only if given.
+
+    Cheaper, and up to rounding a lower bound of the exact loss. Recovery and retention are not
+    computed.
+    """
     classes = classes_of(space, adjacency)
     if rows is not None:
         classes = [members[np.isin(members, rows)] for members in classes]
@@ -122,7 +125,9 @@ class _Extremes:
         count = min(count, len(losses))
         outputs = np.argpartition(-losses, count - 1)[:count]
         outputs = outputs[np.argsort(-losses[outputs], kind="stable")]
-        rows = zip(losses[outputs], self._highest[outputs], self._lowest[outputs], outputs, strict=True)
+        rows = zip(
+            losses[outputs], self._highest[outputs], self._lowest[outputs], outputs, strict=True
+        )
         return [(float(loss), int(x), int(other), int(y)) for loss, x, other, y in rows]
 
 
@@ -153,7 +158,9 @@ class _Pass:
                 if label == len(several):
                     continue
                 if label not in extremes:
-                    worst += [found for done in extremes.values() for found in done.worst(per_class)]
+                    worst += [
+                        found for done in extremes.values() for found in done.worst(per_class)
+                    ]
                     extremes = {label: _Extremes(len(self._space))}
                 for unit in set(units[own == label]):
                     chosen = (own == label) & (units == unit)

@@ -79,6 +79,8 @@ class EmbeddingService:
         with self._lock:
             if self._encoder is None:
                 self._encoder = self._load()
+            if not texts:
+                return np.empty((0, self._encoder.get_embedding_dimension() or 0), np.float32)
             rows = self._encoder.encode(
                 list(texts),
                 batch_size=_BATCH,
@@ -86,7 +88,7 @@ class EmbeddingService:
                 normalize_embeddings=True,
                 show_progress_bar=progress,
             )
-        return np.asarray(rows, dtype=np.float32).reshape(len(texts), -1)
+        return np.asarray(rows, dtype=np.float32)
 
     def _load(self) -> SentenceTransformer:
         from sentence_transformers import SentenceTransformer
@@ -99,19 +101,15 @@ class EmbeddingService:
         return self._encode([text.removeprefix("##") for text in texts], progress=True)
 
     def _input(self, vocabulary: Vocabulary) -> NDArray[np.float32]:
-        from tokenizers import Tokenizer
-
-        matrix = unit_rows(_input_matrix(self.model))
-        source = Tokenizer.from_file(str(_models.encoder_file(self.model, "tokenizer.json")))
-        source.no_truncation()
-        source.no_padding()
-        source.encode_special_tokens = True
+        matrix = unit_rows(_input_matrix(self.model)).astype(np.float32)
+        source = _models.encoder_tokenizer(self.model)
         if vocabulary.tokenizer.name == f"wordpiece:{self.model}":
-            return matrix[[source.token_to_id(token) for token in vocabulary.tokens]]
+            own = source.get_vocab()
+            return matrix[[own[token] for token in vocabulary.tokens]]
         texts = [token.strip() for token in vocabulary.tokens]
-        encodings = source.encode_batch(texts, add_special_tokens=False)
-        means = [matrix[e.ids].mean(axis=0) if e.ids else np.zeros(matrix.shape[1]) for e in encodings]
-        return np.asarray(means)
+        pieces = source.encode_batch(texts, add_special_tokens=False)
+        nothing = np.zeros(matrix.shape[1], dtype=np.float32)
+        return np.stack([matrix[p.ids].mean(axis=0) if p.ids else nothing for p in pieces])
 
     def _table_path(self, vocabulary: Vocabulary, vectors: Vectors) -> Path:
         key = f"{self.model}/{_revision(self.model)}/{vocabulary.fingerprint}/{vectors}"
@@ -170,6 +168,6 @@ def _write(path: Path, table: NDArray[np.float32]) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent)
         os.close(handle)
         save_file({"vectors": np.ascontiguousarray(table, dtype=np.float32)}, name)
-        os.replace(name, path)
+        Path(name).replace(path)
     except OSError:
         return

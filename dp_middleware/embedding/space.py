@@ -165,9 +165,7 @@ class EmbeddingSpace:
         """matrix[numbers] @ matrix.T in products of one fixed shape, float64 on the host."""
         import torch
 
-        columns = self.derived(
-            (name, "device"), lambda: torch.tensor(matrix, device=self.device).T
-        )
+        columns = self.derived((name, "device"), lambda: torch.tensor(matrix, device=self.device).T)
         result = np.empty((len(numbers), len(self)))
         for start in range(0, len(numbers), BLOCK):
             chosen = numbers[start : start + BLOCK]
@@ -186,7 +184,8 @@ def unit_rows(vectors: ArrayLike) -> Floats:
     """Rows divided by their length, float64; a zero row stays zero."""
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    unit: Floats = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return unit
 
 
 def _float64_device(device: str) -> torch.device:

@@ -203,9 +203,9 @@ class RadiusMarginal:
         place, flat, size = rows, cell.add_(cells * row), cells * len(rows)
         counts, places = torch.zeros(2, _ROWS, cells, dtype=torch.float64)
         counts[: len(rows)] = torch.bincount(flat.ravel(), minlength=size).view(-1, cells)
-        places[: len(rows)] = torch.bincount(
-            flat.ravel(), place.ravel(), minlength=size
-        ).view(-1, cells)
+        places[: len(rows)] = torch.bincount(flat.ravel(), place.ravel(), minlength=size).view(
+            -1, cells
+        )
         counts[:, :1] -= at_zero
         log_g = self._log_g(at_zero, counts, places).contiguous()
         left = torch.take(log_g, flat.add_(row))  # the table has one column more than cells
@@ -247,9 +247,7 @@ class RadiusMarginal:
         return torch.where(g > _UNDERFLOW, torch.log(g), last)
 
 
-def _mean_inverse(
-    before: torch.Tensor, counts: torch.Tensor, places: torch.Tensor
-) -> torch.Tensor:
+def _mean_inverse(before: torch.Tensor, counts: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """Mean of 1/Z over a cell in which Z grows from ``before`` by 1 at each of n entries.
 
     For entries at random places every step is equally long, and the mean of 1/(Z + j) over

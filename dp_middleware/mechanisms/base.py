@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ Ids = NDArray[np.int64]
 Notion = Literal["pure", "metric"]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
     """A randomised map with a guarantee: a frozen dataclass of public parameters.
 
@@ -36,12 +37,13 @@ class Mechanism(ABC):
     claim: ClassVar[str] = "epsilon-DP"
     full_support: ClassVar[bool] = True
     jumps: ClassVar[tuple[float, ...]] = ()
+
     epsilon: float
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The public parameters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def fingerprint(self) -> str:
@@ -59,6 +61,7 @@ class Mechanism(ABC):
         return ()
 
 
+@dataclass(frozen=True, kw_only=True)
 class ChannelMechanism(Mechanism):
     """A mechanism whose output at a position depends on the token there and on nothing else."""
 

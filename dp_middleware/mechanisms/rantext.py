@@ -64,7 +64,12 @@ class RanText(ChannelMechanism):
         if self.noise_range is None:
             return
         ranges = np.asarray(self.noise_range, dtype=np.float64)
-        if ranges.ndim != 1 or not np.isfinite(ranges).all() or (ranges < 0).any() or not ranges.any():
+        if (
+            ranges.ndim != 1
+            or not np.isfinite(ranges).all()
+            or (ranges < 0).any()
+            or not ranges.any()
+        ):
             raise ParameterError(
                 "expected noise_range as finite numbers >= 0, one per dimension, not all zero"
             )

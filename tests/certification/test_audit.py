@@ -11,7 +11,7 @@ from spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware import sampling
-from dp_middleware.certification.audit import _clopper_pearson
+from dp_middleware.certification.auditing import _clopper_pearson
 
 
 def test_the_bound_is_a_number_with_its_evidence():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -34,12 +35,13 @@ def test_the_radius_of_two_components_has_its_closed_density(scales):
     for r in (0.3, 1.0, 5.0, 25.0):
 
         def density(t, r=r):
-            return r / (first * second) * math.exp(-r * (math.cos(t) / first + math.sin(t) / second))
+            return (
+                r / (first * second) * math.exp(-r * (math.cos(t) / first + math.sin(t) / second))
+            )
 
         pieces = np.concatenate(([0.0], np.geomspace(1e-4, np.pi / 2 - 1e-4, 60), [np.pi / 2]))
         exact = sum(
-            quad(density, a, b, epsabs=0, epsrel=1e-10)[0]
-            for a, b in zip(pieces[:-1], pieces[1:], strict=True)
+            quad(density, a, b, epsabs=0, epsrel=1e-10)[0] for a, b in itertools.pairwise(pieces)
         )
         error = abs(law.log_pdf(np.array([r]))[0] - math.log(exact))
         assert error < (1e-4 if first < 0.1 else 2e-6)
@@ -70,7 +72,7 @@ def slow_row(mechanism, space, token):
         return weights[y] / weights.sum() * math.exp(-r / scale) / scale
 
     cuts = np.unique(distances)
-    pieces = [*zip(cuts[:-1], cuts[1:], strict=True)]
+    pieces = [*itertools.pairwise(cuts)]
     pieces += [(cuts[-1] + 8 * k * scale, cuts[-1] + 8 * (k + 1) * scale) for k in range(6)]
     row = [
         sum(quad(integrand, a, b, args=(y,), epsabs=0, epsrel=1e-9)[0] for a, b in pieces)

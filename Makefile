@@ -1,0 +1,57 @@
+# make          environment in .venv with all extras and test tools, versions from constraints.txt
+# make demo     the tour on the command line
+# make test     all tests; options for pytest in ARGS
+# make lint, make types, make wheel, make clean, make distclean
+#
+# Needs Python 3.11 or newer; another one is chosen by PYTHON=...
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.made
+PIP    = $(BIN)/python -m pip --no-input --disable-pip-version-check -q install -c constraints.txt
+
+SUITED := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	"$$p" -c '$(SUITED)' 2>/dev/null && command -v "$$p" && break; done)
+
+.PHONY: venv demo test lint types wheel clean distclean
+.DEFAULT_GOAL := venv
+
+venv: $(STAMP)
+
+# PyTorch comes first: what needs it then takes the one that is there.
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv was not found; name it: make PYTHON=..." >&2; exit 1; }
+	@echo "==> environment in $(VENV)"
+	@$(BIN)/python -c '$(SUITED)' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
+	@$(PIP) --upgrade pip
+	@echo "==> PyTorch"
+	@$(PIP) torch hatchling
+	@echo "==> the package with all extras, test tools"
+	@$(PIP) --no-build-isolation -e '.[all]' --group dev
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/dp-middleware demo
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+wheel: $(STAMP)
+	@rm -rf dist
+	@$(BIN)/python -m build -q --no-isolation
+	@ls dist/*
+
+clean:
+	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

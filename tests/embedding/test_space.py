@@ -1,0 +1,112 @@
+"""Distances that survive duplicates, dead dimensions and hostile scales."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.spatial.distance import cdist
+from spaces import random_space, space_of, spaces
+
+import dp_middleware as dp
+
+
+@given(space=spaces())
+def test_distances_are_euclidean(space):
+    exact = cdist(space.vectors, space.vectors)
+    exact[exact < 1e-6] = 0.0
+    distances = space.distances(np.arange(len(space)))
+    np.testing.assert_allclose(distances, exact, atol=1e-10)
+    assert (distances == distances.T).all() or np.allclose(distances, distances.T, atol=1e-12)
+    assert space.diameter == pytest.approx(exact.max(), abs=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_duplicates_are_at_distance_zero(scale, offset):
+    vectors = np.random.default_rng(0).normal(size=(30, 50)) * scale + offset
+    vectors[7] = vectors[3]
+    distances = space_of(vectors).distances(np.arange(30))
+    assert distances[3, 7] == 0.0
+    assert (np.diagonal(distances) == 0.0).all()
+
+
+def test_near_duplicates_keep_their_digits():
+    vectors = np.zeros((3, 400))
+    vectors[:, 0] = 1.0
+    vectors[1, 1], vectors[2, 1] = 1e-5, 1e-7  # the Gram form would lose 1e-5 entirely
+    distances = space_of(vectors).distances([0])[0]
+    assert distances[1] == pytest.approx(1e-5, rel=1e-9)
+    assert distances[2] == 0.0  # below 1e-6
+
+
+def test_a_row_is_the_same_bits_whatever_the_batch():
+    space = random_space(tokens=300, dimensions=100, seed=1)
+    for rows in (space.distances, space.cosines):
+        whole = rows(np.arange(300))
+        for ids in ([5], [5, 5, 299], list(range(298, 150, -1))):
+            assert np.array_equal(rows(ids), whole[ids])
+
+
+@given(space=spaces())
+def test_cosines_lie_between_minus_one_and_one(space):
+    cosines = space.cosines(np.arange(len(space)))
+    assert (np.abs(cosines) <= 1.0).all()
+    lengths = np.linalg.norm(space.vectors, axis=1)
+    dots = space.vectors @ space.vectors.T
+    product = np.outer(lengths, lengths)
+    expected = np.divide(dots, product, out=np.zeros_like(dots), where=product > 0)
+    np.testing.assert_allclose(cosines, expected, atol=1e-12)
+
+
+def test_vectors_are_kept_and_protected():
+    given_vectors = [[3.0, 4.0], [0.0, 0.0]]
+    space = space_of(given_vectors)
+    assert space.vectors.tolist() == given_vectors
+    with pytest.raises(ValueError, match="read-only"):
+        space.vectors[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_are_refused(bad):
+    with pytest.raises(dp.ParameterError, match="1 of 3 rows, the first at row 1"):
+        space_of([[0.0], [bad], [1.0]])
+
+
+@pytest.mark.parametrize("vectors", [[[1.0]], [1.0, 2.0], np.empty((2, 0))])
+def test_bad_shapes_are_refused(vectors):
+    with pytest.raises(dp.ParameterError, match="expected vectors"):
+        dp.EmbeddingSpace(dp.Vocabulary(["a", "b"]), vectors)
+
+
+def test_the_fingerprint_tells_spaces_apart():
+    space = space_of([[1.0], [2.0]])
+    assert space == space_of([[1.0], [2.0]])
+    assert space != space_of([[1.0], [2.0000001]])
+    assert space != space_of([[1.0], [2.0]], unknown="drop")
+    assert pickle.loads(pickle.dumps(space)) == space
+
+
+def test_derived_quantities_are_computed_once():
+    space = random_space()
+    calls = []
+    for _ in range(2):
+        assert space.derived("key", lambda: calls.append(1) or 7) == 7
+    assert calls == [1]
+
+
+@pytest.mark.gpu
+def test_a_gpu_agrees_within_the_certified_bound():
+    space = random_space(tokens=500, dimensions=384, seed=1)
+    on_gpu = dp.EmbeddingSpace(space.vocabulary, space.vectors, device="cuda")
+    for mechanism in (dp.TokenExponential(epsilon=20.0), dp.RanText(epsilon=10.0)):
+        ids = np.arange(500)
+        difference = mechanism.log_probs(ids, space) - mechanism.log_probs(ids, on_gpu)
+        assert np.abs(difference).max() < 1e-11
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises((RuntimeError, dp.ParameterError)):
+        dp.EmbeddingSpace(dp.Vocabulary(["a"]), [[1.0]], device="nonsense")

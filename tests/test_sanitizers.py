@@ -1,0 +1,385 @@
+"""Texts in, releases out: what is kept, counted, charged, refused, and never revealed."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import threading
+import traceback
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from spaces import random_space
+from texts import TORTURE
+
+import dp_middleware as dp
+from dp_middleware import sampling
+
+CANARY = "zxqvcanary"
+SENTENCE = "the patient has a pain in left knee and takes two pills every day ."
+WORDS = SENTENCE.split()
+
+
+def word_space(words=WORDS, **options):
+    vectors = np.random.default_rng(0).normal(size=(len(words), 6))
+    return dp.EmbeddingSpace(dp.Vocabulary(words, **options), vectors)
+
+
+SPACE = word_space()
+MECHANISM = dp.TokenExponential(epsilon=6.0)
+
+
+class MemoryLedger:
+    """Charges in memory, with a budget in releases."""
+
+    def __init__(self, budget=math.inf):
+        self.charges = []
+        self.budget = budget
+
+    def charge(self, subject, certificate, n):
+        if len(self.charges) >= self.budget:
+            raise dp.BudgetExhausted(f"subject {subject!r} has no budget left")
+        self.charges.append((subject, certificate.epsilon, n))
+
+
+@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
+@pytest.mark.parametrize("unknown", ["uniform", "split", "drop"])
+def test_every_text_is_released(text, unknown):
+    space = word_space(unknown=unknown)
+    sanitizer = dp.Sanitizer(MECHANISM, space, accept_infinite=True)
+    release = sanitizer.release(text)
+    assert release.tokens_total == len(space.vocabulary.encode(text))
+    assert release.tokens_verbatim == 0
+    assert set(release.text.split()) <= set(WORDS)
+    assert len(release.text.split()) == release.tokens_total
+
+
+def test_a_megabyte_is_released_whole():
+    text = "the patient has pain " * 50_000
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text)
+    assert len(text) > 1_000_000
+    assert release.tokens_total == len(release.text.split()) == 200_000
+
+
+def test_all_stop_words_are_perturbed_unless_asked_otherwise():
+    text = "the a in and has " * 40
+    assert dp.Sanitizer(MECHANISM, SPACE).release(text).tokens_verbatim == 0
+    kept = dp.Sanitizer(MECHANISM, SPACE, policy=dp.KeepPolicy.stop_words()).release(text)
+    assert kept.tokens_verbatim == kept.tokens_total == 200
+    assert kept.text == text.strip()
+
+
+@given(text=st.lists(st.sampled_from([*WORDS, CANARY]), max_size=30).map(" ".join))
+def test_the_release_has_the_length_and_the_alphabet(text):
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text)
+    assert len(release.text.split()) == len(text.split()) == release.tokens_total
+    assert CANARY not in release.text
+
+
+def test_case_blanks_and_lines_are_never_copied():
+    """The released text is a function of the released ids: equal ids, equal text."""
+    seed = sampling.insecure_entropy
+    texts = ("the patient has pain", "  the\tpatient\n\n has    pain \r\n")
+    released = {
+        dp.Sanitizer(MECHANISM, SPACE, insecure_entropy=seed(3)).release(text).text
+        for text in texts
+    }
+    assert len(released) == 1
+
+
+def test_draws_follow_the_row_of_each_token():
+    """2,000 releases of one text: chi-squared at every position, rejecting another token's row."""
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    ids = SPACE.vocabulary.encode("pain knee pain " + CANARY)
+    rows = np.exp(MECHANISM.rows(ids, SPACE))
+    releases = sanitizer.release_batch(["pain knee pain " + CANARY] * 2000)
+    drawn = np.array([SPACE.vocabulary.encode(release.text) for release in releases])
+    for position in range(4):
+        counts = np.bincount(drawn[:, position], minlength=len(SPACE))
+        assert stats.chisquare(counts, 2000 * rows[position]).pvalue > 1e-9
+        assert stats.chisquare(counts, 2000 * rows[(position + 1) % 4]).pvalue < 1e-9
+    first, third = drawn[:, 0], drawn[:, 2]
+    kidney = SPACE.vocabulary.id_of("pain")
+    both = ((first == kidney) & (third == kidney)).mean()
+    assert both == pytest.approx(rows[0, kidney] ** 2, abs=0.06)  # equal tokens, fresh draws
+
+
+def test_an_unknown_token_is_a_uniform_draw():
+    text = " ".join([CANARY] * 8000)
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text)
+    counts = np.bincount(SPACE.vocabulary.encode(release.text), minlength=len(SPACE))
+    assert stats.chisquare(counts).pvalue > 1e-9
+
+
+def test_the_one_liner_is_calibrated():
+    sanitizer = dp.sanitizer(epsilon=3, space=SPACE)
+    assert 2.99 < sanitizer.certificate.epsilon <= 3.0
+    assert sanitizer.release("the patient").certificate == sanitizer.certificate
+    for name, kind in dp.MECHANISMS.items():
+        if kind.full_support:
+            named = dp.sanitizer(epsilon=2, mechanism=name, space=SPACE)
+            assert named.certificate.epsilon <= 2.0
+    with pytest.raises(dp.ParameterError, match="mechanism"):
+        dp.sanitizer(mechanism="nonsense", space=SPACE)
+
+
+def test_a_policy_keeps_a_public_list_and_says_so():
+    policy = dp.KeepPolicy.words(["The", "and"], label="two words")
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, policy=policy)
+    release = sanitizer.release("The patient and the knee")  # "The" is unknown, but on the list
+    words = release.text.split()
+    assert (words[0], words[2], words[3]) == ("the", "and", "the")
+    assert (release.tokens_total, release.tokens_verbatim) == (5, 3)
+    certificate = release.certificate
+    assert any("two words" in line and "public" in line for line in certificate.assumptions)
+    assert certificate.adjacency.classes is not None
+    kept = SPACE.vocabulary.id_of("the")
+    labels = certificate.adjacency.classes
+    assert labels.count(labels[kept]) == 1  # alone
+    assert labels.count(labels[SPACE.vocabulary.id_of("knee")]) == len(SPACE) - 2 + 1  # and unknown
+
+
+def test_the_certificate_of_a_policy_is_the_loss_among_the_others():
+    policy = dp.KeepPolicy.words(WORDS[:10], label="ten words")
+    certificate = dp.Sanitizer(MECHANISM, SPACE, policy=policy).certificate
+    rows = MECHANISM.rows(np.array([*range(10, len(SPACE)), -1]), SPACE)
+    assert certificate.epsilon == pytest.approx(np.ptp(rows, axis=0).max(), abs=1e-9)
+
+
+def test_policies_add_up():
+    both = dp.KeepPolicy.stop_words() | dp.KeepPolicy.punctuation()
+    assert {"the", "."} <= both.kept
+    assert both.label.count(" and ") == 1
+    assert (dp.KeepPolicy.nothing() | dp.KeepPolicy.nothing()).label == "nothing"
+    release = dp.Sanitizer(MECHANISM, SPACE, policy=both).release("the knee . the pills .")
+    assert release.tokens_verbatim == 4
+
+
+def test_a_scope_perturbs_its_spans_and_nothing_else():
+    text = 'Name: Anna Bell; {"note": "left knee pain"}'
+    start = text.index("left")
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, insecure_entropy=sampling.insecure_entropy(0))
+    release = sanitizer.release(text, scope=[(start, start + 14)])
+    assert release.text.startswith(text[:start])
+    assert release.text.endswith('"}')
+    inside = release.text[start:-2].split()
+    assert len(inside) == 3
+    assert set(inside) <= set(WORDS)
+    assert release.tokens_total - release.tokens_verbatim == 3
+    assert any("outside the given spans" in line for line in release.certificate.assumptions)
+    assert release.certificate.epsilon == sanitizer.certificate.epsilon
+
+
+def test_a_detector_finds_the_scope():
+    class Result:
+        def __init__(self, start, end):
+            self.start, self.end = start, end
+
+    def detector(text):
+        return [Result(text.index(CANARY), text.index(CANARY) + len(CANARY))]
+
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    release = sanitizer.release(f"Dear {CANARY}, hello", scope=detector)
+    assert CANARY not in release.text
+    assert release.text.startswith("Dear ")
+    assert release.text.endswith(", hello")
+
+
+def test_overlapping_spans_are_one():
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    release = sanitizer.release("pain knee day", scope=[(5, 9), (0, 6), (3, 3)])
+    assert release.tokens_total - release.tokens_verbatim == 2
+    assert release.text.endswith(" day")
+    nothing = sanitizer.release("pain knee day", scope=[])
+    assert nothing.text == "pain knee day"
+    assert nothing.tokens_verbatim == 3
+
+
+@pytest.mark.parametrize("span", [(-1, 2), (0, 99), (5, 2)])
+def test_spans_outside_the_text_are_refused(span):
+    with pytest.raises(dp.ParameterError, match="spans inside the text"):
+        dp.Sanitizer(MECHANISM, SPACE).release("pain", scope=[span])
+
+
+def test_a_failing_detector_does_not_speak():
+    def detector(text):
+        raise ValueError(f"could not parse {text}")
+
+    with pytest.raises(dp.ParameterError, match="failed with ValueError") as caught:
+        dp.Sanitizer(MECHANISM, SPACE).release(CANARY, scope=detector)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "mechanism", [dp.CusText(epsilon=1.0, candidates=3), dp.CusTextAggressive(epsilon=1.0)]
+)
+def test_no_guarantee_is_refused_at_once(mechanism):
+    space = random_space(tokens=40)
+    with pytest.raises(dp.InfiniteEpsilon, match="accept_infinite"):
+        dp.Sanitizer(mechanism, space)
+    told = dp.Sanitizer(mechanism, space, accept_infinite=True).release("w1 w2")
+    assert math.isinf(told.certificate.epsilon)
+
+
+def test_custext_within_its_classes_is_accepted():
+    space = random_space(tokens=40)
+    mechanism = dp.CusText(epsilon=2.0, candidates=5)
+    labels = mechanism.classes(space)
+    sanitizer = dp.Sanitizer(mechanism, space, adjacency=dp.Adjacency.within(labels))
+    release = sanitizer.release("w1 w7")
+    assert release.certificate.epsilon <= 2.0
+    ids = space.vocabulary.encode(release.text)
+    assert [labels[i] for i in ids] == [labels[1], labels[7]]
+
+
+def test_dropping_unknown_tokens_is_refused_before_any_draw():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space(unknown="drop"))
+    with pytest.raises(dp.InfiniteEpsilon):
+        sanitizer.release("the patient")
+
+
+def test_a_ledger_is_charged_before_the_draw():
+    ledger, order = MemoryLedger(), []
+
+    def entropy(count):
+        order.append(len(ledger.charges))
+        return sampling.os_entropy(count)
+
+    sanitizer = dp.Sanitizer(
+        MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
+    )
+    release = sanitizer.release("the patient has pain")
+    assert ledger.charges == [("anna", release.certificate.epsilon, 4)]
+    assert set(order) == {1}
+
+
+def test_an_exhausted_budget_draws_nothing():
+    def entropy(count):
+        raise AssertionError("drew without a budget")
+
+    sanitizer = dp.Sanitizer(
+        MECHANISM, SPACE, ledger=MemoryLedger(0), subject="anna", insecure_entropy=entropy
+    )
+    with pytest.raises(dp.BudgetExhausted):
+        sanitizer.release("the patient")
+
+
+def test_nothing_is_charged_for_nothing():
+    ledger = MemoryLedger(0)
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    assert sanitizer.release("  \n ").text == ""
+    assert ledger.charges == []
+
+
+def test_a_charge_stays_when_the_draw_fails():
+    def entropy(count):
+        raise OSError("no entropy")
+
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(
+        MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
+    )
+    with pytest.raises(OSError, match="no entropy"):
+        sanitizer.release("the patient")
+    assert len(ledger.charges) == 1
+
+
+def test_a_ledger_needs_a_subject():
+    with pytest.raises(dp.ParameterError, match="subject"):
+        dp.Sanitizer(MECHANISM, SPACE, ledger=MemoryLedger())
+
+
+def test_a_batch_is_charged_text_by_text():
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    releases = sanitizer.release_batch(["the patient", "", "pain pain pain"])
+    assert [r.tokens_total for r in releases] == [2, 0, 3]
+    assert [n for _, _, n in ledger.charges] == [2, 3]
+    assert [len(r.text.split()) for r in releases] == [2, 0, 3]
+    assert sanitizer.release_batch([]) == []
+
+
+def test_explain_draws_and_charges_nothing():
+    def entropy(count):
+        raise AssertionError("drew")
+
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(
+        MECHANISM,
+        SPACE,
+        policy=dp.KeepPolicy.words(["the"], label="the"),
+        ledger=ledger,
+        subject="anna",
+        insecure_entropy=entropy,
+    )
+    explanation = sanitizer.explain(f"the pain the knee pain {CANARY}")
+    assert ledger.charges == []
+    assert explanation.tokens_total == 6
+    assert explanation.tokens_verbatim == 2
+    assert explanation.tokens_unknown == 1
+    first = explanation.alternatives[0]
+    assert (first.token, first.count) == ("pain", 2)
+    pain = SPACE.vocabulary.id_of("pain")
+    row = np.exp(MECHANISM.log_probs([pain], SPACE)[0])
+    assert first.retention == pytest.approx(row[pain])
+    assert first.likely[0][1] == pytest.approx(row.max())
+    knee = explanation.alternatives[1].retention
+    assert explanation.expected_retention == pytest.approx((2 * first.retention + knee) / 4)
+    assert "Do not retry" in explanation.warning
+    assert "pain" not in repr(explanation)
+    assert sanitizer.explain("").expected_retention == 0.0
+
+
+def test_nothing_private_shows_in_repr_pickle_or_errors():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space([*WORDS, CANARY]))
+    release = sanitizer.release(" ".join([CANARY] * 3 + ["pain"]))
+    assert CANARY not in repr(sanitizer)
+    assert not hasattr(release, "document")
+    fields = {"text", "certificate", "tokens_total", "tokens_verbatim"}
+    assert set(vars(release)) == fields
+    # the vocabulary is public and holds the word; which rows are cached is not pickled
+    copy = pickle.loads(pickle.dumps(sanitizer))
+    assert copy._sampler._tables == {}
+    assert sanitizer._sampler._tables != {}
+    assert copy.release("pain").tokens_total == 1
+
+
+def test_a_refused_text_is_not_quoted():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space(unknown="raise"))
+    with pytest.raises(dp.UnknownTokenError, match="token 2 of 2") as caught:
+        sanitizer.release(f"pain {CANARY}")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert CANARY not in shown.replace(f'release(f"pain {{{"CANARY"}}}")', "")
+    with pytest.raises(dp.ParameterError, match="bytes"):
+        sanitizer.release(CANARY.encode())
+
+
+def test_threads_share_a_sanitizer():
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=(ledger := MemoryLedger()), subject="a")
+    found, text = [], "the patient has pain in left knee"
+
+    def work():
+        for _ in range(25):
+            found.append(sanitizer.release(text))
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(ledger.charges) == 400
+    assert all(len(release.text.split()) == 7 for release in found)
+    assert len({release.text for release in found}) > 300  # fresh draws
+
+
+def test_the_certificate_is_computed_at_first_use(monkeypatch):
+    import dp_middleware.sanitizers as module
+
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    monkeypatch.setattr(module, "certify", None)
+    with pytest.raises(TypeError):
+        sanitizer.release("the patient")

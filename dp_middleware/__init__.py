@@ -39,6 +39,7 @@ _HOME = {
     "sanitizer": "sanitizers",
     "Answer": "frameworks",
     "InferDPT": "frameworks",
+    "ChatModel": "frameworks",
     "chat_model": "frameworks",
     "BudgetExhausted": "errors",
     "CannotCalibrate": "errors",
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
         UnknownTokenError,
         UntrustedHost,
     )
-    from dp_middleware.frameworks import Answer, InferDPT, chat_model
+    from dp_middleware.frameworks import Answer, ChatModel, InferDPT, chat_model
     from dp_middleware.mechanisms import (
         MECHANISMS,
         CusText,

@@ -106,6 +106,7 @@ def _certificate(
         epsilon=epsilon,
         mechanism=mechanism.fingerprint,
         space=space.fingerprint,
+        loss=max(loss.epsilon, epsilon) if math.isinf(epsilon) else loss.epsilon,
         witness=_witness(loss, space),
         recovery=loss.recovery,
         retention=loss.retention,

@@ -51,6 +51,8 @@ class Certificate:
             distance times the diameter of the space.
         mechanism: Fingerprint of the mechanism.
         space: Fingerprint of the space.
+        loss: Largest loss over all adjacent pairs, enumerated, nats. Equal to ``epsilon`` for a
+            pure guarantee; a metric guarantee counts every pair at the diameter and gives more.
         witness: Where the loss is attained, if it was enumerated.
         recovery: Probability that the best possible context-free attacker recovers a token,
             tokens uniform over the vocabulary; ``None`` if not enumerated.
@@ -66,6 +68,7 @@ class Certificate:
     epsilon: float
     mechanism: str
     space: str
+    loss: float | None = None
     witness: Witness | None = None
     recovery: float | None = None
     retention: float | None = None

@@ -1,0 +1,94 @@
+"""Time and memory of certificates and calibration, cold and from disk.
+
+    python benchmarks/certificates.py [--space default|cl100k-11000] [--mechanism NAME ...]
+
+Each mechanism runs in a process of its own with an empty cache folder. The baseline is one
+streaming pass over the rows, computed and thrown away, in the same process: the ratio says what
+rounding to integers and taking extremes adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from exact_epsilon import SPACES, space_named
+
+import dp_middleware as dp
+from dp_middleware.embedding.space import BLOCK
+
+EPSILON = 3.0
+
+
+def measure(name: str, space_name: str) -> dict[str, float | str]:
+    """Seconds and bytes for one mechanism on one space, in this process."""
+    started = time.perf_counter()
+    space = space_named(space_name)
+    figures: dict[str, float | str] = {"space ready": time.perf_counter() - started}
+    mechanism = dp.MECHANISMS[name](epsilon=EPSILON)
+    mechanism.log_probs([0], space)  # laws, classes and tables of the space
+    started = time.perf_counter()
+    for start in range(0, len(space), BLOCK):
+        mechanism.log_probs(np.arange(start, min(start + BLOCK, len(space))), space)
+    figures["rows only"] = time.perf_counter() - started
+    started = time.perf_counter()
+    dp.certify(mechanism, space)
+    figures["certify"] = time.perf_counter() - started
+    started = time.perf_counter()
+    dp.certify(mechanism, space)
+    figures["from disk"] = time.perf_counter() - started
+    figures["ratio"] = float(figures["certify"]) / float(figures["rows only"])
+    started = time.perf_counter()
+    try:
+        dp.certify(dp.calibrate(mechanism, space, epsilon=EPSILON), space)
+        figures["calibrate"] = time.perf_counter() - started
+    except dp.CannotCalibrate:
+        figures["calibrate"] = "refused"
+    figures["peak GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return figures
+
+
+def in_a_process(name: str, space: str) -> dict[str, float | str]:
+    """:func:`measure` in a fresh process; the space's vectors are computed before it starts."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, __file__, "--one", name, "--space", space]
+        environment = {**os.environ, "DP_MIDDLEWARE_CACHE": cache}
+        setup = f"from exact_epsilon import space_named; space_named({space!r})"
+        subprocess.run(
+            [sys.executable, "-c", setup], env=environment, cwd=Path(__file__).parent, check=True
+        )
+        done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+    return dict(json.loads(done.stdout))
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--space", choices=list(SPACES), action="append")
+    parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), action="append")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one, options.space[0])))
+        return
+    header = None
+    for space in options.space or SPACES:
+        for name in options.mechanism or dp.MECHANISMS:
+            figures = in_a_process(name, space)
+            if header is None:
+                header = ["space", "mechanism", *figures]
+                print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
+            shown = [v if isinstance(v, str) else f"{v:.3g}" for v in figures.values()]
+            print("| " + " | ".join([space, name, *shown]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""LlamaIndex LLMs."""
+# ruff: noqa: D102 - the calls are documented in Adapter
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Generator
+from threading import Lock
+from typing import Any
+
+from dp_middleware.frameworks import recording
+from dp_middleware.frameworks.adapters.base import Adapter, Messages, text_of
+
+_PATCHED = "__dp_middleware_unrecorded__"
+_patching = Lock()
+
+
+class LlamaIndexAdapter(Adapter):
+    """Calls ``chat``, ``achat`` and ``stream_chat``."""
+
+    def __init__(self, llm: Any) -> None:
+        self._llm = llm
+
+    def ask(self, messages: Messages) -> str:
+        return text_of(self._llm.chat(_convert(messages)).message.content)
+
+    async def aask(self, messages: Messages) -> str:
+        if _achat_blocks(self._llm):
+            return await asyncio.to_thread(self.ask, messages)
+        return text_of((await self._llm.achat(_convert(messages))).message.content)
+
+    def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        for response in self._llm.stream_chat(_convert(messages)):
+            yield text_of(response.delta)
+
+    def private(self) -> Adapter:
+        """A copy without callback handlers; instrumentation skips unrecorded calls."""
+        from llama_index.core.callbacks import CallbackManager
+
+        _skip_unrecorded_instrumentation()
+        silent = CallbackManager()
+        silent.handlers = []  # its constructor adds the global handlers
+        return LlamaIndexAdapter(self._llm.model_copy(update={"callback_manager": silent}))
+
+
+def _convert(messages: Messages) -> list[Any]:
+    from llama_index.core.llms import ChatMessage
+
+    return [ChatMessage(role=each["role"], content=each["content"]) for each in messages]
+
+
+def _achat_blocks(llm: Any) -> bool:
+    """Whether ``achat`` is the default of a base class in the core, which calls ``chat``."""
+    owner = next(each for each in type(llm).__mro__ if "achat" in vars(each))
+    return owner.__module__.startswith("llama_index.core.")
+
+
+def _skip_unrecorded_instrumentation() -> None:
+    """Make every dispatcher skip calls that run unrecorded.
+
+    Spans and events are made by decorators on each class's methods, also on those reached through
+    ``super()``, and dispatchers have no switch per call; so their entry points are wrapped, once.
+    Outside of unrecorded calls they do what they did.
+    """
+    from llama_index_instrumentation.dispatcher import Dispatcher
+
+    with _patching:
+        for name in ("event", "span_enter", "span_drop", "span_exit"):
+            _wrap(Dispatcher, name, _skipping)
+        _wrap(Dispatcher, "aevent", _skipping_async)
+
+
+def _wrap(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) -> None:
+    original = getattr(owner, name)
+    if not hasattr(original, _PATCHED):
+        wrapped = wrapper(original)
+        setattr(wrapped, _PATCHED, True)
+        setattr(owner, name, wrapped)
+
+
+def _skipping(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return None if recording.is_unrecorded() else method(*args, **kwargs)
+
+    return wrapped
+
+
+def _skipping_async(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return None if recording.is_unrecorded() else await method(*args, **kwargs)
+
+    return wrapped

@@ -1,0 +1,192 @@
+"""Where models run: what may see raw text, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+from chat_models import langchain_model, llama_index_llm
+
+import dp_middleware as dp
+from dp_middleware.frameworks import chat_model
+from dp_middleware.frameworks.trust import Location, is_loopback, locate, require_trusted
+
+
+def trust(model: Any, trusted_hosts: Any = ()) -> None:
+    require_trusted(chat_model(model), trusted_hosts)
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.7.6", "::1"])
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost.evil.com", "127.0.0.1.evil.com", "0.0.0.0", "10.0.0.1", "", "local", "::2"]
+)
+def test_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://localhost:8000/v1", "localhost"),
+        ("http://LOCALHOST./v1", "localhost"),
+        ("http://[::1]:8000/v1", "::1"),
+        ("https://localhost.evil.com/v1", "localhost.evil.com"),
+        ("http://localhost:80@evil.com/v1", "evil.com"),
+        ("https://api.example.com", "api.example.com"),
+    ],
+)
+def test_hosts_of_openai_langchain_and_llama_index(url: str, host: str) -> None:
+    with openai.OpenAI(base_url=url, api_key="none") as client:
+        models = [chat_model(client, "m")]
+    models.append(chat_model(openai.AsyncOpenAI(base_url=url, api_key="none"), "m"))
+    models.append(chat_model(langchain_model(url)))
+    models.append(chat_model(langchain_model(url).bind(temperature=0)))
+    models.append(chat_model(llama_index_llm(url)))
+    for model in models:
+        assert model.location.hosts == {host}
+        assert str(model.private().location) == host
+        if is_loopback(host):
+            require_trusted(model)
+        else:
+            with pytest.raises(dp.UntrustedHost, match=rf"raw text would go to {host}; .*trusted_"):
+                require_trusted(model)
+            require_trusted(model, [host.upper() + "."])
+
+
+def test_the_default_host_of_a_vendor_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    from langchain_openai import ChatOpenAI
+    from llama_index.llms.openai import OpenAI
+
+    for model in (ChatOpenAI(model="gpt-4o-mini"), OpenAI(model="gpt-4o-mini")):
+        with pytest.raises(dp.UntrustedHost, match=r"api\.openai\.com"):
+            trust(model)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://evil.com/v1")
+    assert locate(ChatOpenAI(model="gpt-4o-mini")).hosts == {"evil.com"}
+
+
+def test_a_model_with_a_proxy_of_its_own_is_as_far_as_the_proxy() -> None:
+    model = langchain_model("http://localhost:1/v1", openai_proxy="http://proxy.evil.com:3128")
+    with pytest.raises(dp.UntrustedHost, match=r"proxy\.evil\.com"):
+        trust(model)
+
+
+@pytest.mark.parametrize(
+    "url", [r"http://evil.com\@localhost/", "http://[bad", "http://a b/", "http://"]
+)
+def test_a_url_that_parsers_read_differently_is_unknown(url: str) -> None:
+    class Mine:
+        base_url = "overridden"
+
+    mine = Mine()
+    mine.base_url = url
+    assert locate(mine).unknown
+
+
+def test_environment_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
+    plain, secure = "http://127.0.0.1:8000/v1", "https://127.0.0.1:8000/v1"
+    for model in (langchain_model(plain), llama_index_llm(plain)):
+        with pytest.raises(
+            dp.UntrustedHost, match=r"environment's proxy proxy\.corp; set NO_PROXY"
+        ):
+            trust(model)
+        trust(model, ["proxy.corp"])
+    trust(llama_index_llm(secure))  # a tunnel: the proxy cannot read it
+    with openai.DefaultHttpxClient(trust_env=False) as direct:
+        client = openai.OpenAI(base_url=plain, api_key="none", http_client=direct)
+        require_trusted(chat_model(client, "m"))
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    trust(langchain_model(plain))
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")
+    trust(langchain_model(plain))
+
+
+def test_in_process_models() -> None:
+    from langchain_core.language_models import FakeListChatModel
+    from llama_index.core.llms import MockLLM
+
+    class Mine(FakeListChatModel):
+        pass
+
+    for model in (FakeListChatModel(responses=["x"]), Mine(responses=["x"]), MockLLM()):
+        assert chat_model(model).location == Location()
+        trust(model)
+    trust(lambda messages: "x")
+
+
+def vendors(name: str, module: str, *bases: type, **fields: Any) -> Any:
+    """A model as a vendor's package that is not installed here would make it."""
+    return type(name, bases, {"__module__": module})(**fields)
+
+
+class Plain:
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+def test_a_vendors_model_without_an_address_is_unknown() -> None:
+    from llama_index.core.llms import MockLLM
+
+    unknown = vendors("ChatVendor", "langchain_vendor.chat", Plain)
+    hub = vendors("HuggingFaceEndpoint", "langchain_huggingface.llms", Plain, repo_id="a/b")
+    llm = vendors("Vendor", "llama_index.llms.vendor.base", MockLLM)
+    for model in (unknown, hub, llm):
+        assert locate(model).unknown == {type(model).__name__}
+    with pytest.raises(
+        dp.UntrustedHost, match=r"cannot tell where Vendor runs; .* function of yours"
+    ):
+        trust(llm, ["vendor.com"])
+
+    class Mine(type(llm)):  # type: ignore[misc]
+        """Your own subclass of a vendor's class runs where the vendor's does."""
+
+    assert locate(Mine()).unknown == {"Mine"}
+
+
+def test_known_local_backends_and_nested_models() -> None:
+    from langchain_core.language_models import BaseLanguageModel
+
+    local = type("HuggingFacePipeline", (Plain,), {"__module__": "langchain_huggingface.llms"})
+    assert locate(local()) == Location()
+    assert locate(vendors("LlamaCPP", "llama_index.llms.llama_cpp.base", Plain)) == Location()
+    # stands for a class of langchain_huggingface that derives from BaseLanguageModel
+    base = type("BaseLanguageModel", (Plain,), {"__module__": BaseLanguageModel.__module__})
+    pipeline = vendors("HuggingFacePipeline", "langchain_huggingface.llms", base)
+    hub = vendors("HuggingFaceEndpoint", "langchain_huggingface.llms", base, repo_id="a/b")
+    chat = ("ChatHuggingFace", "langchain_huggingface.chat_models", base)
+    assert locate(vendors(*chat, llm=pipeline)) == Location()
+    assert locate(vendors(*chat, llm=hub)).unknown == {"HuggingFaceEndpoint"}
+    assert locate(Plain(inner=langchain_model("http://evil.com/v1"))).hosts == {"evil.com"}
+    client = Plain(_client=Plain(_base_url="http://ollama.lan:11434"))
+    assert locate(vendors("ChatOllama", "langchain_ollama", Plain, _client=client)).hosts == {
+        "ollama.lan"
+    }
+    loop = Plain(_client=None)
+    loop._client = loop
+    assert locate(loop) == Location()
+
+
+@pytest.mark.parametrize("hosts", ["evil.com", ["http://evil.com"], ["evil.com:80"], [3], [""]])
+def test_trusted_hosts_are_host_names(hosts: Any) -> None:
+    with pytest.raises(dp.ParameterError, match="trusted_hosts"):
+        trust(lambda messages: "x", hosts)
+
+
+def test_how_a_location_reads() -> None:
+    assert str(Location()) == "in process"
+    location = Location(hosts=frozenset({"b", "a"}), proxies=frozenset({"p"}))
+    assert str(location | Location(unknown=frozenset({"X"}))) == "a, b, p (proxy), unknown (X)"

@@ -1,0 +1,836 @@
+"""PrivateHead: on every call path, nothing that LangChain can record holds the raw text."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import itertools
+import json
+import logging
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import langsmith
+import numpy as np
+import pytest
+from langchain_core import globals as lc_globals
+from langchain_core._api import LangChainDeprecationWarning
+from langchain_core.caches import InMemoryCache
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.load import dumps
+from langchain_core.messages import (
+    AIMessage,
+    ChatMessage,
+    HumanMessage,
+    HumanMessageChunk,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompt_values import ChatPromptValue, ImagePromptValue, StringPromptValue
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
+from langchain_core.tracers import context as tracer_context
+from langchain_dp_middleware import PrivateHead
+from langsmith import run_trees
+from langsmith import utils as langsmith_utils
+from openai_server import OpenAIServer
+
+import dp_middleware as dp
+from dp_middleware.errors import DPMiddlewareError, ParameterError
+
+CANARY = "zxqvcanary"
+PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
+WORDS = [f"w{i}x" for i in range(50)]
+RELEASED = re.compile(r"(?:w\d+x ?)+")
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(50, 6)))
+SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
+AI_CALL = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "call-1"}], id="ai-1")
+IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}.example"}}
+
+
+def is_released(text, words=6):
+    return RELEASED.fullmatch(text) is not None and len(text.split()) == words
+
+
+class Counting:
+    """A session that remembers what it released; with an error, fails from one release on."""
+
+    def __init__(self, error=None, at=1):
+        self.raw, self.out, self.error, self.at = [], [], error, at
+
+    def release(self, text):
+        self.raw.append(text)
+        if self.error is not None and len(self.raw) >= self.at:
+            raise self.error
+        found = SANITIZER.release(text)
+        self.out.append(found.text)
+        return found
+
+
+# recorders ---------------------------------------------------------------------------------------
+
+
+class CallbackRecorder(BaseCallbackHandler):
+    """Everything that synchronous callbacks are given, as text."""
+
+    def __init__(self):
+        self.seen = []
+
+    def note(self, *values):
+        self.seen.append(repr(values))
+        for error in values:
+            if isinstance(error, BaseException):
+                self.seen.extend(traceback.format_exception(error))
+
+    def text(self):
+        return "\n".join(self.seen)
+
+
+class AsyncCallbackRecorder(AsyncCallbackHandler, CallbackRecorder):
+    """Everything that asynchronous callbacks are given, as text."""
+
+
+def _noting(name):
+    def method(self, *args, **kwargs):
+        self.note(name, *args, kwargs)
+
+    return method
+
+
+def _anoting(name):
+    async def method(self, *args, **kwargs):
+        self.note(name, *args, kwargs)
+
+    return method
+
+
+for _name in [name for name in dir(BaseCallbackHandler) if name.startswith("on_")]:
+    setattr(CallbackRecorder, _name, _noting(_name))
+    setattr(AsyncCallbackRecorder, _name, _anoting(_name))
+
+
+class RecordingModel(GenericFakeChatModel):
+    """A remote model that answers always and remembers what it was sent."""
+
+    received: list = []  # noqa: RUF012  pydantic copies it
+    failures: int = 0
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        self.received.append(messages)
+        if len(self.received) <= self.failures:
+            raise RuntimeError(f"refused: {messages[-1].content}")
+        return super()._generate(messages, stop, run_manager, **kwargs)
+
+    def last_text(self):
+        return self.received[-1][-1].text
+
+
+def model(**options):
+    return RecordingModel(messages=itertools.repeat("the answer"), received=[], **options)
+
+
+class Loopback:
+    """An HTTP server in LangSmith's place that keeps every body."""
+
+    def __init__(self):
+        self.bodies = []
+        handler = type("Handler", (_Handler,), {"bodies": self.bodies})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def text(self):
+        return b"\n".join(self.bodies).decode("utf-8", "replace")
+
+    def close(self):
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self._answer()
+
+    def do_POST(self):
+        self.bodies.append(self._body())
+        self._answer()
+
+    do_PATCH = do_POST
+
+    def _body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _answer(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *args):
+        """Nothing on stderr."""
+
+
+def _forget_environment():
+    langsmith_utils.get_env_var.cache_clear()
+    langsmith_utils.get_tracer_project.cache_clear()
+
+
+@pytest.fixture
+def loopback():
+    server = Loopback()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def tracing(loopback, monkeypatch):
+    """A real LangSmith client that sends to the loopback server; gives what arrived there."""
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    _forget_environment()
+    client = langsmith.Client(api_url=loopback.url, api_key="key")
+    assert client.info is not None  # asked now, not by a thread after the server is gone
+    monkeypatch.setattr(run_trees, "_CLIENT", client)
+
+    def arrived():
+        client.flush()
+        return loopback.text()
+
+    yield arrived
+    client.close(timeout=5)
+    monkeypatch.undo()
+    _forget_environment()
+
+
+_ambient = contextvars.ContextVar("ambient", default=None)
+
+
+class Records:
+    """All recorders at once; each source as text."""
+
+    def __init__(self, tracing, capsys, caplog, cache):
+        self.sync, self.asynchronous = CallbackRecorder(), AsyncCallbackRecorder()
+        self.everywhere = CallbackRecorder()
+        self.config = {"callbacks": [self.sync, self.asynchronous]}
+        self._late = (tracing, capsys, caplog, cache)
+
+    def read(self):
+        tracing, capsys, caplog, cache = self._late
+        return {
+            "callbacks": self.sync.text(),
+            "async callbacks": self.asynchronous.text(),
+            "global handler": self.everywhere.text(),
+            "LangSmith": tracing(),
+            "debug output": "".join(capsys.readouterr()),
+            "logs": caplog.text,
+            "LLM cache": repr(cache._cache),
+        }
+
+
+@pytest.fixture
+def records(tracing, capsys, caplog, monkeypatch):
+    caplog.set_level(logging.DEBUG)
+    cache = InMemoryCache()
+    found = Records(tracing, capsys, caplog, cache)
+    hooks = [*tracer_context._configure_hooks, (_ambient, True, None, None)]
+    monkeypatch.setattr(tracer_context, "_configure_hooks", hooks)
+    token = _ambient.set(found.everywhere)
+    lc_globals.set_debug(True)
+    lc_globals.set_llm_cache(cache)
+    yield found
+    lc_globals.set_llm_cache(None)
+    lc_globals.set_debug(False)
+    _ambient.reset(token)
+
+
+# call paths: each gives every output and event ---------------------------------------------------
+
+
+async def _collect(items):
+    return [each async for each in items]
+
+
+async def _one(value):
+    yield value
+
+
+@contextlib.contextmanager
+def _no_deprecations():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LangChainDeprecationWarning)
+        yield
+
+
+async def _events(chain, value, config):
+    return await _collect(chain.astream_events(value, config, version="v2"))
+
+
+async def _old_events(chain, value, config):
+    with _no_deprecations():
+        return await _collect(chain.astream_events(value, config, version="v1"))
+
+
+async def _log(chain, value, config):
+    with _no_deprecations():
+        return await _collect(chain.astream_log(value, config))
+
+
+async def _sync(function, *args):
+    return function(*args)
+
+
+PATHS = {
+    "invoke": lambda c, v, k: _sync(c.invoke, v, k),
+    "ainvoke": lambda c, v, k: c.ainvoke(v, k),
+    "batch": lambda c, v, k: _sync(c.batch, [v, v], k),
+    "abatch": lambda c, v, k: c.abatch([v, v], k),
+    "batch_as_completed": lambda c, v, k: _sync(lambda: list(c.batch_as_completed([v, v], k))),
+    "abatch_as_completed": lambda c, v, k: _collect(c.abatch_as_completed([v, v], k)),
+    "stream": lambda c, v, k: _sync(lambda: list(c.stream(v, k))),
+    "astream": lambda c, v, k: _collect(c.astream(v, k)),
+    "transform": lambda c, v, k: _sync(lambda: list(c.transform(iter([v]), k))),
+    "atransform": lambda c, v, k: _collect(c.atransform(_one(v), k)),
+    "astream_events": _events,
+    "astream_events v1": _old_events,
+    "astream_log": _log,
+}
+every_path = pytest.mark.parametrize("path", PATHS)
+
+
+def private_messages():
+    """A canary in every private slot of human and tool messages."""
+    slots = {
+        "name": CANARY,
+        "additional_kwargs": {CANARY: CANARY},
+        "response_metadata": {"m": CANARY},
+    }
+    blocks = [{"type": "text", "text": PRIVATE, "annotations": [CANARY], "id": CANARY}, PRIVATE]
+    return [
+        SystemMessage("public rules"),
+        HumanMessage(blocks, id="human-1", note=CANARY, **slots),
+        AI_CALL,
+        ToolMessage(
+            PRIVATE,
+            tool_call_id="call-1",
+            id="tool-1",
+            artifact=CANARY,
+            status="error",
+            **{**slots, "name": "search"},
+        ),
+        ("human", PRIVATE),
+        {"role": "user", "content": PRIVATE, "name": CANARY},
+    ]
+
+
+def prompt():
+    template = ChatPromptTemplate.from_messages(
+        [
+            ("system", "public rules, {lang}"),
+            MessagesPlaceholder("history"),
+            ("human", "{question}"),
+        ]
+    )
+    values = {"question": PRIVATE, "history": private_messages(), "lang": "English"}
+    return template, values
+
+
+def chain_of(kind, remote):
+    if kind == "dict":
+        template, values = prompt()
+        head = PrivateHead(SANITIZER, keys=["question", "history"])
+        return head | template | remote | StrOutputParser(), values
+    value = PRIVATE if kind == "text" else private_messages()
+    return PrivateHead(SANITIZER) | remote | StrOutputParser(), value
+
+
+@every_path
+@pytest.mark.parametrize("kind", ["text", "messages", "dict"])
+@pytest.mark.asyncio
+async def test_every_record_has_the_released_text_and_not_the_raw_one(kind, path, records):
+    remote = model()
+    chain, value = chain_of(kind, remote)
+    outputs = await PATHS[path](chain, value, records.config)
+    assert outputs
+    sent = remote.last_text()
+    assert is_released(sent)
+    assert CANARY not in repr((outputs, remote.received))
+    found = records.read()
+    assert not [source for source, text in found.items() if CANARY in text]
+    silent = {"logs"} if "invoke" in path or "batch" in path else {"logs", "LLM cache"}
+    assert {source for source, text in found.items() if sent not in text} == silent
+
+
+@every_path
+@pytest.mark.asyncio
+async def test_the_recorders_see_a_naive_chain_leak(path, records):
+    remote = model()
+    naive = RunnableLambda(lambda text: SANITIZER.release(text).text) | remote | StrOutputParser()
+    await PATHS[path](naive, PRIVATE, records.config)
+    assert is_released(remote.last_text())
+    found = records.read()
+    leaks = {source for source, text in found.items() if CANARY in text}
+    whole = {"debug output"} if "invoke" in path or "batch" in path else set()
+    assert leaks == {"callbacks", "async callbacks", "global handler", "LangSmith"} | whole
+
+
+@every_path
+@pytest.mark.asyncio
+async def test_a_head_alone_gives_the_release(path, records):
+    session = Counting()
+    outputs = await PATHS[path](PrivateHead(session), PRIVATE, records.config)
+    assert session.out[-1] in repr(outputs)
+    assert len(session.raw) == (2 if "batch" in path else 1)
+    assert CANARY not in repr(outputs)
+    assert not [source for source, text in records.read().items() if CANARY in text]
+
+
+@pytest.mark.asyncio
+async def test_typed_events_of_a_model_behind_the_head(records):
+    remote = model()
+    chain = PrivateHead(SANITIZER) | remote
+    events = list(chain.stream_events(PRIVATE, records.config, version="v3"))
+    events += await _collect(await chain.astream_events(PRIVATE, records.config, version="v3"))
+    deltas = [e["delta"]["text"] for e in events if e["event"] == "content-block-delta"]
+    assert "".join(deltas) == "the answer" * 2
+    assert all(is_released(messages[0].content) for messages in remote.received)
+    found = records.read()
+    assert remote.last_text() in found["LangSmith"]
+    assert CANARY not in "".join([*found.values(), repr(events)])
+
+
+def test_openai_gets_released_text_only(tracing):
+    openai = pytest.importorskip("langchain_openai")
+    with OpenAIServer("the answer") as server:
+        remote = openai.ChatOpenAI(model="toy", base_url=server.url, api_key="k", max_retries=0)
+        chain = PrivateHead(SANITIZER, keys=["question", "history"]) | prompt()[0] | remote
+        assert chain.invoke(prompt()[1]).text == "the answer"
+        assert "".join(chunk.text for chunk in chain.stream(prompt()[1])) == "the answer"
+        server.mode = "error"
+        with pytest.raises(Exception, match="public rules") as caught:  # it quotes the request
+            chain.invoke(prompt()[1])
+    assert [is_released(text) for text in server.prompts] == [True] * 3
+    assert not server.saw(CANARY)
+    assert CANARY not in everything_in(caught.value)
+    traced = tracing()
+    assert CANARY not in traced
+    assert all(text in traced for text in server.prompts)
+
+
+# what is released --------------------------------------------------------------------------------
+
+
+def test_messages_are_rebuilt_and_public_ones_pass():
+    given = private_messages()
+    before = repr(given)
+    system, human, ai, tool, pair, mapping = PrivateHead(SANITIZER).invoke(given)
+    assert repr(given) == before
+    assert (system, ai) == (given[0], AI_CALL)
+    assert [set(human.content[0]), human.content[0]["type"]] == [{"type", "text"}, "text"]
+    assert all(map(is_released, [human.content[0]["text"], human.content[1], tool.content]))
+    assert human == HumanMessage(human.content, id="human-1")
+    assert tool == ToolMessage(tool.content, tool_call_id="call-1", id="tool-1", name="search")
+    assert all(m == HumanMessage(m.content) and is_released(m.content) for m in (pair, mapping))
+
+
+def test_types_of_inputs_are_kept():
+    head = PrivateHead(SANITIZER)
+    assert is_released(head.invoke(PRIVATE))
+    text = head.invoke(StringPromptValue(text=PRIVATE))
+    assert type(text) is StringPromptValue
+    assert is_released(text.text)
+    chat = head.invoke(ChatPromptValue(messages=[HumanMessage(PRIVATE)]))
+    assert type(chat) is ChatPromptValue
+    assert is_released(chat.messages[0].content)
+    assert type(head.invoke([HumanMessageChunk(PRIVATE)])[0]) is HumanMessage
+    assert all(map(is_released, head.invoke([PRIVATE, PRIVATE])))
+    assert head.invoke("") == ""
+
+
+def test_keys_choose_what_is_private():
+    given = {"q": PRIVATE, "docs": [PRIVATE], "public": {"any": object()}}
+    found = PrivateHead(SANITIZER, keys=["q", "docs"]).invoke(given)
+    assert is_released(found["q"])
+    assert is_released(found["docs"][0])
+    assert found["public"] is given["public"]
+    assert given["q"] == PRIVATE
+    both = PrivateHead(SANITIZER).invoke({"a": PRIVATE, "b": PRIVATE})
+    assert list(both) == ["a", "b"]
+    assert all(map(is_released, both.values()))
+
+
+def test_streamed_input_is_released_once_and_whole():
+    session = Counting()
+    found = list((PrivateHead(session) | str.upper).transform(iter([PRIVATE[:9], PRIVATE[9:]])))
+    assert session.raw == [PRIVATE]
+    assert found == [session.out[0].upper()]
+
+
+# refusals ----------------------------------------------------------------------------------------
+
+REFUSED = {
+    "image": [HumanMessage([{"type": "text", "text": PRIVATE}, IMAGE])],
+    "text block without text": [HumanMessage([{"type": "text", "text": {"x": CANARY}}])],
+    "thinking in a tool result": [ToolMessage([{"type": CANARY}], tool_call_id="1")],
+    "role": [ChatMessage(PRIVATE, role=CANARY)],
+    "removal": [RemoveMessage(id="1")],
+    "unreadable dict": [{CANARY: PRIVATE}],
+    "unreadable pair": [(CANARY, PRIVATE)],
+    "number": [3],
+    "tuple": ("human", PRIVATE),
+    "bytes": PRIVATE.encode(),
+    "image prompt": ImagePromptValue(image_url={"url": CANARY}),
+    "one message": HumanMessage(PRIVATE),
+    "value that is no text": {"a": PRIVATE, "b": [PRIVATE]},
+}
+
+
+def everything_in(error):
+    """The error as text, with all that hangs on it."""
+    return "".join(traceback.format_exception(error)) + repr(
+        [error.__dict__, error.args, error.__context__, error.__cause__]
+    )
+
+
+@pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
+@pytest.mark.asyncio
+async def test_what_cannot_be_released_is_refused_before_any_charge(value, records):
+    session, remote = Counting(), model()
+    chain = PrivateHead(session) | remote
+    with pytest.raises(ParameterError, match=r"expected|only text") as sync:
+        chain.invoke(value, records.config)
+    with pytest.raises(ParameterError) as asynchronous:
+        await chain.ainvoke(value, records.config)
+    for caught in (sync, asynchronous):
+        assert CANARY not in everything_in(caught.value)
+    assert (session.raw, remote.received) == ([], [])
+    assert records.sync.seen == []
+    assert CANARY not in "".join(records.read().values())
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ({"q": PRIVATE}, "key 'docs' is missing"),
+        ({"q": PRIVATE, "docs": {"x": CANARY}}, "key 'docs'.*got dict"),
+        (PRIVATE, "expected a dict.*got str"),
+    ],
+)
+def test_keys_must_be_there_and_hold_text(value, match):
+    session = Counting()
+    with pytest.raises(ParameterError, match=match) as caught:
+        PrivateHead(session, keys=["q", "docs"]).invoke(value)
+    assert CANARY not in everything_in(caught.value)
+    assert session.raw == []
+
+
+def test_the_message_names_the_place():
+    with pytest.raises(ParameterError, match="the input, message 0, block 1: only text"):
+        PrivateHead(SANITIZER).invoke(REFUSED["image"])
+    with pytest.raises(ParameterError, match="text under key 'b', got list"):
+        PrivateHead(SANITIZER).invoke(REFUSED["value that is no text"])
+
+
+def _quoting(kind):
+    """An error that a ledger might raise while it handles another, quoting one."""
+    try:
+        raise KeyError(PRIVATE)
+    except KeyError:
+        try:
+            raise kind(PRIVATE if kind is ValueError else "budget spent")
+        except kind as error:
+            return error
+
+
+@every_path
+@pytest.mark.parametrize("kind", [ValueError, dp.BudgetExhausted])
+@pytest.mark.asyncio
+async def test_a_failed_release_sends_nothing_and_tells_nothing(path, kind, records):
+    session, remote = Counting(_quoting(kind), at=2), model()
+    expected = DPMiddlewareError if kind is ValueError else dp.BudgetExhausted
+    chain = PrivateHead(session, keys=["a", "b"]) | (lambda d: f"{d['a']} {d['b']}") | remote
+    config = {**records.config, "max_concurrency": 1}
+    with pytest.raises(expected, match=r"failed with ValueError|budget spent") as caught:
+        await PATHS[path](chain, {"a": PRIVATE, "b": PRIVATE}, config)
+    assert type(caught.value) is expected
+    assert traceback.extract_tb(caught.tb)[-1].name == "cross"  # the frames below hold the text
+    assert CANARY not in everything_in(caught.value)
+    assert (session.raw[:2], remote.received) == ([PRIVATE, PRIVATE], [])
+    assert CANARY not in "".join(records.read().values())
+
+
+def test_errors_of_the_rest_pass_through():
+    remote = model(failures=1)
+    with pytest.raises(RuntimeError, match="refused: w") as caught:
+        (PrivateHead(SANITIZER) | remote).invoke(PRIVATE)
+    assert CANARY not in everything_in(caught.value)
+    outputs = (PrivateHead(Counting(ValueError(CANARY), at=2)) | str.upper).batch(
+        [PRIVATE, PRIVATE], {"max_concurrency": 1}, return_exceptions=True
+    )
+    assert [type(each) for each in outputs] == [str, DPMiddlewareError]
+
+
+# the head goes first -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "left", [{"q": RunnablePassthrough()}, str.upper], ids=["dict", "function"]
+)
+def test_nothing_is_piped_into_a_head(left):
+    with pytest.raises(ParameterError, match="the head goes first"):
+        _ = left | PrivateHead(SANITIZER)
+
+
+def test_one_head_is_enough():
+    for second in (PrivateHead(SANITIZER), PrivateHead(SANITIZER) | str.upper):
+        with pytest.raises(ParameterError, match="one head"):
+            _ = PrivateHead(SANITIZER) | str.upper | second
+    with pytest.raises(ParameterError, match="one head"):
+        PrivateHead(SANITIZER, then=PrivateHead(SANITIZER))
+
+
+def _enclosed(head):
+    ignoring_config = RunnableLambda(lambda text: head.invoke(text))
+    own_callbacks = RunnableLambda(lambda text: head.invoke(text, {"callbacks": []}))
+    return {
+        "sequence": RunnablePassthrough() | head,
+        "parallel": RunnableParallel(a=head),
+        "map": RunnableParallel(a=RunnablePassthrough() | head),
+        "function": ignoring_config,
+        "function with callbacks": own_callbacks,
+    }
+
+
+@every_path
+@pytest.mark.parametrize("outer", _enclosed(PrivateHead(SANITIZER)))
+@pytest.mark.asyncio
+async def test_a_head_refuses_to_run_inside_another_run(outer, path):
+    session, remote = Counting(), model()
+    chain = _enclosed(PrivateHead(session) | remote)[outer]
+    with pytest.raises(ParameterError, match=r"inside another run.*the head goes first"):
+        await PATHS[path](chain, PRIVATE, None)
+    assert (session.raw, remote.received) == ([], [])
+
+
+def test_a_head_refuses_to_run_in_a_graph_node():
+    graphs = pytest.importorskip("langgraph.graph")
+    session = Counting()
+    graph = graphs.StateGraph(dict)
+    graph.add_node("ask", PrivateHead(session) | (lambda state: state))
+    graph.add_edge(graphs.START, "ask")
+    with pytest.raises(ParameterError, match="inside another run"):
+        graph.compile().invoke({"q": PRIVATE})
+    assert session.raw == []
+
+
+def test_a_graph_or_agent_behind_the_head_streams():
+    graphs = pytest.importorskip("langgraph.graph")
+    graph = graphs.StateGraph(graphs.MessagesState)
+    graph.add_node("ask", lambda state: {"messages": [AIMessage(state["messages"][-1].text)]})
+    graph.add_edge(graphs.START, "ask")
+    chain = PrivateHead(SANITIZER, keys=["messages"]) | graph.compile()
+    value = {"messages": [("human", PRIVATE)]}
+    last = list(chain.stream(value, stream_mode="values"))[-1]
+    assert is_released(last["messages"][0].text)
+    assert last["messages"][1].text == last["messages"][0].text
+
+
+def test_a_head_refuses_to_run_in_a_traced_function(tracing):
+    session = Counting()
+    traced = langsmith.traceable(lambda text: PrivateHead(session).invoke(text), name="outer")
+    with pytest.raises(ParameterError, match="inside another run"):
+        traced(PRIVATE)
+    assert session.raw == []
+    assert CANARY in tracing()  # why it refuses
+
+
+@pytest.mark.parametrize("method", ["map", "as_tool"])
+def test_wrappers_that_trace_raw_text_are_refused(method):
+    with pytest.raises(ParameterError, match="would trace raw"):
+        getattr(PrivateHead(SANITIZER), method)()
+
+
+# composition -------------------------------------------------------------------------------------
+
+
+def test_composition_gives_new_heads():
+    head = PrivateHead(SANITIZER, keys=["q"])
+    chain = head | {"x": lambda d: d["q"]} | (lambda d: d["x"])
+    assert isinstance(chain, PrivateHead)
+    assert (chain.session, chain.keys, head.then) == (SANITIZER, ("q",), None)
+    assert is_released(chain.invoke({"q": PRIVATE}))
+    assert set(head.assign(n=lambda d: 1).invoke({"q": PRIVATE})) == {"q", "n"}
+    assert is_released(head.pick("q").invoke({"q": PRIVATE}))
+    with pytest.raises(AttributeError):
+        head.then = chain
+
+
+def test_a_retry_and_a_fallback_send_the_same_release():
+    session, remote = Counting(), model(failures=1)
+    chain = (PrivateHead(session) | remote).with_retry(wait_exponential_jitter=False)
+    assert (chain | StrOutputParser()).invoke(PRIVATE) == "the answer"
+    broken, spare = model(failures=9), model()
+    chain = (PrivateHead(session) | broken).with_fallbacks([spare])
+    assert (chain | StrOutputParser()).invoke(PRIVATE) == "the answer"
+    assert len(session.out) == 2
+    sent = [messages[0].content for each in (remote, broken, spare) for messages in each.received]
+    assert sent == [text for text in session.out for _ in range(2)]
+
+
+@pytest.mark.asyncio
+async def test_wrapped_heads_stay_heads(records):
+    starts = []
+    listeners = {"on_start": lambda run: starts.append(repr(run.inputs))}
+
+    async def alisten(run):
+        starts.append(repr(run.inputs))
+
+    head = PrivateHead(SANITIZER) | (lambda text: f"<{text}>")
+    bound = (PrivateHead(SANITIZER) | model().bind(tag="t")).bind(stop=["x"])
+    for chain in (
+        head.with_listeners(**listeners),
+        head.with_alisteners(on_start=alisten),
+        head.with_types(output_type=str),
+        bound,
+        head.pipe(str.upper, str.lower, name="rest"),
+        head.with_config(tags=["t"]),
+    ):
+        assert isinstance(chain, PrivateHead)
+        await (chain | str).ainvoke(PRIVATE, records.config)
+    assert len(starts) == 2
+    found = records.read()
+    assert "'name': 'rest'" in found["callbacks"]
+    assert "'tags': ['t']" in found["callbacks"]
+    assert "'stop': ['x']" in found["callbacks"]
+    assert CANARY not in "".join([*found.values(), *starts])
+
+
+def test_description():
+    head = PrivateHead(SANITIZER, keys=["question", "history"])
+    chain = head | prompt()[0] | model() | StrOutputParser()
+    assert repr(head) == f"PrivateHead({SANITIZER!r}, keys=('question', 'history'))"
+    assert repr(chain).startswith(repr(head) + "\n| ChatPromptTemplate(")
+    assert chain.get_name() == "PrivateHead"
+    names = [node.name for node in chain.get_graph().nodes.values()]
+    assert names[1:-1] == ["PrivateHead", "ChatPromptTemplate", "RecordingModel", "StrOutputParser"]
+    assert "ChatPromptTemplate" in chain.get_graph().draw_mermaid()
+    assert set(chain.input_schema.model_json_schema()["properties"]) >= {"question", "history"}
+    assert chain.output_schema.model_json_schema()["type"] == "string"
+    assert chain.config_specs == []
+    assert len(chain.get_prompts()) == 1
+    assert [node.name for node in head.get_graph().nodes.values()][1] == "PrivateHead"
+
+
+def test_neither_serialised_nor_pickled_with_text():
+    chain = PrivateHead(SANITIZER) | RunnablePassthrough()
+    chain.invoke(PRIVATE)
+    assert json.loads(dumps(chain))["type"] == "not_implemented"
+    pickled = pickle.dumps(chain)
+    assert CANARY.encode() not in pickled
+    assert is_released(pickle.loads(pickled).invoke(PRIVATE))
+
+
+@pytest.mark.parametrize("keys", ["question", [], ""])
+def test_keys_are_a_list_of_names(keys):
+    with pytest.raises(ParameterError, match="expected keys="):
+        PrivateHead(SANITIZER, keys=keys)
+
+
+def test_a_session_releases():
+    with pytest.raises(ParameterError, match=r"expected a dp\.Sanitizer, got str"):
+        PrivateHead("session")
+
+
+# many at once ------------------------------------------------------------------------------------
+
+
+class Busy:
+    """A step that knows how many of it ran at once."""
+
+    def __init__(self):
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self):
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def __exit__(self, *error):
+        with self._lock:
+            self.now -= 1
+
+    def step(self, text):
+        with self:
+            time.sleep(0.005)
+        return text
+
+    async def astep(self, text):
+        with self:
+            await asyncio.sleep(0.005)
+        return text
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["config", "with_config"])
+@pytest.mark.parametrize("path", [p for p in PATHS if "batch" in p])
+@pytest.mark.asyncio
+async def test_each_input_of_a_batch_has_its_own_release(path, bound):
+    session, busy, seen = Counting(), Busy(), CallbackRecorder()
+    limit = 3 if bound else 8
+    config = {"max_concurrency": limit, "callbacks": [seen]}
+    chain = PrivateHead(session) | RunnableLambda(busy.step, busy.astep)
+    chain, config = (chain.with_config(config), None) if bound else (chain, config)
+    inputs = [f"{PRIVATE} {i}" for i in range(32)]
+    found = getattr(chain, path)(inputs, config)
+    found = await found if path == "abatch" else found
+    found = await _collect(found) if path == "abatch_as_completed" else list(found)
+    outputs = dict(found) if "completed" in path else dict(enumerate(found))
+    assert sorted(session.raw) == sorted(inputs)
+    assert sorted(outputs) == list(range(32))
+    assert len(set(outputs.values())) == 32
+    assert sorted(outputs.values()) == sorted(session.out)
+    assert 1 < busy.most <= limit
+    assert len([each for each in seen.seen if each.startswith("('on_chain_start'")]) == 32
+
+
+def test_every_text_is_charged_once():
+    charges = []
+
+    class Ledger:
+        def charge(self, subject, certificate, n):
+            charges.append((subject, n))
+
+    ledger = Ledger()
+    paid = dp.Sanitizer(SANITIZER.mechanism, SPACE, ledger=ledger, subject="me")
+    (PrivateHead(paid, keys=["a", "b"]) | str).batch([{"a": PRIVATE, "b": "x"}] * 3)
+    assert sorted(charges) == [("me", 1)] * 3 + [("me", 6)] * 3
+
+
+def test_without_langchain_the_import_names_the_extra():
+    code = (
+        "import sys; sys.modules['langchain_core'] = None\n"
+        "from dp_middleware.errors import MissingExtra\n"
+        "try: import langchain_dp_middleware\n"
+        "except MissingExtra as error: print(error)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "dp-middleware[langchain]" in found.stdout

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import tempfile
-from functools import lru_cache
-from pathlib import Path
+from typing import Any
 
-from dp_middleware import _models
+from dp_middleware.certification import storage
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -25,9 +21,6 @@ from dp_middleware.privacy import (
     Witness,
 )
 from dp_middleware.vocabulary import UNKNOWN
-
-_WORTH_STORING = 512
-"""Vocabulary size below which computing is faster than reading."""
 
 _ALWAYS = (
     "the operating system's entropy is uniform",
@@ -67,14 +60,20 @@ def certify(
         raise ParameterError(
             f"expected {len(space)} class labels, one per token, got {len(labels)}"
         )
-    path = _path(mechanism, space, relation)
-    stored = _load(path, relation) if len(space) >= _WORTH_STORING else None
+    key = (mechanism.fingerprint, relation.fingerprint)
+    stored = _from(storage.load("certificates", space, *key), relation)
     if stored is not None:
         return stored
     certificate = _certificate(mechanism, space, relation)
-    if len(space) >= _WORTH_STORING:
-        _store(path, certificate)
+    storage.store(certificate.to_dict(), "certificates", space, *key)
     return certificate
+
+
+def _from(data: dict[str, Any] | None, adjacency: Adjacency) -> Certificate | None:
+    try:
+        return None if data is None else Certificate.from_dict(data, adjacency)
+    except (ValueError, KeyError, TypeError):
+        return None  # damaged: computed again
 
 
 def _certificate(
@@ -134,40 +133,3 @@ def _witness(loss: Loss, space: EmbeddingSpace) -> Witness | None:
     tokens = space.vocabulary.tokens
     token, other = (None if i == UNKNOWN else tokens[i] for i in (loss.token, loss.other))
     return Witness(token=token, other=other, output=tokens[loss.output])
-
-
-@lru_cache(maxsize=1)
-def _code_fingerprint() -> str:
-    """Changes whenever a file that decides a row or a certificate changes."""
-    package = Path(__file__).parent.parent
-    files = [package / "sampling.py", package / "embedding" / "space.py"]
-    files += sorted((package / "mechanisms").glob("*.py"))
-    files += sorted((package / "certification").glob("*.py"))
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _path(mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency) -> Path:
-    parts = (mechanism.fingerprint, space.fingerprint, adjacency.fingerprint, _code_fingerprint())
-    key = hashlib.sha256("/".join(parts).encode()).hexdigest()[:32]
-    return _models.cache_dir() / "certificates" / f"{key}.json"
-
-
-def _load(path: Path, adjacency: Adjacency) -> Certificate | None:
-    try:
-        return Certificate.from_dict(json.loads(path.read_text()), adjacency)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # absent or damaged: computed again
-
-
-def _store(path: Path, certificate: Certificate) -> None:
-    """Written whole or not at all; a folder that cannot be written costs time, not truth."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(certificate.to_dict(), file, indent=1)
-        Path(file.name).replace(path)
-    except OSError:
-        return

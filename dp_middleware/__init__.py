@@ -33,7 +33,7 @@ _HOME = {
     "audit": "certification",
     "calibrate": "certification",
     "certify": "certification",
-    "KeepPolicy": "sanitizers",
+    "KeepPolicy": "policies",
     "Release": "sanitizers",
     "Sanitizer": "sanitizers",
     "sanitizer": "sanitizers",
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         SanText,
         TokenExponential,
     )
+    from dp_middleware.policies import KeepPolicy
     from dp_middleware.privacy import (
         Adjacency,
         ApproxDP,
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
         NoGuarantee,
         PureDP,
     )
-    from dp_middleware.sanitizers import KeepPolicy, Release, Sanitizer, sanitizer
+    from dp_middleware.sanitizers import Release, Sanitizer, sanitizer
     from dp_middleware.vocabulary import Vocabulary
 
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate, sampling
+from dp_middleware._plan import Plan, Scope, Token, spans_of
 from dp_middleware.certification import calibrate, certify
 from dp_middleware.certification.enumeration import scout
 from dp_middleware.embedding import EmbeddingSpace, default_space
 from dp_middleware.embedding.space import BLOCK
 from dp_middleware.errors import InfiniteEpsilon, ParameterError
+from dp_middleware.explanation import Alternative, Explanation
 from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism
+from dp_middleware.policies import KeepPolicy
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.vocabulary import UNKNOWN, Occurrence
 
 Ids = NDArray[np.int64]
-Span = tuple[int, int]
-Scope = Sequence[Span] | Callable[[str], Iterable[Span]]
-
 DEFAULT_MECHANISM = "token-exponential"
 
 _LIKELY = 5
@@ -56,87 +55,6 @@ class Release:
     certificate: Certificate
     tokens_total: int
     tokens_verbatim: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeepPolicy:
-    """Which tokens are released unchanged: a public list that does not depend on the data.
-
-    Under such a policy it is public at which positions a kept token stood, so the certificate
-    speaks of tokens that are not kept (``Adjacency.within``).
-
-    Attributes:
-        kept: Words and signs, compared without case and leading blank.
-        label: Names the lists in the certificate.
-    """
-
-    kept: frozenset[str] = field(default=frozenset(), repr=False)
-    label: str = "nothing"
-
-    @classmethod
-    def nothing(cls) -> KeepPolicy:
-        """Every token is perturbed."""
-        return cls()
-
-    @classmethod
-    def stop_words(cls) -> KeepPolicy:
-        """English function words, scikit-learn's list."""
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-        return cls(kept=frozenset(ENGLISH_STOP_WORDS), label="stop words (scikit-learn)")
-
-    @classmethod
-    def punctuation(cls) -> KeepPolicy:
-        """The ASCII punctuation signs."""
-        return cls(kept=frozenset(string.punctuation), label="punctuation (ASCII)")
-
-    @classmethod
-    def words(cls, words: Iterable[str], *, label: str) -> KeepPolicy:
-        """A list of your own. It must be public and not made from private text."""
-        return cls(kept=frozenset(word.strip().lower() for word in words), label=label)
-
-    def __or__(self, other: KeepPolicy) -> KeepPolicy:
-        labels = [p.label for p in (self, other) if p.kept]
-        return KeepPolicy(kept=self.kept | other.kept, label=" and ".join(labels) or "nothing")
-
-    def kept_tokens(self, space: EmbeddingSpace) -> NDArray[np.bool_]:
-        """Which tokens of the space are kept, bool (V,)."""
-        return np.array([t.strip().lower() in self.kept for t in space.vocabulary.tokens])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alternative:
-    """One distinct token of an explained text. Private: holds a token of the input."""
-
-    token: str
-    count: int
-    retention: float
-    likely: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """A local dry run over a text: expectations, no draw, no charge. Private: keep it local.
-
-    Attributes:
-        tokens_total: Number of tokens.
-        tokens_verbatim: Tokens that would be kept by policy or lie outside the scope.
-        tokens_unknown: Tokens outside the vocabulary.
-        expected_retention: Mean probability that a perturbed token is drawn as itself.
-        alternatives: Per distinct perturbed token, in order of appearance: its count, its
-            probability of staying and its likeliest outputs.
-        warning: Why one must not retry until a release looks good.
-    """
-
-    tokens_total: int
-    tokens_verbatim: int
-    tokens_unknown: int
-    expected_retention: float
-    alternatives: tuple[Alternative, ...] = field(repr=False)
-    warning: str = (
-        "Every release spends its epsilon again. Do not retry until one looks good: choosing "
-        "among releases by looking at the input is itself a leak that no certificate covers."
-    )
 
 
 class Sanitizer:
@@ -274,11 +192,11 @@ class Sanitizer:
         found = self.certificate
         return replace(found, assumptions=(*found.assumptions, note))
 
-    def _plan(self, text: str, scope: Scope | None) -> _Plan:
+    def _plan(self, text: str, scope: Scope | None) -> Plan:
         if not isinstance(text, str):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-        spans = [(0, len(text))] if scope is None else _spans(text, scope)
-        parts: list[str | list[_Token]] = []
+        spans = [(0, len(text))] if scope is None else spans_of(text, scope)
+        parts: list[str | list[Token]] = []
         public_tokens, position = 0, 0
         for start, end in [*spans, (len(text), len(text))]:
             if outside := text[position:start]:
@@ -288,22 +206,22 @@ class Sanitizer:
                 [self._token(text[start:end], o) for o in self._occurrences(text, start, end)]
             )
             position = end
-        return _Plan(parts, public_tokens)
+        return Plan(parts, public_tokens)
 
     def _occurrences(self, text: str, start: int, end: int) -> list[Occurrence]:
         return self.space.vocabulary.occurrences(text[start:end])
 
-    def _token(self, text: str, occurrence: Occurrence) -> _Token:
+    def _token(self, text: str, occurrence: Occurrence) -> Token:
         """A token and, if the policy keeps it, its public spelling."""
         if occurrence.id != UNKNOWN:
             kept = bool(self._kept[occurrence.id])
-            return _Token(
+            return Token(
                 occurrence.id, self.space.vocabulary.tokens[occurrence.id] if kept else None
             )
         word = text[occurrence.start : occurrence.end].strip().lower()
-        return _Token(UNKNOWN, word if word in self.policy.kept else None)
+        return Token(UNKNOWN, word if word in self.policy.kept else None)
 
-    def _released(self, plan: _Plan, certificate: Certificate, drawn: Iterator[int]) -> Release:
+    def _released(self, plan: Plan, certificate: Certificate, drawn: Iterator[int]) -> Release:
         vocabulary = self.space.vocabulary
         texts = [
             part
@@ -371,29 +289,6 @@ def sanitizer(
     )
 
 
-class _Token(NamedTuple):
-    """A private token: its id, and its public spelling if the policy keeps it."""
-
-    id: int
-    kept: str | None
-
-
-class _Plan(NamedTuple):
-    """A text cut into public strings and lists of private tokens."""
-
-    parts: list[str | list[_Token]]
-    public_tokens: int
-
-    @property
-    def tokens_total(self) -> int:
-        return self.public_tokens + sum(len(p) for p in self.parts if not isinstance(p, str))
-
-    def perturbed(self) -> list[_Token]:
-        """Tokens to draw for, in reading order."""
-        private = (part for part in self.parts if not isinstance(part, str))
-        return [token for part in private for token in part if token.kept is None]
-
-
 def _adjacency(kept: NDArray[np.bool_], adjacency: Adjacency | None) -> Adjacency:
     """Each kept token alone; the others as given."""
     relation = adjacency if adjacency is not None else Adjacency.substitution()
@@ -408,30 +303,3 @@ def _adjacency(kept: NDArray[np.bool_], adjacency: Adjacency | None) -> Adjacenc
 
 def _few(space: EmbeddingSpace) -> Ids:
     return np.unique(np.linspace(0, len(space) - 1, BLOCK).astype(np.int64))
-
-
-def _spans(text: str, scope: Scope) -> list[Span]:
-    """Sorted, disjoint spans; an error of a detector never carries what it was reading."""
-    failed: str | None = None
-    found: list[Any] = []
-    try:
-        found = list(scope(text) if callable(scope) else scope)
-    except Exception as error:  # whatever a detector raises may quote the text
-        failed = type(error).__name__
-    if failed is not None:
-        raise ParameterError(f"the scope detector failed with {failed}")
-    merged: list[Span] = []
-    for start, end in sorted(_span(each) for each in found):
-        if not 0 <= start <= end <= len(text):
-            raise ParameterError(f"expected spans inside the text of {len(text)} characters")
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif start < end:
-            merged.append((start, end))
-    return merged
-
-
-def _span(each: Any) -> Span:
-    """(start, end) from a pair or from a detector's result with these attributes."""
-    start, end = (each.start, each.end) if hasattr(each, "start") else each
-    return int(start), int(end)

@@ -22,7 +22,7 @@ LAYERS = [
     {"sampling"},
     {"mechanisms"},
     {"certification"},
-    {"sanitizers"},
+    {"sanitizers", "policies", "explanation", "_plan"},
     {"frameworks"},
     {"cli", "demo"},
 ]

@@ -19,8 +19,9 @@ from dp_middleware.errors import ParameterError
 if TYPE_CHECKING:
     from dp_middleware.embedding import EmbeddingSpace
     from dp_middleware.mechanisms import ChannelMechanism
+    from dp_middleware.policies import KeepPolicy
     from dp_middleware.privacy import Adjacency
-    from dp_middleware.sanitizers import KeepPolicy, Sanitizer
+    from dp_middleware.sanitizers import Sanitizer
 
 
 class SpaceName(StrEnum):
@@ -122,7 +123,7 @@ class Settings:
             )
 
     def _policy(self) -> KeepPolicy:
-        from dp_middleware.sanitizers import KeepPolicy
+        from dp_middleware.policies import KeepPolicy
 
         lists = {Keep.stop_words: KeepPolicy.stop_words, Keep.punctuation: KeepPolicy.punctuation}
         return reduce(or_, (lists[name]() for name in dict.fromkeys(self.keep)), KeepPolicy())

@@ -18,8 +18,9 @@ from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee,
 
 if TYPE_CHECKING:
     from dp_middleware.cli.settings import Settings
+    from dp_middleware.explanation import Explanation
     from dp_middleware.mechanisms import Mechanism
-    from dp_middleware.sanitizers import Explanation, Release, Sanitizer
+    from dp_middleware.sanitizers import Release, Sanitizer
 
 
 def data(value: object) -> None:

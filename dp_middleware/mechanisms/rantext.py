@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms._radius import RadiusLaw, RadiusMarginal, radius_law
+from dp_middleware.mechanisms._marginal import RadiusMarginal
+from dp_middleware.mechanisms._radius import RadiusLaw, radius_law
 from dp_middleware.mechanisms.base import ChannelMechanism, Floats
 
 JUMP = 38.1294 / 19.0648

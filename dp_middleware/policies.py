@@ -1,0 +1,58 @@
+"""Which tokens a sanitizer releases unchanged: public lists, never a look at the data."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.embedding import EmbeddingSpace
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepPolicy:
+    """Which tokens are released unchanged: a public list that does not depend on the data.
+
+    Under such a policy it is public at which positions a kept token stood, so the certificate
+    speaks of tokens that are not kept (``Adjacency.within``).
+
+    Attributes:
+        kept: Words and signs, compared without case and leading blank.
+        label: Names the lists in the certificate.
+    """
+
+    kept: frozenset[str] = field(default=frozenset(), repr=False)
+    label: str = "nothing"
+
+    @classmethod
+    def nothing(cls) -> KeepPolicy:
+        """Every token is perturbed."""
+        return cls()
+
+    @classmethod
+    def stop_words(cls) -> KeepPolicy:
+        """English function words, scikit-learn's list."""
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        return cls(kept=frozenset(ENGLISH_STOP_WORDS), label="stop words (scikit-learn)")
+
+    @classmethod
+    def punctuation(cls) -> KeepPolicy:
+        """The ASCII punctuation signs."""
+        return cls(kept=frozenset(string.punctuation), label="punctuation (ASCII)")
+
+    @classmethod
+    def words(cls, words: Iterable[str], *, label: str) -> KeepPolicy:
+        """A list of your own. It must be public and not made from private text."""
+        return cls(kept=frozenset(word.strip().lower() for word in words), label=label)
+
+    def __or__(self, other: KeepPolicy) -> KeepPolicy:
+        labels = [p.label for p in (self, other) if p.kept]
+        return KeepPolicy(kept=self.kept | other.kept, label=" and ".join(labels) or "nothing")
+
+    def kept_tokens(self, space: EmbeddingSpace) -> NDArray[np.bool_]:
+        """Which tokens of the space are kept, bool (V,)."""
+        return np.array([t.strip().lower() in self.kept for t in space.vocabulary.tokens])

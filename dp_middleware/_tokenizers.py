@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 LONGEST_WORD = 100
 
 _TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
-_CONTROL = {i: " " for i in range(0xA0) if unicodedata.category(chr(i)) == "Cc"}
+_BLANKS = {i: " " for i in range(0x3001) if unicodedata.category(chr(i)) in ("Cc", "Zs")}
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\u25a1")  # no UTF-8 form: shown as a box
 _TIGHT = re.compile(r"(?<=\w) (['’]) (?=\w)|([(\[{]) | ([)\]};:%])")  # don ' t, ( x ), 5 %
-_CLEAN = _CONTROL | _SURROGATES
+_CLEAN = _BLANKS | _SURROGATES
 
 
 class Piece(NamedTuple):
@@ -45,7 +45,7 @@ class Tokenizer(Protocol):
 
 
 def clean(text: str) -> str:
-    """Control characters as blanks and lone surrogates as a box, offsets unchanged."""
+    """Control characters and all blanks as one kind of blank, lone surrogates as a box."""
     return text.translate(_CLEAN)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.errors import ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,12 +21,18 @@ class KeepPolicy:
     speaks of tokens that are not kept (``Adjacency.within``).
 
     Attributes:
-        kept: Words and signs, compared without case and leading blank.
+        kept: Words and signs, compared without case and surrounding blanks, token by token: a
+            piece of a longer word is kept too if it is on the list.
         label: Names the lists in the certificate.
     """
 
     kept: frozenset[str] = field(default=frozenset(), repr=False)
     label: str = "nothing"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kept, str):
+            raise ParameterError("expected a collection of words to keep, got one str")
+        object.__setattr__(self, "kept", frozenset(word.strip().lower() for word in self.kept))
 
     @classmethod
     def nothing(cls) -> KeepPolicy:
@@ -47,7 +54,9 @@ class KeepPolicy:
     @classmethod
     def words(cls, words: Iterable[str], *, label: str) -> KeepPolicy:
         """A list of your own. It must be public and not made from private text."""
-        return cls(kept=frozenset(word.strip().lower() for word in words), label=label)
+        if isinstance(words, str):
+            raise ParameterError("expected a collection of words to keep, got one str")
+        return cls(kept=frozenset(words), label=label)
 
     def __or__(self, other: KeepPolicy) -> KeepPolicy:
         labels = [p.label for p in (self, other) if p.kept]

@@ -17,10 +17,14 @@ from threading import Lock
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware.errors import ParameterError
+
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Entropy = Callable[[int], bytes]
+
+_SUM_ERROR = 1e-9
 
 WIDE_BELOW = -30.0
 """Log-probability below which a row uses 128 bits instead of 64."""
@@ -70,6 +74,9 @@ def integer_rows(log_probs: Floats) -> IntegerRows:
 
     Args:
         log_probs: float64 (n, V), normalised, -inf off the support.
+
+    Raises:
+        ParameterError: A row holds NaN or its probabilities do not sum to one.
     """
     import torch
 
@@ -81,6 +88,8 @@ def integer_rows(log_probs: Floats) -> IntegerRows:
     wide = smallest < WIDE_BELOW
     bits = torch.where(wide, 128, 64)
     weights = torch.exp(rows)
+    if not bool(((weights.sum(dim=1) - 1.0).abs() < _SUM_ERROR).all()):  # so fails NaN
+        raise ParameterError("expected rows of log-probabilities whose exponentials sum to one")
     weights.mul_(torch.pow(2.0, bits.double())[:, None]).round_().clamp_(min=1.0)
     if partial:
         weights.masked_fill_(torch.isinf(rows), 0.0)

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate, sampling
-from dp_middleware._plan import Plan, Scope, Token, spans_of
+from dp_middleware._plan import Detector, Plan, Scope, Token, spans_of
 from dp_middleware.certification import calibrate, certify
 from dp_middleware.certification.enumeration import scout
 from dp_middleware.embedding import EmbeddingSpace, default_space
 from dp_middleware.embedding.space import BLOCK
-from dp_middleware.errors import InfiniteEpsilon, ParameterError
+from dp_middleware.errors import DPMiddlewareError, InfiniteEpsilon, ParameterError
 from dp_middleware.explanation import Alternative, Explanation
 from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism
 from dp_middleware.policies import KeepPolicy
@@ -64,8 +64,8 @@ class Sanitizer:
         mechanism: How a token is perturbed.
         space: Vocabulary and vectors.
         policy: Tokens released unchanged; default none.
-        adjacency: What the certificate compares; default any substitution, or, with a policy,
-            substitution among the tokens that are not kept.
+        adjacency: What the certificate compares; default any substitution. A policy narrows it
+            to substitution among the tokens that are not kept.
         ledger: Charged before any draw.
         subject: Whose budget is charged; needed with a ledger.
         accept_infinite: Release even if the certified epsilon is infinite.
@@ -120,17 +120,21 @@ class Sanitizer:
         found = certify(self.mechanism, self.space, adjacency=self._adjacency)
         if not self.policy.kept:
             return found
-        note = f"{self.policy.label} are released unchanged; where they stand is public"
-        return replace(found, assumptions=(*found.assumptions, note))
+        note = (
+            f"tokens in {self.policy.label} are released unchanged, also where they are a piece of "
+            "another word; where they stand is public"
+        )
+        assumptions = (*found.assumptions, note)
+        return replace(found, assumptions=assumptions, recovery=None, retention=None)
 
     def release(self, text: str, *, scope: Scope | None = None) -> Release:
         """Perturb a text.
 
         Args:
-            text: Private. An empty or blank text has no tokens: nothing is charged or drawn.
+            text: Private. Where no token is perturbed, nothing is charged or drawn.
             scope: Private spans, as character offsets (start, end) or a function that finds them.
-                Only they are perturbed; everything else is released as it is and declared public,
-                and so are the positions of the spans.
+                **Everything else is released as it is**, the whole text if there are no spans:
+                it is declared public, and so are the positions of the spans.
 
         Raises:
             InfiniteEpsilon: Nothing is guaranteed and ``accept_infinite`` is not set.
@@ -138,23 +142,33 @@ class Sanitizer:
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
             ParameterError: Not a text, or a span outside of it.
         """
-        return self.release_batch([text], scope=scope)[0]
+        return self.release_batch([text], scope=None if scope is None else [scope])[0]
 
-    def release_batch(self, texts: Sequence[str], *, scope: Scope | None = None) -> list[Release]:
+    def release_batch(
+        self, texts: Sequence[str], *, scope: Detector | Sequence[Scope] | None = None
+    ) -> list[Release]:
         """Perturb texts independently; all are charged before the first draw.
+
+        Args:
+            texts: Private.
+            scope: A function that finds the private spans of a text, or one scope per text.
 
         Raises:
             As :meth:`release`. Charges made before an error stay spent.
         """
         if isinstance(texts, str):
             raise ParameterError("expected a list of texts, got one str")
+        scopes = [scope] * len(texts) if scope is None or callable(scope) else list(scope)
+        if len(scopes) != len(texts):
+            raise ParameterError(f"expected one scope per text, {len(texts)}, got {len(scopes)}")
         certificate = self._scoped_certificate() if scope is not None else self.certificate
         if not self.accept_infinite:
             self._refuse_infinite(certificate.epsilon)
-        plans = [self._plan(text, scope) for text in texts]
+        plans = [self._plan(text, each) for text, each in zip(texts, scopes, strict=True)]
         for plan in plans:
-            if self.ledger is not None and self.subject is not None and plan.tokens_total:
-                self.ledger.charge(self.subject, certificate, plan.tokens_total)
+            tokens = len(plan.perturbed())
+            if self.ledger is not None and self.subject is not None and tokens:
+                self.ledger.charge(self.subject, certificate, tokens)
         private = [token.id for plan in plans for token in plan.perturbed()]
         drawn = iter(self._sampler.draw(np.array(private, dtype=np.int64), self._entropy).tolist())
         return [self._released(plan, certificate, drawn) for plan in plans]
@@ -203,7 +217,7 @@ class Sanitizer:
         for start, end in [*spans, (len(text), len(text))]:
             if outside := text[position:start]:
                 parts.append(outside)
-                public_tokens += len(self.space.vocabulary.tokenizer.pieces(outside))
+                public_tokens += len(self._occurrences(outside, 0, len(outside)))
             parts.append(
                 [self._token(text[start:end], o) for o in self._occurrences(text, start, end)]
             )
@@ -211,7 +225,13 @@ class Sanitizer:
         return Plan(parts, public_tokens)
 
     def _occurrences(self, text: str, start: int, end: int) -> list[Occurrence]:
-        return self.space.vocabulary.occurrences(text[start:end])
+        try:
+            return self.space.vocabulary.occurrences(text[start:end])
+        except DPMiddlewareError:
+            raise
+        except Exception as error:  # a tokenizer of the user's may quote the text
+            failed = type(error).__name__
+        raise ParameterError(f"the tokenizer failed with {failed}")
 
     def _token(self, text: str, occurrence: Occurrence) -> Token:
         """A token and, if the policy keeps it, its public spelling."""

@@ -61,6 +61,8 @@ class Vocabulary:
     ) -> None:
         _validate.one_of(("uniform", "split", "drop", "raise"), unknown=unknown)
         self.tokens = tuple(tokens)
+        if isinstance(tokens, str) or not all(isinstance(token, str) for token in self.tokens):
+            raise ParameterError("expected a sequence of strings as tokens")
         self.tokenizer: Tokenizer = tokenizer if tokenizer is not None else BlankTokenizer()
         self.unknown = unknown
         self._ids = {token: number for number, token in enumerate(self.tokens)}
@@ -141,7 +143,8 @@ class Vocabulary:
         """SHA-256 over tokens, tokenizer and policy, hexadecimal."""
         digest = hashlib.sha256(f"{self.tokenizer.name}\0{self.unknown}".encode())
         for token in self.tokens:
-            digest.update(b"\0" + token.encode("utf-8", "surrogatepass"))
+            encoded = token.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
         return digest.hexdigest()
 
     @property
@@ -197,7 +200,10 @@ class Vocabulary:
                     break
             else:
                 number = UNKNOWN
-            yield Occurrence(number, piece.start, piece.end)
+            if piece.token is None or len(word) == piece.end - piece.start:
+                yield Occurrence(number, piece.start + left, piece.start + right)
+            else:
+                yield Occurrence(number, piece.start, piece.end)
             left = right
 
     def decode(self, ids: ArrayLike) -> str:

@@ -160,6 +160,9 @@ def test_custext_within_its_classes():
         ("sanitize", "--file", "/no/such/file"),
         ("chat", CANARY),
         ("certify", "none-such"),
+        ("certify", "santext", CANARY),
+        ("mechanisms", CANARY, "more"),
+        ("sanitize", "x", "--keep", CANARY),
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
@@ -222,17 +225,21 @@ def test_exit_code_of_what_a_release_raises(monkeypatch, error, code):
 
 
 def test_certify_agrees_with_the_library(toy):
-    options = ("--epsilon", "1", "--epsilon", "4", "--json")
+    options = ("--nominal", "--epsilon", "1", "--epsilon", "4", "--json")
     found = json.loads(run("certify", "token-exponential", *options).stdout)
     assert [each["epsilon_nominal"] for each in found] == [1, 4]
     for each in found:
         mechanism = dp.TokenExponential(epsilon=each["epsilon_nominal"])
         assert each["epsilon"] == dp.certify(mechanism, toy).epsilon
         assert set(each) >= CERTIFICATE | {"epsilon_nominal", "name"}
+    exact = json.loads(run("certify", "token-exponential", "-e", "1", "--json").stdout)
+    assert 0.99 < exact[0]["epsilon"] <= 1
+    assert exact[0]["epsilon_nominal"] > 1
 
 
 def test_certify_as_a_table():
-    infinite = flat(run("certify", "custext", "--epsilon", "1").stdout)
+    infinite = flat(run("certify", "custext", "--nominal", "--epsilon", "1").stdout)
+    assert run("certify", "custext").exit_code == 3
     assert "infinite" in infinite
     assert "output" in infinite  # the witness
     within = run("certify", "custext", "--epsilon", "1", "--within-classes")

@@ -49,7 +49,7 @@ def test_the_ten_lines_run_and_say_the_truth(example, capsys):
     assert release.certificate.claimed > 10.0
     assert release.tokens_total == 11
     assert example["answer"].text == "See a specialist about your left knee."
-    assert sum(bool(line.strip()) for line in BLOCKS[0].splitlines()) == 10
+    assert sum(bool(line.strip()) for line in BLOCKS[0].splitlines()) <= 10
 
 
 def test_the_chain_runs(example):

@@ -77,12 +77,14 @@ def audit(
     """
     _validate.at_least(100, samples=samples)
     _validate.probability(failure_probability=failure_probability)
+    if claim is not None:
+        _validate.positive(claim=claim)
     doubted = mechanism.claimed_epsilon if claim is None else claim
     sampler = sampling.Sampler(lambda ids: mechanism.rows(ids, space))
     risk = failure_probability / 2
     kept = _retention(sampler, len(space), samples, risk, entropy)
     told, witness = _pair(mechanism, space, sampler, doubted, samples, risk, entropy)
-    best = witness if told >= kept else None
+    best = witness if told > 0 and told >= kept else None
     return LowerBound.of(max(told, kept), failure_probability, best, 3 * samples)
 
 

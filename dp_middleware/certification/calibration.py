@@ -60,19 +60,22 @@ def calibrate(
     if mechanism.notion == "metric" and relation.classes is None:
         return _by_diameter(mechanism, space, epsilon)
     key = (replace(mechanism, epsilon=1.0).fingerprint, relation.fingerprint, repr(float(epsilon)))
-    stored = storage.load("calibrations", space, *key)
+    stored = storage.load("calibrations", mechanism, space, *key)
     if stored is not None and isinstance(stored.get("nominal"), float):
         known = replace(mechanism, epsilon=stored["nominal"])
         if certify(known, space, adjacency=relation).epsilon <= epsilon:
             return known
     found = _by_enumeration(mechanism, space, epsilon, relation)
-    storage.store({"nominal": found.epsilon}, "calibrations", space, *key)
+    storage.store({"nominal": found.epsilon}, "calibrations", mechanism, space, *key)
     return found
 
 
 def _by_diameter(mechanism: M, space: EmbeddingSpace, epsilon: float) -> M:
     nominal = epsilon * (1 - 1e-6) / space.diameter if space.diameter > 0 else epsilon
     found = replace(mechanism, epsilon=nominal)
+    excess = certify(found, space).epsilon - epsilon
+    if excess > 0 and nominal > 2 * excess / space.diameter:  # large scores: rounding counts
+        found = replace(mechanism, epsilon=nominal - 2 * excess / space.diameter)
     if certify(found, space).epsilon > epsilon:
         raise CannotCalibrate(_unreachable(mechanism, epsilon))
     return found
@@ -146,7 +149,7 @@ def _root(
             raise CannotCalibrate(_unreachable(mechanism, target))
     while at_high <= target:
         low, at_low, high = high, at_high, high * 1.5
-        if low > _LARGEST_NOMINAL:
+        if high > min(_LARGEST_NOMINAL, mechanism.largest):
             return low, True
         at_high = loss(high)
     for jump in mechanism.jumps:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dp_middleware.certification import storage
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import ZERO_DISTANCE, EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.privacy import (
@@ -25,8 +25,8 @@ from dp_middleware.vocabulary import UNKNOWN
 _ALWAYS = (
     "the operating system's entropy is uniform",
     "the number of tokens is public; a changed word may change several tokens",
-    "integers may differ by one unit, and ln P by 1e-11, where rows are recomputed on another "
-    "device; both are included",
+    "integers may differ by one unit, and ln P by 1e-11 (1e-12 |ln P| where that is more), where "
+    "rows are recomputed on another device; both are included",
 )
 _UNKNOWN = {
     "uniform": "an unknown token is released as a uniform draw",
@@ -54,6 +54,10 @@ def certify(
     Raises:
         ParameterError: ``adjacency`` has labels for another number of tokens.
     """
+    if not isinstance(mechanism, ChannelMechanism):
+        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
+    if not isinstance(adjacency, Adjacency | None):
+        raise ParameterError(f"expected dp.Adjacency, got {type(adjacency).__name__}")
     relation = adjacency if adjacency is not None else Adjacency.substitution()
     labels = relation.classes
     if labels is not None and len(labels) not in (len(space), len(space) + 1):
@@ -61,11 +65,11 @@ def certify(
             f"expected {len(space)} class labels, one per token, got {len(labels)}"
         )
     key = (mechanism.fingerprint, relation.fingerprint)
-    stored = _from(storage.load("certificates", space, *key), relation)
+    stored = _from(storage.load("certificates", mechanism, space, *key), relation)
     if stored is not None:
         return stored
     certificate = _certificate(mechanism, space, relation)
-    storage.store(certificate.to_dict(), "certificates", space, *key)
+    storage.store(certificate.to_dict(), "certificates", mechanism, space, *key)
     return certificate
 
 
@@ -81,10 +85,12 @@ def _certificate(
 ) -> Certificate:
     loss = enumerate_pairs(mechanism, space, adjacency)
     everything = adjacency.classes is None
+    labels = adjacency.classes or ()
+    dropped = len(labels) == len(space) + 1 and labels[-1] in labels[:-1]  # beside other tokens
     epsilon = loss.epsilon
     method: Method = "exact"
     guarantee: Guarantee = PureDP(epsilon=epsilon)
-    if everything and space.vocabulary.unknown == "drop":
+    if (everything or dropped) and space.vocabulary.unknown == "drop":
         epsilon, method = math.inf, "none"
         guarantee = NoGuarantee(reason=_UNKNOWN["drop"])
     elif math.isinf(epsilon):
@@ -94,8 +100,10 @@ def _certificate(
             "for another; see the witness"
         )
     elif everything and mechanism.notion == "metric":
-        epsilon, method = mechanism.epsilon * space.diameter + loss.rounding, "proof"
-        guarantee = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding)
+        epsilon = max(mechanism.epsilon * space.diameter + loss.rounding, loss.epsilon)
+        # distances below ZERO_DISTANCE count as 0: each of score and normaliser moves by as much
+        slack = loss.rounding + 2 * mechanism.epsilon * ZERO_DISTANCE
+        guarantee, method = MetricDP(epsilon=mechanism.epsilon, slack=slack), "proof"
     return Certificate(
         guarantee=guarantee,
         adjacency=adjacency,

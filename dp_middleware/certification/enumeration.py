@@ -6,6 +6,7 @@ loss: max ln P(y|x) - ln P(y|x'). Memory is O(V) beside one block.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,10 +22,13 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 RECOMPUTED = 1e-11
-"""Tested bound, nats: how far ln P may move when a row is computed by another BLAS or device.
+"""Tested bound: how far ln P may move when a row is computed by another BLAS or device.
 
-The certificate covers every table whose integers differ from ours by this factor and one unit.
+Nats, for |ln P| up to 10, and in proportion above. The certificate covers every table whose
+integers differ from ours by this factor and one unit.
 """
+
+_BORDER = math.exp(sampling.WIDE_BELOW) * (1 - 1e-6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +144,8 @@ class _Pass:
         self._mechanism, self._space, self._integers = mechanism, space, integers
         self._overall = np.zeros(len(space))
         self._kept = 0.0
-        self._smallest = np.inf
+        self._smallest = np.inf  # integer
+        self._steepest = 1.0  # largest |ln P|
 
     def over(self, classes: list[Ids]) -> Loss:
         """Stream blocks of rows; tokens without a neighbour share blocks at the end."""
@@ -185,20 +190,24 @@ class _Pass:
         if len(known):
             self._overall = np.maximum(self._overall, tokens.amax(dim=0).numpy())
         self._kept += float(rounded.weights[known, ids[known]].sum())
-        positive = torch.where(probabilities > 0, probabilities, 1.0)
-        self._smallest = min(self._smallest, float((positive.amin(dim=1).numpy() / units).min()))
+        smallest = torch.where(probabilities > 0, probabilities, 1.0).amin(dim=1).numpy()
+        # a row this close to the border may have 64 bits elsewhere
+        units = np.where(smallest > _BORDER, 2.0**-64, units)
+        self._smallest = min(self._smallest, float((smallest / units).min()))
+        self._steepest = max(self._steepest, -float(np.log(smallest.min())))
         return rounded.weights, units.astype(object)
 
     def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
         loss, token, other, output = max(worst, key=lambda found: found[0])
         size = len(self._space)
+        recomputed = RECOMPUTED * max(1.0, 0.1 * self._steepest)
         rows = {row for _, *pair, _ in worst for row in pair}
         return Loss(
-            epsilon=loss + 2 * RECOMPUTED,
+            epsilon=loss + 2 * recomputed,
             token=token,
             other=other,
             output=output,
-            rounding=3.0 / self._smallest + 2 * RECOMPUTED,
+            rounding=3.0 / self._smallest + 2 * recomputed,
             recovery=float(self._overall.sum() / size),
             retention=self._kept / size,
             extreme=np.array(sorted(rows), dtype=np.int64),

@@ -11,14 +11,18 @@ from typing import Any
 
 from dp_middleware import _models
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms.base import Mechanism
 
+_MECHANISMS = "dp_middleware.mechanisms"
 _WORTH_STORING = 512
 """Vocabulary size below which computing is faster than reading."""
 
 
-def load(kind: str, space: EmbeddingSpace, *key: str) -> dict[str, Any] | None:
+def load(
+    kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
+) -> dict[str, Any] | None:
     """What was stored under this key; ``None`` if it is absent or damaged."""
-    if len(space) < _WORTH_STORING:
+    if not _is_kept(mechanism, space):
         return None
     try:
         found = json.loads(_path(kind, space, key).read_text())
@@ -27,9 +31,11 @@ def load(kind: str, space: EmbeddingSpace, *key: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def store(data: dict[str, Any], kind: str, space: EmbeddingSpace, *key: str) -> None:
+def store(
+    data: dict[str, Any], kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
+) -> None:
     """Write whole or not at all; a folder that cannot be written costs time, not truth."""
-    if len(space) < _WORTH_STORING:
+    if not _is_kept(mechanism, space):
         return
     path = _path(kind, space, key)
     try:
@@ -39,6 +45,12 @@ def store(data: dict[str, Any], kind: str, space: EmbeddingSpace, *key: str) -> 
         Path(file.name).replace(path)
     except OSError:
         return
+
+
+def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
+    """Only for mechanisms whose code is part of the key, and where computing takes long."""
+    ours = type(mechanism).__module__.startswith(f"{_MECHANISMS}.")
+    return ours and len(space) >= _WORTH_STORING
 
 
 def _path(kind: str, space: EmbeddingSpace, key: tuple[str, ...]) -> Path:
@@ -51,9 +63,9 @@ def _path(kind: str, space: EmbeddingSpace, key: tuple[str, ...]) -> Path:
 def code_fingerprint() -> str:
     """Changes whenever a file that decides a row or a certificate changes."""
     package = Path(__file__).parent.parent
-    files = [package / "sampling.py", package / "embedding" / "space.py"]
-    files += sorted((package / "mechanisms").glob("*.py"))
-    files += sorted((package / "certification").glob("*.py"))
+    files = [package / "sampling.py", package / "vocabulary.py", package / "embedding" / "space.py"]
+    for folder in ("privacy", "mechanisms", "certification"):
+        files += sorted((package / folder).glob("*.py"))
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

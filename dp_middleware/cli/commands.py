@@ -96,8 +96,9 @@ def certify(
     ] = None,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option("--epsilon", "-e", help="The mechanism's own parameter; repeatable."),
+        typer.Option("--epsilon", "-e", help="Nats per token, certified exactly; repeatable."),
     ] = None,
+    nominal: options.Nominal = False,
     space: options.SpaceOption = SpaceName.default,
     within_classes: options.WithinClasses = False,
     as_json: options.AsJson = False,
@@ -109,6 +110,8 @@ def certify(
     chosen = [options.mechanism_of(mechanism, value) for value in epsilon or [10.0]]
     where = options.load_space(space)
     relation = options.classes_of(chosen[0], where) if within_classes else None
+    if not nominal:
+        chosen = [options.calibrated(each, where, relation) for each in chosen]
     found = []
     for each in chosen:
         with working(f"certifying {show.described(each)}"):

@@ -84,6 +84,11 @@ def _message(error: Exception) -> str:
         near = " or ".join(sorted(getattr(error, "possibilities", None) or ()))
         hint = f"did you mean {near}? " if near else "see --help. "
         return f"no such option; {hint}A text that begins with a dash goes after --"
+    if type(error).__name__ == "BadParameter":  # its own message repeats the value
+        name = getattr(getattr(error, "param", None), "opts", None) or ["an option"]
+        return f"invalid value for {name[-1]}; see --help"
+    if type(error).__name__ == "UsageError" and "extra argument" in str(error):
+        return "too many arguments; see --help"
     if _from_parser(error):
         return " ".join(error.format_message().split())  # type: ignore[attr-defined]
     if isinstance(error, typer.Abort):

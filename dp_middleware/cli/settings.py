@@ -144,6 +144,16 @@ def mechanism_of(name: str | None, epsilon: float) -> ChannelMechanism:
     return MECHANISMS[chosen](epsilon=epsilon)
 
 
+def calibrated(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency | None
+) -> ChannelMechanism:
+    """The mechanism whose exact epsilon is the one that was asked for."""
+    from dp_middleware.certification import calibrate
+
+    with working(f"calibrating {mechanism.name} to exact epsilon {mechanism.epsilon:g}"):
+        return calibrate(mechanism, space, mechanism.epsilon, adjacency=adjacency)
+
+
 def classes_of(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Adjacency:
     """Substitution within the mechanism's public classes.
 

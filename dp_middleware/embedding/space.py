@@ -61,7 +61,12 @@ class EmbeddingSpace:
                 f"expected finite vectors, got NaN or infinity in {broken.size} of "
                 f"{len(vocabulary)} rows, the first at row {broken[0]}"
             )
+        with np.errstate(over="ignore"):
+            longest = np.einsum("vd,vd->v", self.vectors, self.vectors).max()
+        if not np.isfinite(16 * longest):
+            raise ParameterError("expected vectors whose squared lengths do not overflow")
         self.vectors.setflags(write=False)
+        self._asked_device = device
         self.device = _float64_device(device)
         self._derived: dict[object, Any] = {}
         self._lock = threading.RLock()
@@ -82,7 +87,11 @@ class EmbeddingSpace:
         return hash(self.fingerprint)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"vocabulary": self.vocabulary, "vectors": self.vectors, "device": self.device}
+        return {
+            "vocabulary": self.vocabulary,
+            "vectors": self.vectors,
+            "device": self._asked_device,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["vocabulary"], state["vectors"], device=state["device"])  # type: ignore[misc]
@@ -118,21 +127,24 @@ class EmbeddingSpace:
     def distances(self, ids: ArrayLike) -> Floats:
         """Euclidean distances from each id to every token, float64 (n, V).
 
-        Row i depends on ``ids[i]`` alone, bit for bit. A distance below 1e-6 is 0; nearby pairs
-        are recomputed from the difference of the vectors, where the Gram form would cancel.
+        Row i depends on ``ids[i]`` alone, bit for bit. A distance below 1e-6 is 0. Vectors are
+        centred first, and nearby pairs are computed from the difference of the vectors, where
+        the Gram form would cancel.
         """
         numbers = self.checked(ids)
-        squares = self.derived("squares", lambda: np.einsum("vd,vd->v", self.vectors, self.vectors))
-        result = self._products(self.vectors, numbers, "vectors")
+        centred = self.derived("centred", lambda: self.vectors - _round_centre(self.vectors))
+        squares = self.derived("squares", lambda: np.einsum("vd,vd->v", centred, centred))
+        result = self._products(centred, numbers, "centred")
         import torch
 
         block = torch.from_numpy(result)
         own = torch.from_numpy(squares[numbers])[:, None]
         block.mul_(-2.0).add_(own).add_(torch.from_numpy(squares)[None, :])
-        near = torch.nonzero(block < _CANCELLATION * (own + squares.max())).numpy()
+        threshold = (_CANCELLATION * (own + squares.max())).clamp_(min=4 * ZERO_DISTANCE**2)
+        near = torch.nonzero(block < threshold).numpy()
         rows, columns = near[:, 0], near[:, 1]
         for part in np.array_split(np.arange(len(near)), max(1, len(near) // 65_536)):
-            difference = self.vectors[numbers[rows[part]]] - self.vectors[columns[part]]
+            difference = centred[numbers[rows[part]]] - centred[columns[part]]
             exact = np.einsum("kd,kd->k", difference, difference)
             result[rows[part], columns[part]] = np.where(exact < ZERO_DISTANCE**2, 0.0, exact)
         block.sqrt_()
@@ -178,6 +190,14 @@ class EmbeddingSpace:
             else:
                 target.copy_((rows @ columns)[: len(chosen)])
         return result
+
+
+def _round_centre(vectors: Floats) -> Floats:
+    """The mean, rounded to a power of two about the spread, so that ties of lattices stay ties."""
+    spread = float(vectors.std(axis=0).max())
+    step = 2.0 ** np.ceil(np.log2(spread)) if spread > 0 else 1.0
+    centre: Floats = np.round(vectors.mean(axis=0) / step) * step
+    return centre
 
 
 def unit_rows(vectors: ArrayLike) -> Floats:

@@ -18,8 +18,9 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
 
     Args:
         spec: ``openai:MODEL[@BASE_URL]`` or ``hf:NAME_OR_PATH``. The first reads
-            ``OPENAI_API_KEY``, and ``OPENAI_BASE_URL`` if no URL is given; with a URL the key is
-            optional. The second is loaded with transformers, in process, at first use.
+            ``OPENAI_BASE_URL`` if no URL is given, and ``OPENAI_API_KEY``, which is sent to no
+            other URL; with a URL the key is optional. The second is loaded with transformers, in
+            process, at first use.
         private: Whether it will see raw text: its calls then leave no record, use no proxy of
             the environment and follow no redirect. Whether it *may* is for
             :func:`~dp_middleware.frameworks.trust.require_trusted`.
@@ -40,8 +41,10 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
 
 def _open_openai(rest: str, private: bool) -> ChatModel:
     name, _, given = rest.partition("@")
-    url = given or os.environ.get("OPENAI_BASE_URL")
-    key = os.environ.get("OPENAI_API_KEY") or (_NO_KEY if url else None)
+    usual = os.environ.get("OPENAI_BASE_URL")
+    url = given or usual
+    key = os.environ.get("OPENAI_API_KEY") if not given or given == usual else None
+    key = key or (_NO_KEY if url else None)
     if not name or (given and "://" not in given):
         raise ParameterError(f"expected openai:MODEL[@BASE_URL], got {'openai:' + rest!r}")
     if key is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar
@@ -58,18 +59,31 @@ class _RecordedOnly(logging.Filter):
         return not is_unrecorded()
 
 
+class _OwnCodeOnly(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (is_unrecorded() and record.pathname.startswith(_INSTALLED))
+
+
 _recorded_only = _RecordedOnly()
+_own_code_only = _OwnCodeOnly()
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 
 
 def _silence_vendor_logs() -> None:
     """Vendors' loggers drop records made inside an unrecorded call, and no others.
 
-    Loggers come into being when their modules load, so this is done at every call; a filter that
-    is already there is not added again.
+    So do all handlers, for records written by any installed package or by ``warnings``. Loggers
+    and handlers come into being at any time, so this is done at every call; a filter that is
+    already there is not added again.
     """
+    handlers = set(logging.root.handlers)
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if name.startswith(_VENDORS) and isinstance(logger, logging.Logger):
-            logger.addFilter(_recorded_only)
+        if isinstance(logger, logging.Logger):
+            handlers.update(logger.handlers)
+            if name.startswith(_VENDORS):
+                logger.addFilter(_recorded_only)
+    for handler in handlers:
+        handler.addFilter(_own_code_only)
 
 
 def _untraced() -> AbstractContextManager[Any]:

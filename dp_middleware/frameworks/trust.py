@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import sys
 import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ _ADDRESS_FIELD = re.compile(r"(^|_)(url|uri|endpoint|host|api_base|proxy)$")
 _CLIENT_FIELD = re.compile(r"(^|_)a?client$")
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9]+)?")
 _FRAMEWORKS = ("langchain_core", "llama_index.core")
+_VENDORS = ("langchain", "llama_index.")
 _IN_PROCESS = frozenset(
     {"HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"}
 )
@@ -95,8 +98,9 @@ def require_trusted(model: Located, trusted_hosts: Iterable[str] = ()) -> None:
     for proxy in sorted(location.proxies - trusted):
         if not is_loopback(proxy):
             raise UntrustedHost(
-                f"raw text would pass through the environment's proxy {proxy}; set NO_PROXY for "
-                "the model's host, or, if the proxy may see raw text, name it in trusted_hosts="
+                f"raw text would pass through the proxy {proxy}; take it out of the client, or "
+                "set NO_PROXY for the model's host if it is the environment's, or, if it may see "
+                "raw text, name it in trusted_hosts="
             )
 
 
@@ -122,7 +126,7 @@ def locate(model: Any) -> Location:
 def _locate(model: Any, above: frozenset[int]) -> Location:
     parts = [each for _, each in _fields(model) if _is_model(each) and id(each) not in above]
     inner = [_locate(part, above | {id(model)}) for part in parts]
-    own = [_of_url(url, direct) for url, direct in _addresses(model, _DEPTH, uses_proxy=True)]
+    own = [_of_url(*found) for found in _addresses(model, _DEPTH, uses_proxy=True)]
     found = IN_PROCESS
     for each in [*inner, *own]:
         found |= each
@@ -137,22 +141,33 @@ def _is_model(x: Any) -> bool:
 
 def inherits(x: Any, package: str, name: str) -> bool:
     """Whether a base class of ``type(x)`` has this name in this package; imports nothing."""
+    return _has_base(type(x), package, name)
+
+
+def _has_base(kind: type, package: str, name: str) -> bool:
     return any(
         each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.")
-        for each in type(x).__mro__
+        for each in kind.__mro__
     )
 
 
 def _is_vendors(model: Any) -> bool:
-    names = {each.__name__ for each in type(model).__mro__}
-    modules = {f"{each.__module__}." for each in type(model).__mro__}
-    of_vendor = {
+    """Whether a class that makes it a model came with a package other than the frameworks."""
+    bases = type(model).__mro__
+    of_vendor = [
         each
-        for each in modules
-        if each.startswith(("langchain", "llama_index."))
-        and not each.startswith(tuple(f"{framework}." for framework in _FRAMEWORKS))
-    }
-    return bool(of_vendor) and not names & _IN_PROCESS
+        for each in bases
+        if not f"{each.__module__}.".startswith(tuple(f"{name}." for name in _FRAMEWORKS))
+        and (each.__module__.startswith(_VENDORS) or _is_installed_model(each))
+    ]
+    return bool(of_vendor) and not {each.__name__ for each in bases} & _IN_PROCESS
+
+
+def _is_installed_model(kind: type) -> bool:
+    """Whether a class of models belongs to an installed package and not to the user's own code."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return bool(installed) and any(_has_base(kind, package, name) for package, name in _MODELS)
 
 
 def _fields(x: Any) -> list[tuple[str, Any]]:
@@ -161,8 +176,12 @@ def _fields(x: Any) -> list[tuple[str, Any]]:
     return [item for space in spaces if space for item in list(space.items())]
 
 
-def _addresses(x: Any, depth: int, *, uses_proxy: bool) -> Iterator[tuple[str, bool]]:
-    """URLs in the fields of an object and of its clients, with whether a proxy may be used."""
+def _addresses(x: Any, depth: int, *, uses_proxy: bool) -> Iterator[tuple[str, bool, str | None]]:
+    """URLs in the fields of an object and of its clients.
+
+    With whether a proxy of the environment may be used, and the proxy that the client itself has
+    for the URL.
+    """
     fields = dict(_fields(x))
     transport = fields.get("_client", x)
     uses_proxy = uses_proxy and getattr(transport, "_trust_env", True)
@@ -170,7 +189,7 @@ def _addresses(x: Any, depth: int, *, uses_proxy: bool) -> Iterator[tuple[str, b
     goes_deeper = depth > 0 and not inherits(x, "openai", "BaseClient")
     for name, value in fields.items():
         if _ADDRESS_FIELD.search(name) and _is_address(value):
-            yield str(value), uses_proxy
+            yield str(value), uses_proxy, _client_proxy(transport, str(value))
         elif goes_deeper and _CLIENT_FIELD.search(name):
             yield from _addresses(value, depth - 1, uses_proxy=uses_proxy)
 
@@ -180,11 +199,12 @@ def _is_address(value: Any) -> bool:
     return is_url and bool(str(value))
 
 
-def _of_url(url: str, uses_proxy: bool) -> Location:
+def _of_url(url: str, uses_proxy: bool, proxy: str | None) -> Location:
     host = _host(url)
     if host is None:
         return Location(unknown=frozenset({"a model with a malformed URL"}))
-    proxy = _environment_proxy(url, host) if uses_proxy else None
+    if proxy is None and uses_proxy:
+        proxy = _environment_proxy(url, host)
     if proxy is None:
         return Location(hosts=frozenset({host}))
     through = _host(proxy)
@@ -202,6 +222,17 @@ def _host(url: str) -> str | None:
     if name is None or "\\" in url or not _HOST.fullmatch(name):
         return None
     return name.rstrip(".")
+
+
+def _client_proxy(client: Any, url: str) -> str | None:
+    """The proxy that an httpx client was given for a plain http URL; over https it sees nothing."""
+    chosen = getattr(client, "_transport_for_url", None)
+    library = next((c.__module__ for c in type(client).__mro__ if "httpx" in c.__module__), None)
+    if chosen is None or library is None or url.lower().startswith("https:"):
+        return None
+    address = sys.modules[library.partition(".")[0]].URL(url)
+    proxy = getattr(getattr(chosen(address), "_pool", None), "_proxy_url", None)
+    return None if proxy is None else f"http://{proxy.host.decode()}"
 
 
 def _environment_proxy(url: str, host: str) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.space import BLOCK
-from dp_middleware.mechanisms._radius import RadiusLaw
+from dp_middleware.mechanisms._radius import FEW, RadiusLaw
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +18,6 @@ Floats = NDArray[np.float64]
 _CELLS = 1024  # of distance
 _REFINED = 256  # of radius beyond the largest distance
 _RESOLVED = 150  # cells that the law of the radius must span to be resolved by equal cells
-_FEW = 16  # dimensions up to which small radii are likely
 _UNDERFLOW = 1e-250
 
 
@@ -83,7 +82,7 @@ class RadiusMarginal:
         left = torch.take(log_g, flat.add_(row))  # the table has one column more than cells
         right = torch.take(log_g, flat.add_(1))
         torch.lerp(left, right, place, out=rows)
-        rows.sub_(torch.logsumexp(rows, dim=1, keepdim=True))
+        rows.copy_(torch.log_softmax(rows, dim=1))
 
     def _to_places(self, rows: torch.Tensor) -> torch.Tensor:
         """The cell of each distance; the distances become places in their cells, in [0, 1]."""
@@ -139,12 +138,12 @@ def _edges(law: RadiusLaw, noise_scale: float, reach: float) -> tuple[Floats, fl
     """Edges of the radius cells, and cells per unit where those up to ``reach`` are equal."""
     low, high = (q / noise_scale for q in law.quantiles())
     end = max(high, 1.01 * reach)
-    if law.dimensions > _FEW and high - low > _RESOLVED * reach / _CELLS:
+    if law.dimensions > FEW and high - low > _RESOLVED * reach / _CELLS:
         beyond = np.linspace(max(low, reach), end, _REFINED + 1)
         return np.union1d(np.linspace(0.0, reach, _CELLS + 1), beyond), _CELLS / reach
     half = _CELLS // 2
     parts = [np.linspace(0.0, reach, half + 1), np.linspace(low, end, half + 1)]
-    if law.dimensions <= _FEW:  # small radii are likely: equal ratios resolve them
+    if law.dimensions <= FEW:  # small radii are likely: equal ratios resolve them
         parts.append(np.geomspace(1e-4 * reach, reach, half + 1)[:-1])
     edges = np.unique(np.concatenate(parts))
-    return edges[np.concatenate(([True], np.diff(edges) > 1e-9 * reach))], None
+    return edges[np.concatenate(([True], np.diff(edges) > 1e-9 * edges[1:]))], None

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import UNKNOWN
 
 Floats = NDArray[np.float64]
@@ -29,6 +31,7 @@ class Mechanism(ABC):
         claim: What the paper claims, in a phrase, for tables.
         full_support: Whether every token can be released for every token.
         jumps: Nominal epsilons above which the law changes abruptly.
+        largest: Nominal epsilon up to which rows are computed without overflow.
     """
 
     name: ClassVar[str]
@@ -37,8 +40,15 @@ class Mechanism(ABC):
     claim: ClassVar[str] = "epsilon-DP"
     full_support: ClassVar[bool] = True
     jumps: ClassVar[tuple[float, ...]] = ()
+    largest: ClassVar[float] = 1e6
 
     epsilon: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        if self.epsilon > self.largest:
+            raise ParameterError(f"expected epsilon <= {self.largest:g}, got {self.epsilon!r}")
+        object.__setattr__(self, "epsilon", float(self.epsilon))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -48,7 +58,8 @@ class Mechanism(ABC):
     @property
     def fingerprint(self) -> str:
         """Identifies name, version and parameters; short enough for a ledger row."""
-        text = f"{self.name}/{self.version}/{sorted(self.parameters.items())!r}"
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        text = f"{kind}/{self.name}/{self.version}/{sorted(self.parameters.items())!r}"
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property

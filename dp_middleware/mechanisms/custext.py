@@ -31,12 +31,19 @@ class _CandidateLists(ChannelMechanism):
     outside: ClassVar[float]
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         _validate.at_least(1, candidates=self.candidates)
 
     @abstractmethod
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
         """For each id its candidates and their distances, the token itself among them."""
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """Lists are cut by a distance."""
+        return (
+            "lists are computed where the certificate is: another device may cut them otherwise "
+            "where distances are equal to the last digits",
+        )
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
@@ -84,7 +91,8 @@ class CusText(_CandidateLists):
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """The class of every token is revealed."""
-        return ("the released token's class is the class of the input: the class is public",)
+        revealed = "the released token's class is the class of the input: the class is public"
+        return (*super().assumptions(space), revealed)
 
     def _labels(self, space: EmbeddingSpace) -> Ids:
         return space.derived(

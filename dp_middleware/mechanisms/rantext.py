@@ -56,12 +56,13 @@ class RanText(ChannelMechanism):
     name: ClassVar[str] = "rantext"
     literal: ClassVar[bool] = True
     jumps: ClassVar[tuple[float, ...]] = (JUMP,)
+    largest: ClassVar[float] = 1e3
 
     epsilon: float
     noise_range: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         if self.noise_range is None:
             return
         ranges = np.asarray(self.noise_range, dtype=np.float64)
@@ -81,7 +82,8 @@ class RanText(ChannelMechanism):
         """The mechanism whose mean candidate list has about ``size`` tokens on this space.
 
         Scales the default ranges by one public factor; the mean is over 512 tokens spread over
-        the vocabulary and over the radius.
+        the vocabulary and over the radius. Calibrating the result keeps its ranges, not its list
+        size: the noise rule depends on epsilon.
 
         Raises:
             ParameterError: ``size`` is not between 2 and V - 1.

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from dp_middleware import _validate, sampling
+from dp_middleware import sampling
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Notion
 
@@ -32,9 +32,6 @@ class SanText(ChannelMechanism):
     claim: ClassVar[str] = "epsilon d(x, x')"
 
     epsilon: float
-
-    def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""

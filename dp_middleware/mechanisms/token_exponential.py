@@ -39,7 +39,7 @@ class TokenExponential(ChannelMechanism):
     score: Score = "clipped_cosine"
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         _validate.one_of(("clipped_cosine", "shifted_cosine"), score=self.score)
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:

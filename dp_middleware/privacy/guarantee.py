@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from dp_middleware.errors import ParameterError
+
 
 @dataclass(frozen=True, kw_only=True)
 class PureDP:
@@ -42,7 +44,8 @@ class MetricDP:
     Attributes:
         epsilon: Nats per unit of distance.
         distance: The metric d.
-        slack: Nats, what rounding to integers adds whatever the distance.
+        slack: Nats, what rounding adds whatever the distance: of rows to integers, and of
+            distances below 1e-6 to 0.
     """
 
     epsilon: float
@@ -91,8 +94,18 @@ class Adjacency:
             classes: A label per vocabulary token, length V; the unknown symbol is then alone:
                 that a position is out of vocabulary is revealed. Or length V + 1, the unknown
                 symbol's label last.
+
+        Raises:
+            ParameterError: A label cannot be hashed or is not equal to itself.
         """
-        return cls(tuple(classes))
+        labels = tuple(classes)
+        try:
+            comparable = all(label == label for label in {*labels})  # NaN is not
+        except TypeError:
+            comparable = False
+        if not comparable:
+            raise ParameterError("expected class labels that can be compared and hashed, not NaN")
+        return cls(labels)
 
     @property
     def fingerprint(self) -> str:

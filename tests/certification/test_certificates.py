@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import pickle
@@ -171,3 +172,85 @@ def test_recovery_is_the_bayes_attack_and_retention_the_diagonal():
     rows = np.exp(mechanism.log_probs(np.arange(15), space))
     assert certificate.recovery == pytest.approx(rows.max(axis=0).mean())
     assert certificate.retention == pytest.approx(np.trace(rows) / 15)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Broken(dp.TokenExponential):
+    """A known-bad fixture: says it is an exponential mechanism and releases the token itself."""
+
+    def log_probs(self, ids, space):
+        rows = np.full((len(ids), len(space)), -np.inf)
+        rows[np.arange(len(ids)), ids] = 0.0
+        return rows
+
+
+def test_a_subclass_does_not_inherit_a_stored_certificate(cache):
+    space = random_space(tokens=20)
+    assert dp.certify(dp.TokenExponential(epsilon=3.0), space).finite
+    assert dp.certify(Broken(epsilon=3.0), space).epsilon == math.inf
+    assert Broken(epsilon=3.0).fingerprint != dp.TokenExponential(epsilon=3.0).fingerprint
+    with pytest.raises(dp.CannotCalibrate):
+        dp.calibrate(Broken(epsilon=1.0), space, epsilon=3.0)
+    assert dp.audit(Broken(epsilon=3.0), space) > 3.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Unnormalised(dp.TokenExponential):
+    """A known-bad fixture: forgets to normalise."""
+
+    def log_probs(self, ids, space):
+        return super().log_probs(ids, space) + 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NotANumber(dp.TokenExponential):
+    """A known-bad fixture: overflows."""
+
+    def log_probs(self, ids, space):
+        return super().log_probs(ids, space) * np.nan
+
+
+@pytest.mark.parametrize("kind", [Unnormalised, NotANumber])
+def test_rows_that_are_no_law_are_neither_certified_nor_drawn_from(kind):
+    space = random_space(tokens=20)
+    with pytest.raises(dp.ParameterError, match="sum to one"):
+        dp.certify(kind(epsilon=1.0), space)
+    with pytest.raises(dp.ParameterError, match="sum to one"):
+        dp.Sanitizer(kind(epsilon=1.0), space, accept_infinite=True).release("w1")
+
+
+def test_a_policy_does_not_hide_that_tokens_are_dropped():
+    space = random_space(unknown="drop")
+    mechanism = dp.TokenExponential(epsilon=3.0)
+    together = dp.certify(mechanism, space, adjacency=dp.Adjacency.within([0] * 13))
+    assert together.epsilon == math.inf
+    policy = dp.KeepPolicy.words(["w1"], label="one word")
+    with pytest.raises(dp.InfiniteEpsilon):
+        dp.Sanitizer(mechanism, space, policy=policy).release("w2 zxqv")
+
+
+@pytest.mark.parametrize("epsilon", [1e2, 1e3, 1e4])
+def test_the_metric_guarantee_covers_distances_taken_for_zero(epsilon):
+    vectors = np.array([[0.0], [0.9e-6], [1.8e-6], [2e-6], [2e-3]])
+    space = dp.EmbeddingSpace(dp.Vocabulary(list("abcde")), vectors)
+    mechanism = dp.SanText(epsilon=epsilon)
+    guarantee = dp.certify(mechanism, space).guarantee
+    rows = mechanism.log_probs(np.arange(5), space)
+    loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
+    true = np.abs(vectors - vectors.T)
+    for distances in (true, space.distances(np.arange(5))):
+        assert (loss <= guarantee.epsilon * distances + guarantee.slack).all()
+    assert (loss > guarantee.epsilon * true + 1e-9).any()  # without the slack it would be false
+
+
+@pytest.mark.parametrize("labels", [[[1], [2]], [math.nan, 1.0]])
+def test_labels_that_cannot_be_compared_are_refused(labels):
+    with pytest.raises(dp.ParameterError, match="class labels"):
+        dp.Adjacency.within(labels)
+
+
+def test_what_is_no_mechanism_is_refused():
+    with pytest.raises(dp.ParameterError, match="expected a mechanism"):
+        dp.certify("rantext", random_space())
+    with pytest.raises(dp.ParameterError, match=r"dp\.Adjacency"):
+        dp.certify(dp.SanText(epsilon=1.0), random_space(), adjacency=[0] * 12)

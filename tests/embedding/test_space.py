@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
+from dp_middleware.certification.enumeration import RECOMPUTED
 
 
 @given(space=spaces())
@@ -110,3 +111,29 @@ def test_a_gpu_agrees_within_the_certified_bound():
 def test_an_unknown_device_is_refused():
     with pytest.raises((RuntimeError, dp.ParameterError)):
         dp.EmbeddingSpace(dp.Vocabulary(["a"]), [[1.0]], device="nonsense")
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e-150])
+def test_distances_below_the_threshold_are_zero_at_every_scale(scale):
+    space = space_of(np.random.default_rng(0).normal(size=(5, 3)) * scale)
+    assert not space.distances(np.arange(5)).any()
+
+
+def test_lengths_that_overflow_are_refused():
+    with pytest.raises(dp.ParameterError, match="overflow"):
+        space_of([[1e160], [0.0]])
+
+
+def test_rows_by_another_product_stay_within_the_certified_bound(monkeypatch):
+    """A common offset, as raw encoder inputs have, must not cost digits."""
+    vectors = np.random.default_rng(0).normal(size=(400, 128))
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) + 3.0
+    space, other = space_of(vectors), space_of(vectors)
+    monkeypatch.setattr(
+        other, "_products", lambda matrix, numbers, name: np.dot(matrix[numbers], matrix.T)
+    )
+    for mechanism in (dp.SanText(epsilon=10.0), dp.RanText(epsilon=3.0)):
+        ids = np.arange(400)
+        rows = mechanism.log_probs(ids, space)
+        moved = np.abs(rows - mechanism.log_probs(ids, other)).max()
+        assert moved < RECOMPUTED * max(1.0, 0.1 * np.abs(rows).max())

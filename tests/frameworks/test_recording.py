@@ -6,7 +6,11 @@ Every test first shows, or shows afterwards, that its recorder does see an ordin
 from __future__ import annotations
 
 import asyncio
+import logging
+import sysconfig
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import langsmith
@@ -260,3 +264,32 @@ def test_inferdpt_records_the_remote_call_only(
     assert local.saw(CANARY)
     assert instrumentation.seen
     assert not instrumentation.saw_canary()
+
+
+def test_any_installed_package_is_silent_in_an_unrecorded_call(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that nobody listed, whose logger comes into being during the call."""
+    caplog.set_level(0)
+    installed = Path(sysconfig.get_paths()["purelib"]) / "some_vendor" / "client.py"
+    code = compile(
+        "import logging\nlogging.getLogger('some_vendor.new').warning(text)", installed, "exec"
+    )
+
+    def extractor(messages: list[dict[str, str]]) -> str:
+        exec(code, {"text": messages[0]["content"]})
+        warnings.warn(messages[0]["content"], stacklevel=1)
+        logging.getLogger("mine").warning("my own record")
+        return "answer"
+
+    logging.captureWarnings(True)
+    monkeypatch.setattr(warnings, "filters", [("always", None, UserWarning, None, 0)])
+    try:
+        chat_model(extractor).private()(PRIVATE)
+    finally:
+        logging.captureWarnings(False)
+    assert CANARY not in caplog.text
+    assert "my own record" in caplog.text
+    with warnings.catch_warnings(record=True):
+        chat_model(extractor)(PRIVATE)
+    assert CANARY in caplog.text  # an ordinary call is recorded

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -99,20 +101,22 @@ def test_environment_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
     plain, secure = "http://127.0.0.1:8000/v1", "https://127.0.0.1:8000/v1"
     for model in (langchain_model(plain), llama_index_llm(plain)):
-        with pytest.raises(
-            dp.UntrustedHost, match=r"environment's proxy proxy\.corp; set NO_PROXY"
-        ):
+        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.corp; .* NO_PROXY"):
             trust(model)
         trust(model, ["proxy.corp"])
     trust(llama_index_llm(secure))  # a tunnel: the proxy cannot read it
     with openai.DefaultHttpxClient(trust_env=False) as direct:
         client = openai.OpenAI(base_url=plain, api_key="none", http_client=direct)
         require_trusted(chat_model(client, "m"))
+
+    def fresh() -> Any:  # LangChain keeps its connections, with the proxies of their first day
+        return chat_model(openai.OpenAI(base_url=plain, api_key="none"), "m")
+
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
-    trust(langchain_model(plain))
+    require_trusted(fresh())
     monkeypatch.delenv("NO_PROXY")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")
-    trust(langchain_model(plain))
+    require_trusted(fresh())
 
 
 def test_in_process_models() -> None:
@@ -190,3 +194,32 @@ def test_how_a_location_reads() -> None:
     assert str(Location()) == "in process"
     location = Location(hosts=frozenset({"b", "a"}), proxies=frozenset({"p"}))
     assert str(location | Location(unknown=frozenset({"X"}))) == "a, b, p (proxy), unknown (X)"
+
+
+def test_a_proxy_inside_the_client_is_found() -> None:
+    import httpx
+
+    def client(**options: Any) -> openai.OpenAI:
+        connection = httpx.Client(**options)
+        return openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="x", http_client=connection)
+
+    proxied = httpx.HTTPTransport(proxy="http://proxy.evil.com:3128")
+    for options in ({"proxy": "http://proxy.evil.com:3128"}, {"mounts": {"http://": proxied}}):
+        with pytest.raises(dp.UntrustedHost, match=r"proxy\.evil\.com"):
+            require_trusted(chat_model(client(**options), "m"))
+    require_trusted(chat_model(client(trust_env=False), "m"))
+
+
+def test_an_installed_model_without_an_address_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    source = (
+        "from langchain_core.language_models import FakeListChatModel\n"
+        "class Hosted(FakeListChatModel):\n    pass\n"
+    )
+    (folder / "hosted_models.py").write_text(source)
+    monkeypatch.syspath_prepend(str(folder))
+    hosted = importlib.import_module("hosted_models").Hosted(responses=["x"])
+    assert locate(hosted).unknown == {"Hosted"}

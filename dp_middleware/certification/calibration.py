@@ -88,6 +88,8 @@ def _by_enumeration(mechanism: M, space: EmbeddingSpace, epsilon: float, adjacen
         nominal, closed = _root(mechanism, space, adjacency, rows, epsilon * (1 - _AIM))
         found = replace(mechanism, epsilon=nominal)
         exact = certify(found, space, adjacency=adjacency).epsilon
+        if math.isinf(exact):
+            raise CannotCalibrate(_infinite(mechanism))
         if exact <= epsilon and (best is None or exact > best[0]):
             best = (exact, found)
         if exact <= epsilon and (closed or exact >= epsilon * (1 - _CLOSE)):
@@ -175,6 +177,6 @@ def _root(
 def _infinite(mechanism: ChannelMechanism) -> str:
     return (
         f"the loss of {mechanism.name} is infinite for every epsilon under this adjacency: some "
-        "output is possible for one token and impossible for another; use its strict variant "
-        "or Adjacency.within"
+        "output is possible for one token and impossible for another, or unknown tokens are "
+        "dropped; use its strict variant, another unknown=, or Adjacency.within"
     )

@@ -66,6 +66,26 @@ def test_an_infinite_loss_cannot_be_calibrated(name):
         dp.calibrate(CASES[name](1.0), random_space(), epsilon=3.0)
 
 
+def test_dropped_tokens_cannot_be_calibrated_away():
+    with pytest.raises(dp.CannotCalibrate, match="dropped"):
+        dp.calibrate(dp.TokenExponential(epsilon=1.0), random_space(unknown="drop"), epsilon=3.0)
+
+
+def test_large_targets_of_a_metric_mechanism_are_met():
+    space = random_space(tokens=30, seed=5)
+    for target in (50.0, 180.0, 300.0):
+        found = dp.calibrate(dp.SanText(epsilon=1.0), space, epsilon=target)
+        assert 0.95 * target < dp.certify(found, space).epsilon <= target  # rounding counts
+
+
+def test_rows_never_overflow_on_the_way():
+    alike = dp.EmbeddingSpace(dp.Vocabulary(list("abc")), [[1.0]] * 3)
+    found = dp.calibrate(dp.RanText(epsilon=3.0), alike, epsilon=2.0)
+    assert dp.certify(found, alike).epsilon == pytest.approx(0.0, abs=1e-6)
+    with pytest.raises(dp.ParameterError, match="epsilon <= 1000"):
+        dp.RanText(epsilon=1500.0)
+
+
 def test_within_its_classes_custext_can():
     space = random_space(tokens=60, seed=5)
     mechanism = dp.CusText(epsilon=1.0, candidates=6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -92,6 +93,42 @@ def test_the_marginal_is_the_slow_sum(kind, epsilon):
     for token in (0, 3):
         row = mechanism.log_probs([token], space)[0]
         assert np.abs(row - slow_row(mechanism, space, token)).max() < STATED
+
+
+@pytest.mark.parametrize("kind", [dp.RanText, dp.RanTextStrict])
+def test_the_marginal_is_the_sum_in_high_precision(kind):
+    """30 digits, five tokens on a line, one of them far: probabilities down to e^-11."""
+    space = space_of([[0.0], [0.2], [0.25], [1.0], [1.6]])
+    mechanism = kind(epsilon=8.0)
+    with mpmath.workdps(30):
+        row = [float(mpmath.log(p)) for p in high_precision_row(mechanism, space, 0)]
+    assert sum(math.exp(value) for value in row) == pytest.approx(1.0, abs=1e-12)
+    assert min(row) < (-11 if mechanism.literal else -3)
+    assert np.abs(mechanism.log_probs([0], space)[0] - row).max() < STATED
+
+
+def high_precision_row(mechanism, space, token):
+    distances = [mpmath.mpf(abs(float(x[0] - space.vectors[token, 0]))) for x in space.vectors]
+    scale = mpmath.mpf(float(np.ptp(space.vectors))) / noise_epsilon(mechanism.epsilon)
+
+    def weight(distance, r):
+        if mechanism.literal and distance >= r:
+            return mpmath.mpf(0)
+        return mpmath.exp(mechanism.epsilon / 2 * max(0, 1 - distance / r))
+
+    def integrand(distance, r):
+        total = sum(weight(other, r) for other in distances)
+        return weight(distance, r) / total * mpmath.exp(-r / scale) / scale
+
+    far = max(distances)
+    pieces = [*sorted(set(distances)), far + 5 * scale, far + 20 * scale, far + 80 * scale]
+    return [
+        sum(
+            mpmath.quad(lambda r, d=d: integrand(d, r), piece)
+            for piece in itertools.pairwise(pieces)
+        )
+        for d in distances
+    ]
 
 
 def two_step(mechanism, space, token, count, generator):

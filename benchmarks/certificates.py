@@ -65,7 +65,9 @@ def in_a_process(name: str, space: str) -> dict[str, float | str]:
         subprocess.run(
             [sys.executable, "-c", setup], env=environment, cwd=Path(__file__).parent, check=True
         )
-        done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, check=True, text=True
+        )
     return dict(json.loads(done.stdout))
 
 

@@ -25,6 +25,9 @@ Words = NDArray[np.uint64]
 Entropy = Callable[[int], bytes]
 
 _SUM_ERROR = 1e-9
+_BATCH = 64  # rows computed at a time
+_LOW32 = np.uint64(0xFFFFFFFF)
+_TWO_64 = 2.0**64
 
 WIDE_BELOW = -30.0
 """Log-probability below which a row uses 128 bits instead of 64."""
@@ -112,10 +115,6 @@ def _remainder(others: Floats, bits: int) -> int:
     limbs = [(high >> np.uint64(32), 96), (high & _LOW32, 64), (low >> np.uint64(32), 32)]
     limbs.append((low & _LOW32, 0))
     return (1 << 128) - sum(int(limb.sum(dtype=np.uint64)) << shift for limb, shift in limbs)
-
-
-_LOW32 = np.uint64(0xFFFFFFFF)
-_TWO_64 = 2.0**64
 
 
 def _halves(weights: Floats) -> tuple[Words, Words]:
@@ -262,6 +261,3 @@ class Sampler:
                     self._held += table.nbytes
             while self._held > self._capacity and self._tables:
                 self._held -= self._tables.popitem(last=False)[1].nbytes
-
-
-_BATCH = 64

@@ -25,7 +25,6 @@ from dp_middleware.policies import KeepPolicy
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.vocabulary import UNKNOWN, Occurrence
 
-Ids = NDArray[np.int64]
 DEFAULT_MECHANISM = "token-exponential"
 
 _LIKELY = 5
@@ -102,7 +101,8 @@ class Sanitizer:
         self._adjacency = _adjacency(self.policy, self._kept, adjacency)
         self._sampler = self._new_sampler()
         if not accept_infinite and not mechanism.full_support:
-            self._refuse_infinite(scout(mechanism, space, self._adjacency, _few(space)).epsilon)
+            few = space.spread(BLOCK)
+            self._refuse_infinite(scout(mechanism, space, self._adjacency, few).epsilon)
 
     def __repr__(self) -> str:
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
@@ -323,7 +323,3 @@ def _adjacency(
         ("kept", i) if i < len(kept) and kept[i] else ("class", label)
         for i, label in enumerate(labels)
     )
-
-
-def _few(space: EmbeddingSpace) -> Ids:
-    return np.unique(np.linspace(0, len(space) - 1, BLOCK).astype(np.int64))

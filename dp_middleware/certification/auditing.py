@@ -110,7 +110,7 @@ def _pair(
     entropy: sampling.Entropy,
 ) -> tuple[float, Witness | None]:
     """Lower bound from one pair and one event, each chosen before any draw."""
-    tokens = np.unique(np.linspace(0, len(space) - 1, _PAIR_TOKENS).astype(np.int64))
+    tokens = space.spread(_PAIR_TOKENS)
     if len(tokens) < 2:
         return 0.0, None
     rows = np.exp(mechanism.rows(tokens, space))

@@ -124,6 +124,10 @@ class EmbeddingSpace:
             raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
         return numbers.astype(np.int64)
 
+    def spread(self, count: int) -> Ids:
+        """Up to ``count`` distinct ids, evenly spaced over the vocabulary."""
+        return np.unique(np.linspace(0, len(self) - 1, count).astype(np.int64))
+
     def distances(self, ids: ArrayLike) -> Floats:
         """Euclidean distances from each id to every token, float64 (n, V).
 

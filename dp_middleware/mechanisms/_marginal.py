@@ -107,11 +107,11 @@ class RadiusMarginal:
         spread = torch.nn.functional.pad(counts - places, (0, 1))
         spread[:, 1:] += places
         normaliser = spread @ self._entered + at_zero * self._at_zero
+        cells = counts.shape[1]
+        if self._literal:
+            normaliser[:, 1 : cells + 1] += places * self._on_edge[1 : cells + 1]
         inverse = 1.0 / normaliser
         if self._literal:
-            cells = counts.shape[1]
-            normaliser[:, 1 : cells + 1] += places * self._on_edge[1 : cells + 1]
-            inverse = 1.0 / normaliser
             inverse[:, :cells] = _mean_inverse(normaliser[:, :cells], counts, places)
         g = (inverse * self._mass) @ self._reached
         last = self._log_beyond - torch.log(normaliser[:, : g.shape[1]])

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate, sampling
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import BLOCK, ZERO_DISTANCE, EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
 
 _UNASSIGNED = -1
-_LOOKAHEAD = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +150,8 @@ class CusTextStrict(_CandidateLists):
 def nearest_lists(ids: Ids, space: EmbeddingSpace, size: int) -> list[tuple[Ids, Floats]]:
     """The ``size`` nearest tokens of each id with their distances, the id itself first."""
     lists: list[tuple[Ids, Floats]] = []
-    for start in range(0, len(ids), _LOOKAHEAD):
-        block = ids[start : start + _LOOKAHEAD]
+    for start in range(0, len(ids), BLOCK):
+        block = ids[start : start + BLOCK]
         for number, distances in zip(block, space.distances(block), strict=True):
             distances[number] = -1.0  # first, also among duplicates
             nearest = _smallest(distances, size)
@@ -171,8 +170,6 @@ def _smallest(values: Floats, count: int) -> Ids:
 
 def _exact(number: int, others: Ids, space: EmbeddingSpace) -> Floats:
     """Distances from one token to a few others, from the differences of their vectors."""
-    from dp_middleware.embedding.space import ZERO_DISTANCE
-
     distances = np.linalg.norm(space.vectors[others] - space.vectors[number], axis=1)
     return np.where(distances < ZERO_DISTANCE, 0.0, distances)
 
@@ -181,7 +178,7 @@ def _greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
     labels = np.full(len(space), _UNASSIGNED, dtype=np.int64)
     label = 0
     while (free := np.flatnonzero(labels == _UNASSIGNED)).size:
-        leaders = free[:_LOOKAHEAD]
+        leaders = free[:BLOCK]
         for leader, distances in zip(leaders, space.distances(leaders), strict=True):
             if labels[leader] != _UNASSIGNED:
                 continue

@@ -94,7 +94,7 @@ class RanText(ChannelMechanism):
         ranges = _ranges(None, space)
         plain = cls(epsilon=epsilon)
         radii = _radius_sample(_law(plain, space)) / noise_epsilon(epsilon)
-        tokens = np.unique(np.linspace(0, len(space) - 1, 512).astype(np.int64))
+        tokens = space.spread(512)
         distances = np.sort(space.distances(tokens), axis=None)
         low, high = 1e-6, 1e6
         for _ in range(60):
@@ -160,9 +160,13 @@ def _law(mechanism: RanText, space: EmbeddingSpace) -> RadiusLaw:
 
 def _reach(space: EmbeddingSpace) -> float:
     """An upper bound on every distance that needs no pass over pairs; at least 1e-6."""
-    centred = space.vectors - space.vectors.mean(axis=0)
-    bound = 2.0 * float(np.sqrt(np.einsum("vd,vd->v", centred, centred).max()))
-    return max(bound * (1 + 1e-9), 1e-6)
+
+    def compute() -> float:
+        centred = space.vectors - space.vectors.mean(axis=0)
+        bound = 2.0 * float(np.sqrt(np.einsum("vd,vd->v", centred, centred).max()))
+        return max(bound * (1 + 1e-9), 1e-6)
+
+    return space.derived("reach", compute)
 
 
 def _radius_sample(law: RadiusLaw) -> Floats:

@@ -17,13 +17,27 @@ _HOME = {
     "EmbeddingService": "embedding",
     "default_space": "embedding",
     "MECHANISMS": "mechanisms",
+    "Cape": "mechanisms",
+    "CapeStrict": "mechanisms",
     "CusText": "mechanisms",
     "CusTextAggressive": "mechanisms",
+    "CusTextPlus": "mechanisms",
     "CusTextStrict": "mechanisms",
+    "DChiStencil": "mechanisms",
+    "DynText": "mechanisms",
+    "DynTextStrict": "mechanisms",
+    "MetricNoise": "mechanisms",
+    "NearestResponse": "mechanisms",
     "RanText": "mechanisms",
     "RanTextStrict": "mechanisms",
     "SanText": "mechanisms",
+    "SanTextPlus": "mechanisms",
+    "Stencil": "mechanisms",
     "TokenExponential": "mechanisms",
+    "TruncatedExponential": "mechanisms",
+    "citations": "mechanisms",
+    "CausalContext": "contexts",
+    "MaskedContext": "contexts",
     "Adjacency": "privacy",
     "ApproxDP": "privacy",
     "Certificate": "privacy",
@@ -33,6 +47,10 @@ _HOME = {
     "audit": "certification",
     "calibrate": "certification",
     "certify": "certification",
+    "DeltaCurve": "certification",
+    "bounded_range": "certification",
+    "delta_curve": "certification",
+    "zcdp": "certification",
     "KeepPolicy": "policies",
     "Release": "sanitizers",
     "Sanitizer": "sanitizers",
@@ -58,7 +76,16 @@ _HOME = {
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604
 
 if TYPE_CHECKING:
-    from dp_middleware.certification import audit, calibrate, certify
+    from dp_middleware.certification import (
+        DeltaCurve,
+        audit,
+        bounded_range,
+        calibrate,
+        certify,
+        delta_curve,
+        zcdp,
+    )
+    from dp_middleware.contexts import CausalContext, MaskedContext
     from dp_middleware.embedding import EmbeddingService, EmbeddingSpace, default_space
     from dp_middleware.errors import (
         BudgetExhausted,
@@ -77,13 +104,25 @@ if TYPE_CHECKING:
     from dp_middleware.frameworks import Answer, ChatModel, InferDPT, chat_model
     from dp_middleware.mechanisms import (
         MECHANISMS,
+        Cape,
+        CapeStrict,
         CusText,
         CusTextAggressive,
+        CusTextPlus,
         CusTextStrict,
+        DChiStencil,
+        DynText,
+        DynTextStrict,
+        MetricNoise,
+        NearestResponse,
         RanText,
         RanTextStrict,
         SanText,
+        SanTextPlus,
+        Stencil,
         TokenExponential,
+        TruncatedExponential,
+        citations,
     )
     from dp_middleware.policies import KeepPolicy
     from dp_middleware.privacy import (

@@ -77,6 +77,7 @@ def run(console: Console | None = None) -> None:
 def release(space: EmbeddingSpace, epsilon: float) -> Shown:
     """Draw for the document from the very tables that the certificate speaks of."""
     from dp_middleware import sampling
+    from dp_middleware.mechanisms.drawing import drawer
     from dp_middleware.sanitizers import sanitizer
 
     start = time.perf_counter()
@@ -84,7 +85,7 @@ def release(space: EmbeddingSpace, epsilon: float) -> Shown:
     chosen.certificate  # noqa: B018  # computed at first use: counted as calibration
     middle = time.perf_counter()
     ids = space.vocabulary.encode(DOCUMENT)
-    drawn = sampling.Sampler(lambda known: chosen.mechanism.rows(known, space)).draw(ids)
+    drawn = drawer(chosen.mechanism, space).draw([ids], sampling.os_entropy)[0]
     end = time.perf_counter()
     return Shown(
         epsilon=epsilon,
@@ -115,7 +116,7 @@ def certificates(shown: list[Shown]) -> Table:
     found = [each.sanitizer.certificate for each in shown]
     for label, values in (
         ("mechanism", [each.sanitizer.mechanism.name for each in shown]),
-        ("the paper would claim", [f"{show.nats(c.claimed)}-DP" for c in found]),
+        ("claimed for its parameter", [f"{show.nats(c.claimed)}-DP" for c in found]),
         ("certified", [f"{show.guarantee(c.guarantee)} ({c.method})" for c in found]),
         ("best context-free attacker recovers", [show.percent(c.recovery) for c in found]),
         ("released as it is, on average", [show.percent(c.retention) for c in found]),

@@ -16,19 +16,26 @@ from dp_middleware import _validate, sampling
 from dp_middleware._plan import Detector, Plan, Scope, Token, spans_of
 from dp_middleware.certification import calibrate, certify
 from dp_middleware.certification.enumeration import scout
+from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace, default_space
 from dp_middleware.embedding.space import BLOCK
 from dp_middleware.errors import DPMiddlewareError, InfiniteEpsilon, ParameterError
 from dp_middleware.explanation import Alternative, Explanation
-from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism
+from dp_middleware.mechanisms import (
+    MECHANISMS,
+    ChannelMechanism,
+    Mechanism,
+    NoiseMechanism,
+)
+from dp_middleware.mechanisms.drawing import check_context, drawer
 from dp_middleware.policies import KeepPolicy
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.vocabulary import UNKNOWN, Occurrence
 
-DEFAULT_MECHANISM = "token-exponential"
+DEFAULT_MECHANISM = "nearest-response"
 
 _LIKELY = 5
-_NOT_PICKLED = {"_sampler", "certificate"}  # which rows are cached tells what was typed
+_NOT_PICKLED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
 
 
 class Ledger(Protocol):
@@ -62,6 +69,8 @@ class Sanitizer:
     Args:
         mechanism: How a token is perturbed.
         space: Vocabulary and vectors.
+        context: Where a contextual mechanism has its logits from; for others none. It must run
+            where raw text may go.
         policy: Tokens released unchanged; default none.
         adjacency: What the certificate compares; default any substitution. A policy narrows it
             to substitution among the tokens that are not kept.
@@ -73,14 +82,15 @@ class Sanitizer:
 
     Raises:
         InfiniteEpsilon: The certificate, computed at first use, says that nothing is guaranteed.
-        ParameterError: A ledger without a subject.
+        ParameterError: A ledger without a subject, a context missing or not used.
     """
 
     def __init__(
         self,
-        mechanism: ChannelMechanism,
+        mechanism: Mechanism,
         space: EmbeddingSpace,
         *,
+        context: Context | None = None,
         policy: KeepPolicy | None = None,
         adjacency: Adjacency | None = None,
         ledger: Ledger | None = None,
@@ -92,6 +102,7 @@ class Sanitizer:
             raise ParameterError("expected subject= with a ledger: whose budget is charged?")
         self.mechanism = mechanism
         self.space = space
+        self.context = context
         self.policy = policy if policy is not None else KeepPolicy.nothing()
         self.ledger = ledger
         self.subject = subject
@@ -99,10 +110,9 @@ class Sanitizer:
         self._entropy = insecure_entropy if insecure_entropy is not None else sampling.os_entropy
         self._kept = self.policy.kept_tokens(space)
         self._adjacency = _adjacency(self.policy, self._kept, adjacency)
-        self._sampler = self._new_sampler()
-        if not accept_infinite and not mechanism.full_support:
-            few = space.spread(BLOCK)
-            self._refuse_infinite(scout(mechanism, space, self._adjacency, few).epsilon)
+        self._drawer = drawer(mechanism, space, context)
+        if not accept_infinite:
+            self._refuse_infinite(self._quick_loss())
 
     def __repr__(self) -> str:
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
@@ -112,12 +122,22 @@ class Sanitizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._sampler = self._new_sampler()
+        self._drawer = drawer(self.mechanism, self.space, self.context)
 
     @cached_property
     def certificate(self) -> Certificate:
-        """The guarantee of every release, per token occurrence. Computed at first use."""
-        found = certify(self.mechanism, self.space, adjacency=self._adjacency)
+        """The guarantee of every release, per token occurrence. Computed at first use.
+
+        With a raw context, for texts as long as the context's window; a release of fewer tokens
+        has a better one.
+        """
+        return self._certified(None)
+
+    def _certified(self, tokens: int | None) -> Certificate:
+        length = tokens
+        if self.context is not None:
+            length = min(tokens or self.context.window, self.context.window)
+        found = certify(self.mechanism, self.space, adjacency=self._adjacency, length=length)
         if not self.policy.kept:
             return found
         note = (
@@ -161,20 +181,31 @@ class Sanitizer:
         scopes = [scope] * len(texts) if scope is None or callable(scope) else list(scope)
         if len(scopes) != len(texts):
             raise ParameterError(f"expected one scope per text, {len(texts)}, got {len(scopes)}")
-        certificate = self._scoped_certificate() if scope is not None else self.certificate
         if not self.accept_infinite:
-            self._refuse_infinite(certificate.epsilon)
+            self._refuse_infinite(self.certificate.epsilon)
         plans = [self._plan(text, each) for text, each in zip(texts, scopes, strict=True)]
-        for plan in plans:
-            tokens = len(plan.perturbed())
-            if self.ledger is not None and self.subject is not None and tokens:
-                self.ledger.charge(self.subject, certificate, tokens)
-        private = [token.id for plan in plans for token in plan.perturbed()]
-        drawn = iter(self._sampler.draw(np.array(private, dtype=np.int64), self._entropy).tolist())
-        return [self._released(plan, certificate, drawn) for plan in plans]
+        private = [
+            np.array([token.id for token in plan.perturbed()], dtype=np.int64) for plan in plans
+        ]
+        certificates = [self._certificate_of(ids, scoped=scope is not None) for ids in private]
+        for ids, certificate in zip(private, certificates, strict=True):
+            if self.ledger is not None and self.subject is not None and len(ids):
+                self.ledger.charge(self.subject, certificate, len(ids))
+        drawn = self._drawer.draw(private, self._entropy)
+        released = zip(plans, certificates, drawn, strict=True)
+        return [self._released(plan, found, iter(ids.tolist())) for plan, found, ids in released]
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
-        """A local dry run: what would be kept and what the draws look like. No draw, no charge."""
+        """A local dry run: what would be kept and what the draws look like. No draw, no charge.
+
+        Raises:
+            ParameterError: The mechanism has no law per token that could be shown.
+        """
+        if not isinstance(self.mechanism, ChannelMechanism):
+            raise ParameterError(
+                f"expected a mechanism with a law per token to explain, got {self.mechanism.name}: "
+                "its law depends on the other tokens or is known by its draws only"
+            )
         plan = self._plan(text, scope)
         counts = Counter(token.id for token in plan.perturbed())
         alternatives = [
@@ -192,20 +223,29 @@ class Sanitizer:
             alternatives=tuple(alternatives),
         )
 
-    def _new_sampler(self) -> sampling.Sampler:
-        mechanism, space = self.mechanism, self.space
-        return sampling.Sampler(lambda ids: mechanism.rows(ids, space))
+    def _quick_loss(self) -> float:
+        """Infinite if a few rows already show it; a certificate says the rest at first use."""
+        if isinstance(self.mechanism, NoiseMechanism):
+            return self.mechanism.lipschitz(None)
+        if not isinstance(self.mechanism, ChannelMechanism) or self.mechanism.full_support:
+            return 0.0
+        return scout(self.mechanism, self.space, self._adjacency, self.space.spread(BLOCK)).epsilon
 
     def _refuse_infinite(self, epsilon: float) -> None:
         if math.isinf(epsilon):
             raise InfiniteEpsilon(
-                f"the loss of {self.mechanism.name} is infinite under this adjacency; use its "
-                "strict variant, adjacency=dp.Adjacency.within(...), or accept_infinite=True"
+                f"the loss of {self.mechanism.name} is infinite under this adjacency; use a "
+                "mechanism with a guarantee (its strict variant, where there is one), "
+                "adjacency=dp.Adjacency.within(...), or accept_infinite=True"
             )
 
-    def _scoped_certificate(self) -> Certificate:
+    def _certificate_of(self, ids: NDArray[np.int64], *, scoped: bool) -> Certificate:
+        """Of one release; the number of its tokens is public and may matter."""
+        channel = isinstance(self.mechanism, ChannelMechanism)
+        found = self.certificate if channel else self._certified(max(1, len(ids)))
+        if not scoped:
+            return found
         note = "text outside the given spans is public, and so are their places and token counts"
-        found = self.certificate
         return replace(found, assumptions=(*found.assumptions, note))
 
     def _plan(self, text: str, scope: Scope | None) -> Plan:
@@ -261,6 +301,7 @@ class Sanitizer:
         )
 
     def _rows_of(self, ids: list[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        assert isinstance(self.mechanism, ChannelMechanism)  # checked by the caller
         yield from zip(ids, self.mechanism.rows(np.array(ids), self.space), strict=True)
 
     def _alternative(self, number: int, count: int, row: NDArray[np.float64]) -> Alternative:
@@ -280,6 +321,7 @@ def sanitizer(
     mechanism: str = DEFAULT_MECHANISM,
     space: EmbeddingSpace | None = None,
     *,
+    context: Context | None = None,
     policy: KeepPolicy | None = None,
     adjacency: Adjacency | None = None,
     ledger: Ledger | None = None,
@@ -291,6 +333,7 @@ def sanitizer(
         epsilon: Nats per token occurrence; the mechanism's own parameter is calibrated to it.
         mechanism: A name from :data:`dp_middleware.MECHANISMS`.
         space: Default :func:`default_space`.
+        context: For a contextual mechanism; calibrated for texts as long as its window.
         policy: See :class:`Sanitizer`, and so for the rest.
         adjacency: What the certificate compares.
         ledger: Charged before any draw.
@@ -301,13 +344,21 @@ def sanitizer(
         CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
     """
     _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
+    check_context(MECHANISMS[mechanism], context)
     where = space if space is not None else default_space()
     keeps = policy if policy is not None else KeepPolicy.nothing()
     relation = _adjacency(keeps, keeps.kept_tokens(where), adjacency)
-    nominal = MECHANISMS[mechanism](epsilon=epsilon)
-    calibrated = calibrate(nominal, where, epsilon, adjacency=relation)
+    nominal = MECHANISMS[mechanism].with_defaults(epsilon, where)
+    length = None if context is None else context.window
+    calibrated = calibrate(nominal, where, epsilon, adjacency=relation, length=length)
     return Sanitizer(
-        calibrated, where, policy=keeps, adjacency=adjacency, ledger=ledger, subject=subject
+        calibrated,
+        where,
+        context=context,
+        policy=keeps,
+        adjacency=adjacency,
+        ledger=ledger,
+        subject=subject,
     )
 
 

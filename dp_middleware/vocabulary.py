@@ -21,6 +21,7 @@ from dp_middleware._tokenizers import (
 from dp_middleware.errors import ParameterError, UnknownTokenError
 
 UNKNOWN = -1
+_SHORTEST_WORD = 3
 Unknown = Literal["uniform", "split", "drop", "raise"]
 
 
@@ -146,6 +147,24 @@ class Vocabulary:
             encoded = token.encode("utf-8", "surrogatepass")
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
         return digest.hexdigest()
+
+    @cached_property
+    def whole_words(self) -> NDArray[np.bool_]:
+        """Which tokens are readable words of their own, bool (V,); all of them if none is.
+
+        Three letters or more that continue no word: a vocabulary with leading blanks marks its
+        words by them, one with a continuation prefix marks what is none.
+        """
+        blanks = any(token.startswith(" ") for token in self.tokens)
+        prefix = self.tokenizer.continuation
+        words = [
+            len(word := token.removeprefix(" ")) >= _SHORTEST_WORD
+            and word.isalpha()
+            and token.startswith(" ") == blanks
+            and not (prefix and token.startswith(prefix))
+            for token in self.tokens
+        ]
+        return np.array(words) if any(words) else np.ones(len(self), dtype=bool)
 
     @property
     def has_unknown_symbol(self) -> bool:

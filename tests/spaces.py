@@ -71,6 +71,34 @@ CASES = {
     "custext-strict": Case(
         lambda epsilon: dp.CusTextStrict(epsilon=epsilon, candidates=3), proved=True
     ),
+    "santext-plus": Case(
+        lambda epsilon: dp.SanTextPlus(epsilon=epsilon, non_sensitive=frozenset({"w1"})),
+        proved=False,
+        finite=False,
+    ),
+    "truncated-exponential": Case(
+        lambda epsilon: dp.TruncatedExponential(epsilon=epsilon, threshold=1.0), proved=False
+    ),
+    "custext-plus": Case(
+        lambda epsilon: dp.CusTextPlus(epsilon=epsilon, candidates=3, kept=frozenset({"w1"})),
+        proved=False,
+        finite=False,
+    ),
+    "dyntext": Case(
+        lambda epsilon: dp.DynText(epsilon=epsilon, candidates=3), proved=False, finite=False
+    ),
+    "dyntext-strict": Case(
+        lambda epsilon: dp.DynTextStrict(epsilon=epsilon, candidates=3), proved=True
+    ),
+    "nearest-response": Case(
+        lambda epsilon: dp.NearestResponse(epsilon=epsilon, candidates=1), proved=True
+    ),
+    "nearest-response-two": Case(
+        lambda epsilon: dp.NearestResponse(
+            epsilon=epsilon, candidates=2, nearness="centred_cosine"
+        ),
+        proved=True,
+    ),
     "rantext": Case(dp.RanText, proved=False),
     "rantext-strict": Case(dp.RanTextStrict, proved=True),
 }
@@ -80,7 +108,7 @@ def brute_force_loss(mechanism, space):
     """max over pairs and outputs of ln P(y|x) - ln P(y|x'), the unknown symbol included."""
     rows = mechanism.log_probs(np.arange(len(space)), space)
     if space.vocabulary.has_unknown_symbol:
-        rows = np.vstack([rows, np.full(len(space), -math.log(len(space)))])
+        rows = np.vstack([rows, mechanism.rows(np.array([-1]), space)])
     possible = np.isfinite(rows)
     if (possible.any(axis=0) & ~possible.all(axis=0)).any():
         return math.inf

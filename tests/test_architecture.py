@@ -15,12 +15,12 @@ import dp_middleware as dp
 ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
-    {"errors", "_validate", "_models"},
+    {"errors", "_validate", "_models", "_cache"},
     {"privacy"},
     {"vocabulary", "_tokenizers"},
     {"embedding"},
     {"sampling"},
-    {"mechanisms"},
+    {"mechanisms", "contexts"},
     {"certification"},
     {"sanitizers", "policies", "explanation", "_plan"},
     {"frameworks"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import types
@@ -93,10 +94,12 @@ def test_exact_epsilon_is_certified_and_nominal_is_the_parameter():
     nominal = json.loads(run("sanitize", "w1", "--epsilon", "2", "--nominal", "--json").stdout)
     assert exact["asked"] == {"epsilon": 2.0, "kind": "exact"}
     assert 1.99 < exact["certificate"]["epsilon"] <= 2
-    assert exact["mechanism"]["epsilon"] > 2
+    assert exact["mechanism"]["epsilon"] == pytest.approx(2, rel=1e-8)  # nothing is lost
     assert nominal["asked"] == {"epsilon": 2.0, "kind": "nominal"}
     assert nominal["mechanism"]["epsilon"] == nominal["certificate"]["claimed"] == 2
-    assert nominal["certificate"]["epsilon"] < 1.99
+    options = ("--mechanism", "token-exponential", "--epsilon", "2", "--json")
+    loose = json.loads(run("sanitize", "w1", *options).stdout)
+    assert loose["mechanism"]["epsilon"] > 2  # calibration gives back what its proof gave away
     assert set(nominal["certificate"]) >= CERTIFICATE
     words = flat(run("sanitize", "w1", "--nominal", "--epsilon", "2").stderr)
     assert "asked for nominal epsilon 2, the mechanism's own parameter" in words
@@ -257,6 +260,38 @@ def test_mechanisms_lists_what_the_library_has():
     assert all(name in table for name in dp.MECHANISMS)
 
 
+def test_mechanisms_as_markdown_has_one_row_each_that_any_reader_splits_alike():
+    result = run("mechanisms", "--markdown")
+    assert result.exit_code == 0
+    assert result.stdout == show.mechanism_table() + "\n"
+    head, ruler, *rows = result.stdout.splitlines()
+    assert head == "| name | what it does | claimed | guaranteed | reference |"
+    assert set(ruler) == {"|", "-"}
+    for row, (name, mechanism) in zip(rows, dp.MECHANISMS.items(), strict=True):
+        assert row.startswith(f"| `{name}` |")
+        cells = re.split(r"(?<!\\)\|", row)  # an escaped bar is no border
+        assert [cells[0], cells[-1]] == ["", ""]
+        _, does, claimed, guaranteed, reference = (c.strip() for c in cells[1:-1])
+        assert claimed.replace("\\|", "|") == mechanism.claim
+        assert guaranteed.replace("\\|", "|") == mechanism.truth
+        documented = " ".join(mechanism.__doc__.split())
+        assert documented.startswith(does.replace("\\|", "|") + ".")
+        assert f"Reference: {reference}" in documented
+
+
+def test_references_in_the_table_end_at_the_year_if_they_have_one():
+    rows = {row.split("`")[1]: row for row in show.mechanism_table().splitlines()[2:]}
+    assert rows["custext"].endswith("| Chen et al. (2023) |")
+    assert rows["custext-strict"].endswith("| This library; zero-extension of Chen et al. (2023) |")
+    assert rows["cape"].count(r"\|b_i\|/\|b_j\|") == 1
+
+
+def test_one_format_at_a_time():
+    result = run("mechanisms", "--markdown", "--json")
+    assert result.exit_code == 2
+    assert "--markdown or --json" in result.stderr
+
+
 @pytest.mark.parametrize("name", ["cl100k", "o200k"])
 def test_spaces_of_tiktoken(monkeypatch, toy, name):
     asked = []
@@ -405,3 +440,24 @@ app()
     )  # fmt: skip
     assert result.returncode == 0, result.stderr.decode()
     assert set(result.stdout.decode().split()) <= {"\u00fc", "\u00e9"}
+
+
+def test_a_contextual_mechanism_names_its_model(toy):
+    """Without a model, or with a spec of another form, nothing is released."""
+    options = ("--mechanism", "cape-strict", "--epsilon", "8")
+    missing = run("sanitize", CANARY, *options)
+    assert missing.exit_code == 2
+    assert "context" in flat(missing.stderr)
+    wrong = run("sanitize", CANARY, *options, "--context", "gpt2")
+    assert wrong.exit_code == 2
+    assert "masked:NAME or causal:NAME" in flat(wrong.stderr)
+    needless = run("sanitize", CANARY, "--context", "causal:gpt2")
+    assert needless.exit_code == 2
+    assert CANARY not in missing.output + wrong.output + needless.output
+
+
+def test_a_length_makes_a_raw_context_finite(toy):
+    options = ("certify", "cape", "--nominal", "--epsilon", "1", "--json")
+    assert json.loads(run(*options).stdout)[0]["epsilon"] == "inf"
+    one, two = (json.loads(run(*options, "--length", n).stdout)[0]["epsilon"] for n in ("1", "2"))
+    assert two == pytest.approx(2 * one)

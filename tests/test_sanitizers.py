@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import re
@@ -19,8 +20,17 @@ from texts import TORTURE
 import dp_middleware as dp
 from dp_middleware import sampling
 from dp_middleware._tokenizers import BlankTokenizer
+from dp_middleware.contexts import Context
 
 CANARY = "zxqvcanary"
+INFINITE = {
+    "santext-plus",
+    "custext",
+    "custext-plus",
+    "custext-aggressive",
+    "dyntext",
+    "stencil",
+}  # whatever the parameter
 SENTENCE = "the patient has a pain in left knee and takes two pills every day ."
 WORDS = SENTENCE.split()
 
@@ -120,12 +130,104 @@ def test_the_one_liner_is_calibrated():
     sanitizer = dp.sanitizer(epsilon=3, space=SPACE)
     assert 2.99 < sanitizer.certificate.epsilon <= 3.0
     assert sanitizer.release("the patient").certificate == sanitizer.certificate
-    for name, kind in dp.MECHANISMS.items():
-        if kind.full_support:
-            named = dp.sanitizer(epsilon=2, mechanism=name, space=SPACE)
-            assert named.certificate.epsilon <= 2.0
     with pytest.raises(dp.ParameterError, match="mechanism"):
         dp.sanitizer(mechanism="nonsense", space=SPACE)
+
+
+@pytest.mark.parametrize("name", dp.MECHANISMS)
+def test_every_mechanism_by_its_name(name):
+    """Calibrated to the epsilon asked for, or refused; never released with less."""
+    space = word_space([*WORDS, *(f"word{i}" for i in range(50))])
+    context = Repeats() if name.startswith("cape") else None
+    try:
+        named = dp.sanitizer(epsilon=6, mechanism=name, space=space, context=context)
+    except dp.CannotCalibrate:
+        assert name in INFINITE | {"cape"}  # whose buckets' sizes alone reveal more
+        return
+    assert name not in INFINITE
+    assert named.certificate.epsilon <= 6.0
+    release = named.release(f"the patient {CANARY}")
+    assert release.certificate.epsilon <= 6.0
+    assert release.tokens_total == len(space.vocabulary.encode(release.text)) == 3
+    assert CANARY not in release.text + repr(named) + repr(pickle.dumps(named))
+
+
+class NoContext(Context):
+    """Says the same of every token."""
+
+    window = 3
+
+    def logits(self, ids, space):
+        return np.zeros((len(ids), len(space)))
+
+    def start(self, space):
+        return self
+
+    def append(self, number):
+        raise AssertionError("a raw context starts no stream")
+
+
+class Repeats(NoContext):
+    """A context of releases: the next token is likely the last released one."""
+
+    def start(self, space):
+        return RepeatsStream(space)
+
+
+class RepeatsStream:
+    def __init__(self, space):
+        self.row = np.zeros((1, len(space)))
+
+    def logits(self):
+        return self.row
+
+    def append(self, number):
+        self.row = np.zeros_like(self.row)
+        self.row[0, number] = 10.0
+
+
+def test_a_released_context_sees_releases_only():
+    mechanism = dp.CapeStrict(epsilon=40.0, logit_bound=10.0, buckets=len(SPACE))
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=Repeats())
+    assert sanitizer.certificate == sanitizer.release("the knee").certificate
+    words = sanitizer.release(" ".join(["pain"] * 60)).text.split()
+    repeated = np.mean([a == b for a, b in itertools.pairwise(words)])
+    assert repeated > 0.9  # the utility of the likely token is far above that of all others
+
+
+def test_a_raw_context_counts_every_position_that_sees_the_token():
+    mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=10.0, buckets=3, context="raw")
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=NoContext())
+    one, two, many = (sanitizer.release(" ".join(["pain"] * n)).certificate for n in (1, 2, 9))
+    assert two.epsilon == pytest.approx(2 * one.epsilon)
+    assert many.epsilon == sanitizer.certificate.epsilon == pytest.approx(3 * one.epsilon)
+
+
+def test_a_window_counts_the_tokens_of_the_text():
+    sanitizer = dp.Sanitizer(dp.DChiStencil(eta=2.0, window=3, sigma=1.0), SPACE)
+    one, many = (sanitizer.release(text).certificate for text in ("knee", "the knee and pain"))
+    assert one.epsilon < many.epsilon <= sanitizer.certificate.epsilon
+    assert isinstance(one.guarantee, dp.MetricDP)
+
+
+def test_an_unknown_token_of_a_noise_mechanism_is_a_uniformly_drawn_token():
+    """At large eta noise is nothing: what is left is the draw of the token."""
+    space = word_space([f"w{i}" for i in range(5)])
+    release = dp.Sanitizer(dp.MetricNoise(eta=1e5), space).release(" ".join([CANARY] * 8000))
+    counts = np.bincount(space.vocabulary.encode(release.text), minlength=5)
+    assert stats.chisquare(counts).pvalue > 1e-9
+
+
+def test_a_context_is_needed_where_it_is_used_and_nowhere_else():
+    mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=10.0)
+    with pytest.raises(dp.ParameterError, match="context="):
+        dp.Sanitizer(mechanism, SPACE)
+    with pytest.raises(dp.ParameterError, match="context="):
+        dp.Sanitizer(MECHANISM, SPACE, context=NoContext())
+    with pytest.raises(dp.InfiniteEpsilon):
+        dp.Sanitizer(dp.Stencil(), SPACE)
+    with pytest.raises(dp.ParameterError, match="law per token"):
+        dp.Sanitizer(dp.MetricNoise(eta=1.0), SPACE).explain("pain")
 
 
 def test_a_policy_keeps_a_public_list_and_says_so():
@@ -358,8 +460,8 @@ def test_nothing_private_shows_in_repr_pickle_or_errors():
     assert set(vars(release)) == fields
     # the vocabulary is public and holds the word; which rows are cached is not pickled
     copy = pickle.loads(pickle.dumps(sanitizer))
-    assert copy._sampler._tables == {}
-    assert sanitizer._sampler._tables != {}
+    assert copy._drawer._sampler._tables == {}
+    assert sanitizer._drawer._sampler._tables != {}
     assert copy.release("pain").tokens_total == 1
 
 

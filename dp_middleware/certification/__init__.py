@@ -1,7 +1,16 @@
-"""Exact and analytic certificates, calibration and audits."""
+"""Exact and analytic certificates, calibration, audits and privacy profiles."""
 
 from dp_middleware.certification.auditing import audit
 from dp_middleware.certification.calibration import calibrate
 from dp_middleware.certification.certificates import certify
+from dp_middleware.certification.profile import DeltaCurve, bounded_range, delta_curve, zcdp
 
-__all__ = ["audit", "calibrate", "certify"]
+__all__ = [
+    "DeltaCurve",
+    "audit",
+    "bounded_range",
+    "calibrate",
+    "certify",
+    "delta_curve",
+    "zcdp",
+]

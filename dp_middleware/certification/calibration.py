@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -11,14 +10,22 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.certification import storage
-from dp_middleware.certification.certificates import certify
-from dp_middleware.certification.enumeration import classes_of, scout
+from dp_middleware.certification.certificates import certify, check
+from dp_middleware.certification.contextual import calibrate_contextual
+from dp_middleware.certification.enumeration import RECOMPUTED, classes_of, scout
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate
-from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.base import (
+    ChannelMechanism,
+    ContextualMechanism,
+    Mechanism,
+    NoiseMechanism,
+)
 from dp_middleware.privacy import Adjacency
 
-M = TypeVar("M", bound=ChannelMechanism)
+M = TypeVar("M", bound=Mechanism)
+C = TypeVar("C", bound=ChannelMechanism)
+N = TypeVar("N", bound=NoiseMechanism)
 Ids = NDArray[np.int64]
 
 _CLOSE = 1e-3  # accepted: an exact loss within this share below the target
@@ -26,6 +33,7 @@ _AIM = 4e-4  # aimed at: this share below the target
 _PASSES = 4  # exact ones, at most
 _FIRST_ROWS = 256
 _LARGEST_NOMINAL = 1e4
+_ROUNDING = 1e-9  # relative, for a mechanism whose exact loss is its nominal epsilon
 _STEP = 1e-8  # relative width of a bracket that has closed, and step over a jump
 
 
@@ -35,18 +43,22 @@ def calibrate(
     epsilon: float,
     *,
     adjacency: Adjacency | None = None,
+    length: int | None = None,
 ) -> M:
-    """The same mechanism with the nominal epsilon whose certified epsilon is the one asked for.
+    """The same mechanism with the nominal parameter whose certified epsilon is the one asked for.
 
-    The loss of a few public rows, those that attained the extremes in a scouting pass, brackets
-    the root; exact passes over all pairs confirm it. Where the loss jumps over the target, the
-    parameter just below the jump. Kept on disk, as certificates are.
+    Where a theorem gives the loss as a function of the parameter, from that; for a metric
+    mechanism from the diameter. Else the loss of a few public rows, those that attained the
+    extremes in a scouting pass, brackets the root; exact passes over all pairs confirm it. Where
+    the loss jumps over the target, the parameter just below the jump. Kept on disk, as
+    certificates are.
 
     Args:
-        mechanism: Its ``epsilon`` is ignored.
+        mechanism: Its ``epsilon`` (or ``eta``) is ignored.
         space: V tokens with vectors.
         epsilon: Target, nats per occurrence.
         adjacency: As for :func:`certify`.
+        length: As for :func:`certify`.
 
     Returns:
         A mechanism with ``certify(...).epsilon <= epsilon``.
@@ -54,39 +66,66 @@ def calibrate(
     Raises:
         CannotCalibrate: The loss is infinite whatever the parameter, or never gets below the
             target.
+        ParameterError: As for :func:`certify`.
     """
     _validate.positive(epsilon=epsilon)
     relation = adjacency if adjacency is not None else Adjacency.substitution()
+    check(mechanism, space, relation, length)
+    if isinstance(mechanism, NoiseMechanism):
+        return _by_constant(mechanism, space, epsilon, relation, length)
+    if isinstance(mechanism, ContextualMechanism):
+        return calibrate_contextual(mechanism, space, epsilon, relation, length)
+    assert isinstance(mechanism, ChannelMechanism)  # as checked
     if mechanism.notion == "metric" and relation.classes is None:
         return _by_diameter(mechanism, space, epsilon)
-    key = (replace(mechanism, epsilon=1.0).fingerprint, relation.fingerprint, repr(float(epsilon)))
+    key = (mechanism.at(1.0).fingerprint, relation.fingerprint, repr(float(epsilon)))
     stored = storage.load("calibrations", mechanism, space, *key)
     if stored is not None and isinstance(stored.get("nominal"), float):
-        known = replace(mechanism, epsilon=stored["nominal"])
+        known = mechanism.at(stored["nominal"])
         if certify(known, space, adjacency=relation).epsilon <= epsilon:
             return known
     found = _by_enumeration(mechanism, space, epsilon, relation)
-    storage.store({"nominal": found.epsilon}, "calibrations", mechanism, space, *key)
+    storage.store({"nominal": found.nominal}, "calibrations", mechanism, space, *key)
     return found
 
 
-def _by_diameter(mechanism: M, space: EmbeddingSpace, epsilon: float) -> M:
-    nominal = epsilon * (1 - 1e-6) / space.diameter if space.diameter > 0 else epsilon
-    found = replace(mechanism, epsilon=nominal)
+def _by_constant(
+    mechanism: N, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency, length: int | None
+) -> N:
+    """The certified epsilon is proportional to eta."""
+    if mechanism.scale is None:
+        raise CannotCalibrate(f"nothing is guaranteed by {mechanism.name}: it adds no noise")
+    per_unit = certify(mechanism.at(1.0), space, adjacency=adjacency, length=length).epsilon
+    if math.isinf(per_unit):
+        raise CannotCalibrate(_infinite(mechanism))
+    nominal = epsilon * (1 - 1e-12) / per_unit if per_unit > 0 else epsilon
+    return mechanism.at(min(nominal, mechanism.largest))
+
+
+def _by_diameter(mechanism: C, space: EmbeddingSpace, epsilon: float) -> C:
+    reach = space.diameter
+    if reach > 0:
+        reach = mechanism.at(epsilon / reach).reach(space)
+    nominal = epsilon * (1 - 1e-6) / reach if reach > 0 else epsilon
+    found = mechanism.at(nominal)
     excess = certify(found, space).epsilon - epsilon
-    if excess > 0 and nominal > 2 * excess / space.diameter:  # large scores: rounding counts
-        found = replace(mechanism, epsilon=nominal - 2 * excess / space.diameter)
+    if excess > 0 and nominal > 2 * excess / reach:  # large scores: rounding counts
+        found = mechanism.at(nominal - 2 * excess / reach)
     if certify(found, space).epsilon > epsilon:
         raise CannotCalibrate(_unreachable(mechanism, epsilon))
     return found
 
 
-def _by_enumeration(mechanism: M, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency) -> M:
+def _by_enumeration(mechanism: C, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency) -> C:
+    if mechanism.tight:
+        found = mechanism.at(epsilon - max(_ROUNDING * epsilon, min(4 * RECOMPUTED, epsilon / 2)))
+        if certify(found, space, adjacency=adjacency).epsilon <= epsilon:
+            return found
     rows = _telling_rows(mechanism, space, adjacency, epsilon)
-    best: tuple[float, M] | None = None
+    best: tuple[float, C] | None = None
     for _ in range(_PASSES):
         nominal, closed = _root(mechanism, space, adjacency, rows, epsilon * (1 - _AIM))
-        found = replace(mechanism, epsilon=nominal)
+        found = mechanism.at(nominal)
         exact = certify(found, space, adjacency=adjacency).epsilon
         if math.isinf(exact):
             raise CannotCalibrate(_infinite(mechanism))
@@ -100,15 +139,15 @@ def _by_enumeration(mechanism: M, space: EmbeddingSpace, epsilon: float, adjacen
     return best[1]
 
 
-def _unreachable(mechanism: ChannelMechanism, epsilon: float) -> str:
+def _unreachable(mechanism: Mechanism, epsilon: float) -> str:
     return f"no parameter of {mechanism.name} was found whose exact loss is below {epsilon:g}"
 
 
-def _telling_rows(mechanism: M, space: EmbeddingSpace, adjacency: Adjacency, epsilon: float) -> Ids:
+def _telling_rows(mechanism: C, space: EmbeddingSpace, adjacency: Adjacency, epsilon: float) -> Ids:
     """Rows whose loss is close to the loss of all rows, for parameters near the root."""
     rows = _spread_rows(space, adjacency)
     nominal, _ = _root(mechanism, space, adjacency, rows, epsilon)
-    loss = scout(replace(mechanism, epsilon=nominal), space, adjacency)
+    loss = scout(mechanism.at(nominal), space, adjacency)
     if math.isinf(loss.epsilon):
         raise CannotCalibrate(_infinite(mechanism))
     return np.union1d(rows, loss.extreme)
@@ -130,7 +169,7 @@ def _spread_rows(space: EmbeddingSpace, adjacency: Adjacency) -> Ids:
 
 
 def _root(
-    mechanism: M, space: EmbeddingSpace, adjacency: Adjacency, rows: Ids, target: float
+    mechanism: C, space: EmbeddingSpace, adjacency: Adjacency, rows: Ids, target: float
 ) -> tuple[float, bool]:
     """The largest nominal epsilon found with a loss on ``rows`` up to the target.
 
@@ -138,7 +177,7 @@ def _root(
     """
 
     def loss(nominal: float) -> float:
-        return scout(replace(mechanism, epsilon=nominal), space, adjacency, rows).epsilon
+        return scout(mechanism.at(nominal), space, adjacency, rows).epsilon
 
     low, high = target, target
     at_low = at_high = loss(target)
@@ -174,7 +213,7 @@ def _root(
     return low, False
 
 
-def _infinite(mechanism: ChannelMechanism) -> str:
+def _infinite(mechanism: Mechanism) -> str:
     return (
         f"the loss of {mechanism.name} is infinite for every epsilon under this adjacency: some "
         "output is possible for one token and impossible for another, or unknown tokens are "

@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dp_middleware.certification import storage
+from dp_middleware import _validate
+from dp_middleware.certification import storage, wording
+from dp_middleware.certification.contextual import certify_contextual
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
+from dp_middleware.certification.noise import certify_noise
 from dp_middleware.embedding.space import ZERO_DISTANCE, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.base import (
+    ChannelMechanism,
+    ContextualMechanism,
+    Mechanism,
+    NoiseMechanism,
+)
 from dp_middleware.privacy import (
     Adjacency,
     Certificate,
@@ -23,47 +31,46 @@ from dp_middleware.privacy import (
 from dp_middleware.vocabulary import UNKNOWN
 
 _ALWAYS = (
-    "the operating system's entropy is uniform",
-    "the number of tokens is public; a changed word may change several tokens",
+    wording.ENTROPY,
+    wording.LENGTH,
     "integers may differ by one unit, and ln P by 1e-11 (1e-12 |ln P| where that is more), where "
     "rows are recomputed on another device; both are included",
 )
-_UNKNOWN = {
-    "uniform": "an unknown token is released as a uniform draw",
-    "split": "an unknown word is split into known tokens; what is left is a uniform draw",
-    "drop": "an unknown token is dropped: the number of tokens reveals it",
-    "raise": "a text with an unknown token is refused, which reveals that it has one",
-}
-_ALONE = "whether a token is in the vocabulary is public"
 
 
 def certify(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, *, adjacency: Adjacency | None = None
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    *,
+    adjacency: Adjacency | None = None,
+    length: int | None = None,
 ) -> Certificate:
     """What the mechanism guarantees per token occurrence on the space.
 
-    Exact by enumeration of the integers drawn from: O(V^2 d) time, O(V) memory beside one block.
-    For a metric mechanism by its proof, with the diameter of the space. Kept on disk, keyed by
-    mechanism, space, adjacency and the code that computes rows.
+    A channel: exact, by enumeration of the integers drawn from: O(V^2 d) time, O(V) memory beside
+    one block; a metric one by its proof, with the diameter of the space. Kept on disk, keyed by
+    mechanism, space, adjacency and the code that computes rows. A noise or contextual mechanism:
+    by its proof, with constants for this space and length.
 
     Args:
-        mechanism: A channel mechanism.
+        mechanism: A mechanism of any shape.
         space: V tokens with vectors.
         adjacency: Default :meth:`Adjacency.substitution`, over V plus the unknown symbol.
+        length: Number of tokens of the text, public; ``None``: any. Matters only where a token
+            moves the law at other positions: a window (``DChiStencil``) or a raw context
+            (``Cape``), for which nothing finite holds at every length.
 
     Raises:
-        ParameterError: ``adjacency`` has labels for another number of tokens.
+        ParameterError: ``adjacency`` has labels for another number of tokens, or ``length`` is
+            not a positive integer.
     """
-    if not isinstance(mechanism, ChannelMechanism):
-        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
-    if not isinstance(adjacency, Adjacency | None):
-        raise ParameterError(f"expected dp.Adjacency, got {type(adjacency).__name__}")
     relation = adjacency if adjacency is not None else Adjacency.substitution()
-    labels = relation.classes
-    if labels is not None and len(labels) not in (len(space), len(space) + 1):
-        raise ParameterError(
-            f"expected {len(space)} class labels, one per token, got {len(labels)}"
-        )
+    check(mechanism, space, relation, length)
+    if isinstance(mechanism, NoiseMechanism):
+        return certify_noise(mechanism, space, relation, length)
+    if isinstance(mechanism, ContextualMechanism):
+        return certify_contextual(mechanism, space, relation, length)
+    assert isinstance(mechanism, ChannelMechanism)  # as checked
     key = (mechanism.fingerprint, relation.fingerprint)
     stored = _from(storage.load("certificates", mechanism, space, *key), relation)
     if stored is not None:
@@ -71,6 +78,23 @@ def certify(
     certificate = _certificate(mechanism, space, relation)
     storage.store(certificate.to_dict(), "certificates", mechanism, space, *key)
     return certificate
+
+
+def check(
+    mechanism: Mechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
+) -> None:
+    """Refuse arguments that cannot be certified together."""
+    if not isinstance(mechanism, ChannelMechanism | ContextualMechanism | NoiseMechanism):
+        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
+    if not isinstance(adjacency, Adjacency):
+        raise ParameterError(f"expected dp.Adjacency, got {type(adjacency).__name__}")
+    labels = adjacency.classes
+    if labels is not None and len(labels) not in (len(space), len(space) + 1):
+        raise ParameterError(
+            f"expected {len(space)} class labels, one per token, got {len(labels)}"
+        )
+    if length is not None:
+        _validate.at_least(1, length=length)
 
 
 def _from(data: dict[str, Any] | None, adjacency: Adjacency) -> Certificate | None:
@@ -85,14 +109,13 @@ def _certificate(
 ) -> Certificate:
     loss = enumerate_pairs(mechanism, space, adjacency)
     everything = adjacency.classes is None
-    labels = adjacency.classes or ()
-    dropped = len(labels) == len(space) + 1 and labels[-1] in labels[:-1]  # beside other tokens
     epsilon = loss.epsilon
     method: Method = "exact"
     guarantee: Guarantee = PureDP(epsilon=epsilon)
-    if (everything or dropped) and space.vocabulary.unknown == "drop":
+    beside_unknown = wording.unknown_has_neighbours(space, adjacency)
+    if beside_unknown and space.vocabulary.unknown == "drop":
         epsilon, method = math.inf, "none"
-        guarantee = NoGuarantee(reason=_UNKNOWN["drop"])
+        guarantee = NoGuarantee(reason=wording.DROPPED)
     elif math.isinf(epsilon):
         method = "none"
         guarantee = NoGuarantee(
@@ -100,7 +123,7 @@ def _certificate(
             "for another; see the witness"
         )
     elif everything and mechanism.notion == "metric":
-        epsilon = max(mechanism.epsilon * space.diameter + loss.rounding, loss.epsilon)
+        epsilon = max(mechanism.epsilon * mechanism.reach(space) + loss.rounding, loss.epsilon)
         # distances below ZERO_DISTANCE count as 0: each of score and normaliser moves by as much
         slack = loss.rounding + 2 * mechanism.epsilon * ZERO_DISTANCE
         guarantee, method = MetricDP(epsilon=mechanism.epsilon, slack=slack), "proof"
@@ -109,7 +132,7 @@ def _certificate(
         adjacency=adjacency,
         method=method,
         assumptions=_assumptions(mechanism, space, adjacency),
-        claimed=mechanism.claimed_epsilon,
+        claimed=mechanism.claimed_on(space),
         epsilon=epsilon,
         mechanism=mechanism.fingerprint,
         space=space.fingerprint,
@@ -123,13 +146,11 @@ def _certificate(
 def _assumptions(
     mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
 ) -> tuple[str, ...]:
-    unknown = _UNKNOWN[space.vocabulary.unknown]
     metric = mechanism.notion == "metric" and adjacency.classes is None
     return (
         *_ALWAYS,
-        unknown,
-        *(("the class of a token is public",) if adjacency.classes is not None else ()),
-        *((_ALONE,) if len(adjacency.classes or ()) == len(space) else ()),
+        wording.unknown(space),
+        *wording.classes(space, adjacency),
         *(("the unknown symbol counts as one diameter away from every token",) if metric else ()),
         *mechanism.assumptions(space),
     )

@@ -142,7 +142,11 @@ class _Pass:
         self, mechanism: ChannelMechanism, space: EmbeddingSpace, *, integers: bool
     ) -> None:
         self._mechanism, self._space, self._integers = mechanism, space, integers
-        self._overall = np.zeros(len(space))
+        possible = mechanism.possible(space)
+        self._columns = np.arange(len(space)) if possible is None else possible
+        self._place = np.full(len(space), UNKNOWN)  # of a token among the columns
+        self._place[self._columns] = np.arange(len(self._columns))
+        self._overall = np.zeros(len(self._columns))
         self._kept = 0.0
         self._smallest = np.inf  # integer
         self._steepest = 1.0  # largest |ln P|
@@ -166,7 +170,7 @@ class _Pass:
                     worst += [
                         found for done in extremes.values() for found in done.worst(per_class)
                     ]
-                    extremes = {label: _Extremes(len(self._space))}
+                    extremes = {label: _Extremes(len(self._columns))}
                 for unit in set(units[own == label]):
                     chosen = (own == label) & (units == unit)
                     whole = bool(chosen.all())
@@ -179,6 +183,8 @@ class _Pass:
         import torch
 
         log_probs = self._mechanism.rows(ids, self._space)
+        if len(self._columns) < len(self._space):
+            log_probs = log_probs[:, self._columns]
         if not self._integers:
             return log_probs, np.full(len(ids), None, dtype=object)
         rounded = sampling.integer_rows(log_probs)
@@ -189,7 +195,8 @@ class _Pass:
         tokens = probabilities if len(known) == len(ids) else probabilities[known]
         if len(known):
             self._overall = np.maximum(self._overall, tokens.amax(dim=0).numpy())
-        self._kept += float(rounded.weights[known, ids[known]].sum())
+        possible = known[self._place[ids[known]] != UNKNOWN]
+        self._kept += float(rounded.weights[possible, self._place[ids[possible]]].sum())
         smallest = torch.where(probabilities > 0, probabilities, 1.0).amin(dim=1).numpy()
         # a row this close to the border may have 64 bits elsewhere
         units = np.where(smallest > _BORDER, 2.0**-64, units)
@@ -206,7 +213,7 @@ class _Pass:
             epsilon=loss + 2 * recomputed,
             token=token,
             other=other,
-            output=output,
+            output=int(self._columns[output]),
             rounding=3.0 / self._smallest + 2 * recomputed,
             recovery=float(self._overall.sum() / size),
             retention=self._kept / size,

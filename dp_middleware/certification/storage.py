@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dp_middleware import _models
+from dp_middleware import _cache
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import Mechanism
 
@@ -24,39 +22,21 @@ def load(
     """What was stored under this key; ``None`` if it is absent or damaged."""
     if not _is_kept(mechanism, space):
         return None
-    try:
-        found = json.loads(_path(kind, space, key).read_text())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    return _cache.load(kind, *key, space.fingerprint, code_fingerprint())
 
 
 def store(
     data: dict[str, Any], kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
 ) -> None:
-    """Write whole or not at all; a folder that cannot be written costs time, not truth."""
-    if not _is_kept(mechanism, space):
-        return
-    path = _path(kind, space, key)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(data, file, indent=1)
-        Path(file.name).replace(path)
-    except OSError:
-        return
+    """Kept where computing takes long."""
+    if _is_kept(mechanism, space):
+        _cache.store(data, kind, *key, space.fingerprint, code_fingerprint())
 
 
 def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
     """Only for mechanisms whose code is part of the key, and where computing takes long."""
     ours = type(mechanism).__module__.startswith(f"{_MECHANISMS}.")
     return ours and len(space) >= _WORTH_STORING
-
-
-def _path(kind: str, space: EmbeddingSpace, key: tuple[str, ...]) -> Path:
-    parts = (*key, space.fingerprint, code_fingerprint())
-    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return _models.cache_dir() / kind / f"{name}.json"
 
 
 @lru_cache(maxsize=1)

@@ -48,6 +48,7 @@ def sanitize(
     keep: options.Keeps = None,
     within_classes: options.WithinClasses = False,
     accept_infinite: options.AcceptInfinite = False,
+    context: options.ContextOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="A local dry run instead of a release. Private.")
     ] = False,
@@ -63,6 +64,7 @@ def sanitize(
         keep=tuple(keep or ()),
         within_classes=within_classes,
         accept_infinite=accept_infinite,
+        context=context,
     )
     _explain(private, chosen, as_json) if explain else _sanitize(private, chosen, as_json)
 
@@ -101,38 +103,56 @@ def certify(
     nominal: options.Nominal = False,
     space: options.SpaceOption = SpaceName.default,
     within_classes: options.WithinClasses = False,
+    length: Annotated[
+        int | None,
+        typer.Option("--length", help="Tokens of the text, where a token moves other positions."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """What a mechanism claims, and what it really guarantees on a space."""
     from dp_middleware.certification import certify as certificate_of
     from dp_middleware.cli import show
 
-    chosen = [options.mechanism_of(mechanism, value) for value in epsilon or [10.0]]
-    where = options.load_space(space)
-    relation = options.classes_of(chosen[0], where) if within_classes else None
-    if not nominal:
-        chosen = [options.calibrated(each, where, relation) for each in chosen]
+    wanted = epsilon or [10.0]
+    kind, where = options.kind_of(mechanism, *wanted), options.load_space(space)
+    relation = None
+    if within_classes:
+        relation = options.classes_of(kind.with_defaults(wanted[0], where), where)
+    chosen = [
+        kind.with_defaults(value, where)
+        if nominal
+        else options.mechanism_at(kind, value, where, relation, length)
+        for value in wanted
+    ]
     found = []
     for each in chosen:
         with working(f"certifying {show.described(each)}"):
-            found.append(certificate_of(each, where, adjacency=relation))
+            found.append(certificate_of(each, where, adjacency=relation, length=length))
     if as_json:
         show.data(
-            [
-                {"epsilon_nominal": m.epsilon, "name": m.name, **c.to_dict()}
-                for m, c in zip(chosen, found, strict=True)
-            ]
+            [show.certificate_data(m, c) for m, c in zip(chosen, found, strict=True)],
         )
         return
     show.certificates(found, [show.described(each) for each in chosen])
 
 
 @app.command()
-def mechanisms(as_json: options.AsJson = False) -> None:
+def mechanisms(
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="A Markdown table: claimed beside guaranteed.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
     """Every mechanism: its name, what its paper claims, what it does, where it is from."""
     from dp_middleware.cli import show
+    from dp_middleware.errors import ParameterError
     from dp_middleware.mechanisms import MECHANISMS
 
+    if as_markdown and as_json:
+        raise ParameterError("expected --markdown or --json, got both")
+    if as_markdown:
+        show.line(show.mechanism_table())
+        return
     rows = [show.mechanism_data(each) for each in MECHANISMS.values()]
     show.data(rows) if as_json else show.mechanisms(rows)
 
@@ -161,6 +181,7 @@ def chat(
     keep: options.Keeps = None,
     within_classes: options.WithinClasses = False,
     accept_infinite: options.AcceptInfinite = False,
+    context: options.ContextOption = None,
     as_json: options.AsJson = False,
 ) -> None:
     """InferDPT: perturb a text, ask a remote model, extract the answer with a local one.
@@ -179,6 +200,7 @@ def chat(
             keep=tuple(keep or ()),
             within_classes=within_classes,
             accept_infinite=accept_infinite,
+            context=context,
         ),
         conversation.Models(
             remote=remote, extractor=extractor, trusted_hosts=tuple(trusted_host or ())

@@ -17,8 +17,9 @@ import typer
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
+    from dp_middleware.contexts import Context
     from dp_middleware.embedding import EmbeddingSpace
-    from dp_middleware.mechanisms import ChannelMechanism
+    from dp_middleware.mechanisms import Mechanism
     from dp_middleware.policies import KeepPolicy
     from dp_middleware.privacy import Adjacency
     from dp_middleware.sanitizers import Sanitizer
@@ -64,6 +65,13 @@ WithinClasses = Annotated[
     bool,
     typer.Option("--within-classes", help="Certify within the mechanism's public classes only."),
 ]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        help="For cape, cape-strict: a local model, masked:NAME or causal:NAME. Reads the text.",
+    ),
+]
 AcceptInfinite = Annotated[
     bool,
     typer.Option("--accept-infinite", help="With --nominal: release though nothing is guaranteed."),
@@ -83,6 +91,7 @@ class Settings:
         keep: Lists of tokens released unchanged.
         within_classes: Certify within the mechanism's public classes.
         accept_infinite: Release even if nothing is guaranteed.
+        context: A language model for a contextual mechanism, ``masked:NAME`` or ``causal:NAME``.
     """
 
     epsilon: float
@@ -92,6 +101,7 @@ class Settings:
     keep: tuple[Keep, ...]
     within_classes: bool
     accept_infinite: bool
+    context: str | None = None
 
     @property
     def asked(self) -> str:
@@ -106,20 +116,28 @@ class Settings:
 
         if self.accept_infinite and not self.nominal:
             raise ParameterError("expected --nominal with --accept-infinite: infinity has no exact")
-        mechanism = mechanism_of(self.mechanism, self.epsilon)
+        kind, context = kind_of(self.mechanism, self.epsilon), context_of(self.context)
         space, policy = load_space(self.space), self._policy()
-        adjacency = classes_of(mechanism, space) if self.within_classes else None
+        adjacency = None
+        if self.within_classes:
+            adjacency = classes_of(kind.with_defaults(self.epsilon, space), space)
         if self.nominal:
             return Sanitizer(
-                mechanism,
+                kind.with_defaults(self.epsilon, space),
                 space,
+                context=context,
                 policy=policy,
                 adjacency=adjacency,
                 accept_infinite=self.accept_infinite,
             )
-        with working(f"calibrating {mechanism.name} to exact epsilon {self.epsilon:g}"):
+        with working(f"calibrating {kind.name} to exact epsilon {self.epsilon:g}"):
             return sanitizer(
-                self.epsilon, mechanism.name, space, policy=policy, adjacency=adjacency
+                self.epsilon,
+                kind.name,
+                space,
+                context=context,
+                policy=policy,
+                adjacency=adjacency,
             )
 
     def _policy(self) -> KeepPolicy:
@@ -129,11 +147,11 @@ class Settings:
         return reduce(or_, (lists[name]() for name in dict.fromkeys(self.keep)), KeepPolicy())
 
 
-def mechanism_of(name: str | None, epsilon: float) -> ChannelMechanism:
-    """The mechanism of this name with this parameter.
+def kind_of(name: str | None, *epsilons: float) -> type[Mechanism]:
+    """The mechanism of this name.
 
     Raises:
-        ParameterError: No such mechanism, or epsilon is not positive.
+        ParameterError: No such mechanism, or an epsilon is not positive.
     """
     from dp_middleware import _validate
     from dp_middleware.mechanisms import MECHANISMS
@@ -141,20 +159,43 @@ def mechanism_of(name: str | None, epsilon: float) -> ChannelMechanism:
 
     chosen = name if name is not None else DEFAULT_MECHANISM
     _validate.one_of(tuple(MECHANISMS), mechanism=chosen)
-    return MECHANISMS[chosen](epsilon=epsilon)
+    for epsilon in epsilons:
+        _validate.positive(epsilon=epsilon)
+    return MECHANISMS[chosen]
 
 
-def calibrated(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency | None
-) -> ChannelMechanism:
-    """The mechanism whose exact epsilon is the one that was asked for."""
+def mechanism_at(
+    kind: type[Mechanism],
+    epsilon: float,
+    space: EmbeddingSpace,
+    adjacency: Adjacency | None,
+    length: int | None,
+) -> Mechanism:
+    """The mechanism whose certified epsilon is the one that was asked for."""
     from dp_middleware.certification import calibrate
 
-    with working(f"calibrating {mechanism.name} to exact epsilon {mechanism.epsilon:g}"):
-        return calibrate(mechanism, space, mechanism.epsilon, adjacency=adjacency)
+    with working(f"calibrating {kind.name} to exact epsilon {epsilon:g}"):
+        mechanism = kind.with_defaults(epsilon, space)
+        return calibrate(mechanism, space, epsilon, adjacency=adjacency, length=length)
 
 
-def classes_of(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Adjacency:
+def context_of(spec: str | None) -> Context | None:
+    """The language model behind ``masked:NAME`` or ``causal:NAME``.
+
+    Raises:
+        ParameterError: Another form.
+    """
+    if spec is None:
+        return None
+    from dp_middleware.contexts import CausalContext, MaskedContext
+
+    kind, _, name = spec.partition(":")
+    if kind not in ("masked", "causal") or not name:
+        raise ParameterError("expected --context as masked:NAME or causal:NAME")
+    return MaskedContext(name) if kind == "masked" else CausalContext(name)
+
+
+def classes_of(mechanism: Mechanism, space: EmbeddingSpace) -> Adjacency:
     """Substitution within the mechanism's public classes.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from dp_middleware.explanation import Explanation
     from dp_middleware.mechanisms import Mechanism
     from dp_middleware.sanitizers import Release, Sanitizer
+
+_FEW_ENTRIES = 4
 
 
 def data(value: object) -> None:
@@ -69,22 +72,40 @@ def witness(found: Witness | None) -> str:
 
 def described(mechanism: Mechanism) -> str:
     """Name and parameters."""
-    parameters = (
-        f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}"
-        for k, v in mechanism.parameters.items()
-        if v is not None
-    )
+    parameters = (f"{k}={_short(v)}" for k, v in mechanism.parameters.items() if v is not None)
     return f"{mechanism.name}({', '.join(parameters)})"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, tuple | frozenset) and len(value) > _FEW_ENTRIES:
+        return f"({len(value)} entries)"
+    return str(value)
+
+
+def certificate_data(mechanism: Mechanism, found: Certificate) -> dict[str, Any]:
+    """A mechanism and its certificate, JSON-ready."""
+    nominal = None if mechanism.scale is None else mechanism.nominal
+    return {"epsilon_nominal": nominal, "name": mechanism.name, **found.to_dict()}
+
+
+def _parameters(mechanism: Mechanism) -> dict[str, Any]:
+    """JSON-ready; sets sorted."""
+    parameters = mechanism.parameters.items()
+    return {name: sorted(v) if isinstance(v, frozenset) else v for name, v in parameters}
 
 
 def summary(release: Release, sanitizer: Sanitizer, chosen: Settings) -> None:
     """What a release is worth, on standard error."""
     certificate = release.certificate
     kept = f"{release.tokens_verbatim} released unchanged by policy"
-    attack = (
-        f"the best context-free attacker recovers {percent(certificate.recovery)} of tokens; "
-        f"{percent(certificate.retention)} stay as they are"
-    )
+    attack = "not computed: the law is not enumerated"
+    if certificate.recovery is not None:
+        attack = (
+            f"the best context-free attacker recovers {percent(certificate.recovery)} of tokens; "
+            f"{percent(certificate.retention)} stay as they are"
+        )
     table = Table.grid(padding=(0, 2))
     epsilon = f"{nats(certificate.epsilon)} per token ({certificate.method}); {chosen.asked}"
     for name, value in (
@@ -105,7 +126,7 @@ def release_data(release: Release, sanitizer: Sanitizer, chosen: Settings) -> di
         "tokens_total": release.tokens_total,
         "tokens_verbatim": release.tokens_verbatim,
         "asked": {"epsilon": chosen.epsilon, "kind": "nominal" if chosen.nominal else "exact"},
-        "mechanism": {"name": sanitizer.mechanism.name, **sanitizer.mechanism.parameters},
+        "mechanism": {"name": sanitizer.mechanism.name, **_parameters(sanitizer.mechanism)},
         "certificate": release.certificate.to_dict(),
     }
 
@@ -115,7 +136,7 @@ def certificates(found: Sequence[Certificate], names: Sequence[str]) -> None:
     table = Table("", *names, header_style="bold")
     for label, values in (
         ("claimed", [nats(c.claimed) for c in found]),
-        ("exact epsilon", [nats(c.epsilon) for c in found]),
+        ("certified epsilon", [nats(c.epsilon) for c in found]),
         ("largest loss", ["not computed" if c.loss is None else nats(c.loss) for c in found]),
         ("guarantee", [guarantee(c.guarantee) for c in found]),
         ("adjacency", [str(c.adjacency) for c in found]),
@@ -160,6 +181,7 @@ def mechanism_data(mechanism: type[Mechanism]) -> dict[str, str]:
     return {
         "name": mechanism.name,
         "claim": mechanism.claim,
+        "truth": mechanism.truth,
         "summary": text.partition("\n\n")[0].replace("\n", " "),
         "reference": _section(text, "Reference"),
         "guarantee": _section(text, "Guarantee"),
@@ -180,3 +202,26 @@ def mechanisms(rows: Sequence[dict[str, str]]) -> None:
     for row in rows:
         table.add_row(*(Text(row[name]) for name in names))
     Console().print(table)
+
+
+def mechanism_table() -> str:
+    """One Markdown table of all mechanisms, from their own documentation; no line feed at the end.
+
+    One line per mechanism, which starts with its name in backticks. The reference is cut after
+    its first year, or after its first sentence.
+    """
+    from dp_middleware.mechanisms import MECHANISMS
+
+    lines = ["| name | what it does | claimed | guaranteed | reference |", "|---|---|---|---|---|"]
+    for row in map(mechanism_data, MECHANISMS.values()):
+        does = _first_sentence(row["summary"])
+        year = re.match(r".*?\(\d{4}\)", row["reference"])
+        source = year.group() if year else _first_sentence(row["reference"])
+        cells = (f"`{row['name']}`", does, row["claim"], row["truth"], source)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _first_sentence(text: str) -> str:
+    """Up to the first full stop before a capital letter, which is left out."""
+    return re.split(r"\.(?:\s+(?=[A-Z])|$)", text, maxsplit=1)[0]

@@ -168,6 +168,35 @@ class EmbeddingSpace:
         return result
 
     @property
+    def centred_unit(self) -> Floats:
+        """Unit rows of the vectors less their mean, float64 (V, d); a zero row stays zero.
+
+        Their cosines measure what tokens share beyond what all tokens share: raw vectors of an
+        encoder lie in a cone, and a constant answer already has a positive mean cosine.
+        """
+
+        def compute() -> Floats:
+            centred = self.vectors - self.vectors.mean(axis=0)
+            lengths = np.linalg.norm(centred, axis=1)
+            centred[lengths <= 1e-12 * np.abs(self.vectors).max()] = 0.0  # equal to the mean
+            return unit_rows(centred)
+
+        return self.derived("centred-unit", compute)
+
+    def centred_cosines(self, ids: ArrayLike, columns: Ids | None = None) -> Floats:
+        """Cosines of mean-centred vectors, float64 (n, V) in [-1, 1], or (n, len(columns)).
+
+        Row i depends on ``ids[i]`` (and the columns) alone, bit for bit.
+        """
+        import torch
+
+        numbers = self.checked(ids)
+        name = "centred-unit" if columns is None else ("centred-unit", columns.tobytes())
+        result = self._products(self.centred_unit, numbers, name, columns)
+        torch.from_numpy(result).clamp_(-1.0, 1.0)
+        return result
+
+    @property
     def diameter(self) -> float:
         """The largest distance between two tokens. One pass over all pairs, once per process."""
         return self.derived("diameter", self._diameter)
@@ -177,12 +206,20 @@ class EmbeddingSpace:
         everyone = np.arange(len(self))
         return max(float(self.distances(everyone[s : s + BLOCK]).max()) for s in starts)
 
-    def _products(self, matrix: Floats, numbers: Ids, name: str) -> Floats:
-        """matrix[numbers] @ matrix.T in products of one fixed shape, float64 on the host."""
+    def _products(
+        self, matrix: Floats, numbers: Ids, name: object, chosen_columns: Ids | None = None
+    ) -> Floats:
+        """matrix[numbers] @ matrix.T in products of one fixed shape, float64 on the host.
+
+        ``name`` is that of the matrix and its columns; by default all of them.
+        """
         import torch
 
-        columns = self.derived((name, "device"), lambda: torch.tensor(matrix, device=self.device).T)
-        result = np.empty((len(numbers), len(self)))
+        kept = slice(None) if chosen_columns is None else chosen_columns
+        columns = self.derived(
+            (name, "device"), lambda: torch.tensor(matrix[kept], device=self.device).T
+        )
+        result = np.empty((len(numbers), columns.shape[1]))
         for start in range(0, len(numbers), BLOCK):
             chosen = numbers[start : start + BLOCK]
             padded = np.zeros((BLOCK, matrix.shape[1]))

@@ -1,34 +1,76 @@
 """Published mechanisms, one per file, and the table of their names."""
 
-from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
-from dp_middleware.mechanisms.custext import CusText, CusTextAggressive, CusTextStrict
+from dp_middleware.mechanisms.base import (
+    ChannelMechanism,
+    ContextualMechanism,
+    Mechanism,
+    NoiseMechanism,
+)
+from dp_middleware.mechanisms.bibliography import citations
+from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.mechanisms.custext import (
+    CusText,
+    CusTextAggressive,
+    CusTextPlus,
+    CusTextStrict,
+)
+from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
+from dp_middleware.mechanisms.metric_noise import MetricNoise
+from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.mechanisms.rantext import RanText, RanTextStrict
-from dp_middleware.mechanisms.santext import SanText
+from dp_middleware.mechanisms.santext import SanText, SanTextPlus
+from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.mechanisms.token_exponential import TokenExponential
+from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
 
-MECHANISMS: dict[str, type[ChannelMechanism]] = {
+MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
     for mechanism in (
+        NearestResponse,
         TokenExponential,
         SanText,
+        SanTextPlus,
+        TruncatedExponential,
         CusText,
+        CusTextPlus,
         CusTextAggressive,
         CusTextStrict,
         RanText,
         RanTextStrict,
+        DynText,
+        DynTextStrict,
+        Cape,
+        CapeStrict,
+        MetricNoise,
+        Stencil,
+        DChiStencil,
     )
 }
 """Every mechanism by the name that the command line takes."""
 
 __all__ = [
     "MECHANISMS",
+    "Cape",
+    "CapeStrict",
     "ChannelMechanism",
+    "ContextualMechanism",
     "CusText",
     "CusTextAggressive",
+    "CusTextPlus",
     "CusTextStrict",
+    "DChiStencil",
+    "DynText",
+    "DynTextStrict",
     "Mechanism",
+    "MetricNoise",
+    "NearestResponse",
+    "NoiseMechanism",
     "RanText",
     "RanTextStrict",
     "SanText",
+    "SanTextPlus",
+    "Stencil",
     "TokenExponential",
+    "TruncatedExponential",
+    "citations",
 ]

@@ -1,11 +1,15 @@
-"""What a mechanism is: public parameters and a conditional law over the vocabulary."""
+"""What a mechanism is: public parameters, and a random map from tokens to tokens.
+
+Three shapes: a channel has a law per token, a contextual mechanism a law per token and context,
+a noise mechanism a program with a proof.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,11 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.sampling import Entropy
 from dp_middleware.vocabulary import UNKNOWN
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Notion = Literal["pure", "metric"]
+Context = Literal["raw", "released"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,26 +35,56 @@ class Mechanism(ABC):
         version: Part of the fingerprint; raised when the law changes, which it should not.
         notion: Which guarantee is certified: ``"pure"`` or ``"metric"`` differential privacy.
         claim: What the paper claims, in a phrase, for tables.
-        full_support: Whether every token can be released for every token.
-        jumps: Nominal epsilons above which the law changes abruptly.
-        largest: Nominal epsilon up to which rows are computed without overflow.
+        truth: What is truly guaranteed, in a phrase, for tables.
+        scale: The parameter that calibration solves for; ``None`` if there is none.
+        largest: Value of it up to which everything is computed without overflow.
+        references: Keys of :data:`dp_middleware.mechanisms.bibliography.BIBTEX`.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     notion: ClassVar[Notion] = "pure"
     claim: ClassVar[str] = "epsilon-DP"
-    full_support: ClassVar[bool] = True
-    jumps: ClassVar[tuple[float, ...]] = ()
+    truth: ClassVar[str]
+    scale: ClassVar[str | None] = "epsilon"
     largest: ClassVar[float] = 1e6
-
-    epsilon: float
+    references: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
-        if self.epsilon > self.largest:
-            raise ParameterError(f"expected epsilon <= {self.largest:g}, got {self.epsilon!r}")
-        object.__setattr__(self, "epsilon", float(self.epsilon))
+        if self.scale is None:
+            return
+        value = self.nominal
+        _validate.positive(**{self.scale: value})
+        if value > self.largest:
+            raise ParameterError(f"expected {self.scale} <= {self.largest:g}, got {value!r}")
+        object.__setattr__(self, self.scale, float(value))
+
+    @classmethod
+    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
+        """The mechanism with this nominal parameter and public defaults for all others."""
+        return cls(**{} if cls.scale is None else {cls.scale: nominal})
+
+    @property
+    def nominal(self) -> float:
+        """The value of the parameter that :attr:`scale` names.
+
+        Raises:
+            ParameterError: There is none.
+        """
+        if self.scale is None:
+            raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
+        value: float = getattr(self, self.scale)
+        return value
+
+    def at(self, nominal: float) -> Self:
+        """The same mechanism with another nominal parameter.
+
+        Raises:
+            ParameterError: There is none.
+        """
+        if self.scale is None:
+            raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
+        return replace(self, **{self.scale: nominal})
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -59,13 +95,17 @@ class Mechanism(ABC):
     def fingerprint(self) -> str:
         """Identifies name, version and parameters; short enough for a ledger row."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        text = f"{kind}/{self.name}/{self.version}/{sorted(self.parameters.items())!r}"
+        text = f"{kind}/{self.name}/{self.version}/{_shown(self.parameters)}"
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def claimed_epsilon(self) -> float:
-        """The epsilon that the paper claims, nats per token."""
-        return self.epsilon
+        """The epsilon that the paper claims, nats per token; per unit of distance if metric."""
+        return self.nominal
+
+    def claimed_on(self, space: EmbeddingSpace) -> float:
+        """The claim where it depends on the space, else :attr:`claimed_epsilon`."""
+        return self.claimed_epsilon
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """What a reader of the certificate must know about this mechanism on this space."""
@@ -74,7 +114,19 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelMechanism(Mechanism):
-    """A mechanism whose output at a position depends on the token there and on nothing else."""
+    """A mechanism whose output at a position depends on the token there and on nothing else.
+
+    Attributes:
+        full_support: Whether every token can be released for every token.
+        tight: Whether the exact loss is the nominal epsilon.
+        jumps: Nominal epsilons above which the law changes abruptly.
+    """
+
+    full_support: ClassVar[bool] = True
+    tight: ClassVar[bool] = False
+    jumps: ClassVar[tuple[float, ...]] = ()
+
+    epsilon: float
 
     @abstractmethod
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
@@ -92,12 +144,125 @@ class ChannelMechanism(Mechanism):
             ParameterError: An id outside 0 .. V - 1.
         """
 
+    def possible(self, space: EmbeddingSpace) -> Ids | None:
+        """Tokens that can be released at all, ascending; ``None``: no token is ruled out."""
+        return None
+
+    def reach(self, space: EmbeddingSpace) -> float:
+        """The largest distance that counts; for a metric mechanism only."""
+        return space.diameter
+
+    def outputs(self, space: EmbeddingSpace) -> Ids | None:
+        """The public outputs, of which one is drawn for an unknown token; ``None``: all tokens.
+
+        An output listed twice is drawn twice as often.
+        """
+        return None
+
     def rows(self, ids: Ids, space: EmbeddingSpace) -> Floats:
-        """:meth:`log_probs`, with the uniform row for the unknown symbol (-1)."""
+        """:meth:`log_probs`, with a row uniform over the outputs for the unknown symbol (-1)."""
         known = ids != UNKNOWN
         if known.all():
             return self.log_probs(ids, space)
-        rows = np.full((len(ids), len(space)), -np.log(len(space)))
+        rows = np.empty((len(ids), len(space)))
+        rows[~known] = self._uniform(space)
         if known.any():
             rows[known] = self.log_probs(ids[known], space)
         return rows
+
+    def _uniform(self, space: EmbeddingSpace) -> Floats:
+        outputs = self.outputs(space)
+        if outputs is None:
+            return np.full(len(space), -np.log(len(space)))
+        with np.errstate(divide="ignore"):
+            row: Floats = np.log(np.bincount(outputs, minlength=len(space)) / len(outputs))
+        return row
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextualMechanism(Mechanism):
+    """A mechanism whose law at a position also depends on logits made from other positions.
+
+    Attributes:
+        epsilon: Nats per position. Positive.
+        logit_bound: Upper bound B to which logits are clipped; public, from public text.
+        context: What the logits are made of: ``"raw"`` tokens of the text, so that a changed
+            token moves the law at other positions too, or what was already ``"released"``.
+    """
+
+    epsilon: float
+    logit_bound: float
+    context: Context = "raw"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.positive(logit_bound=self.logit_bound)
+        _validate.one_of(("raw", "released"), context=self.context)
+        object.__setattr__(self, "logit_bound", float(self.logit_bound))
+
+    @abstractmethod
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
+        """Row i is the law of the token released for ``ids[i]``, given its logits.
+
+        Args:
+            ids: int (n,), each in 0 .. V - 1.
+            space: V tokens with vectors.
+            logits: float (n, V), finite: what the context says of each token.
+
+        Returns:
+            float64 (n, V), each row log-sum-exp zero.
+
+        Raises:
+            ParameterError: An id outside 0 .. V - 1, or logits of another shape or not finite.
+        """
+
+    @abstractmethod
+    def position_loss(self, size: int) -> float:
+        """Largest ln P(y | x, logits) - ln P(y | x', logits') at one position, over all logits.
+
+        Args:
+            size: Number V of tokens.
+
+        Returns:
+            Nats, by proof; the uniform row of the unknown symbol is covered.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseMechanism(Mechanism):
+    """A mechanism that adds noise to vectors and releases the nearest tokens."""
+
+    notion: ClassVar[Notion] = "metric"
+
+    @abstractmethod
+    def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
+        """Released ids for the tokens of one text, in order.
+
+        Args:
+            ids: int (n,), each in 0 .. V - 1.
+            space: V tokens with vectors.
+            entropy: Source of random bytes.
+
+        Returns:
+            int64 (n,).
+
+        Raises:
+            ParameterError: An id outside 0 .. V - 1.
+        """
+
+    @abstractmethod
+    def lipschitz(self, length: int | None) -> float:
+        """Nats per unit of distance between a token and its replacement, over all positions.
+
+        Args:
+            length: Tokens of the text, public; ``None``: the worst over all lengths.
+
+        Returns:
+            ``inf`` if no noise is added.
+        """
+
+
+def _shown(parameters: dict[str, Any]) -> str:
+    """One text for equal parameters; sets have no order of their own."""
+    plain = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in parameters.items()}
+    return repr(sorted(plain.items()))

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate, sampling
-from dp_middleware.embedding.space import BLOCK, ZERO_DISTANCE, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms import _lists
 from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
-
-_UNASSIGNED = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class _CandidateLists(ChannelMechanism):
-    """Shared by the three: a score on a list of candidates, ``outside`` elsewhere.
+    """Shared by the four: a score on a list of candidates, ``outside`` elsewhere.
 
     The score is the nearness min-max scaled inside the list, 1 - (d - min)/(max - min), and 1
     where max = min; its sensitivity is 1.
     """
+
+    references: ClassVar[tuple[str, ...]] = ("chen2023",)
 
     epsilon: float
     candidates: int = 20
@@ -75,6 +76,7 @@ class CusText(_CandidateLists):
     """
 
     name: ClassVar[str] = "custext"
+    truth: ClassVar[str] = "epsilon-DP within the public class; nothing across classes"
     outside: ClassVar[float] = -np.inf
     full_support: ClassVar[bool] = False
 
@@ -85,8 +87,12 @@ class CusText(_CandidateLists):
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
         """The members of each token's class."""
         labels = self._labels(space)
-        members = space.derived(("custext-members", self.candidates), lambda: _members(labels))
-        return [(members[labels[i]], _exact(i, members[labels[i]], space)) for i in ids]
+        classes = space.derived(
+            ("custext-members", self.candidates), lambda: _lists.members(labels)
+        )
+        return [
+            (classes[labels[i]], _lists.exact_distances(i, classes[labels[i]], space)) for i in ids
+        ]
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """The class of every token is revealed."""
@@ -95,7 +101,68 @@ class CusText(_CandidateLists):
 
     def _labels(self, space: EmbeddingSpace) -> Ids:
         return space.derived(
-            ("custext-classes", self.candidates), lambda: _greedy_classes(space, self.candidates)
+            ("custext-classes", self.candidates),
+            lambda: _lists.greedy_classes(space, self.candidates),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CusTextPlus(CusText):
+    """CusText that releases the tokens of a public list unchanged.
+
+    The classes are those of :class:`CusText`, made from all tokens: a kept token can be released
+    for another member of its class, it just is never replaced itself.
+
+    Reference:
+        Chen et al. (2023), CUSTEXT+.
+
+    Guarantee:
+        epsilon-DP between tokens of a class that are not kept, see :meth:`classes`. Infinite for
+        any pair with a kept token, which is released with probability one.
+
+    Attributes:
+        epsilon: Nats per token. Positive.
+        candidates: Size K of a class. The remainder is its own, smaller class.
+        kept: A public list, never made from private text; compared without case and blanks.
+    """
+
+    name: ClassVar[str] = "custext-plus"
+    truth: ClassVar[str] = (
+        "epsilon-DP within the class of tokens not kept; kept ones are released as they are"
+    )
+
+    kept: frozenset[str] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "kept", _lists.word_list(self.kept, "kept"))
+
+    @classmethod
+    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
+        """Keeps English stop words, scikit-learn's list."""
+        return cls(epsilon=nominal, kept=_lists.stop_words())
+
+    def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
+        """The public class of each token, length V; a kept token is alone."""
+        labels, kept = self._labels(space).copy(), _lists.on_list(space, self.kept)
+        labels[kept] = labels.max() + 1 + np.arange(np.count_nonzero(kept))
+        return tuple(labels.tolist())
+
+    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
+        """The members of each token's class; a kept token alone."""
+        kept = _lists.on_list(space, self.kept)
+        alone = np.zeros(1)
+        return [
+            (np.array([i]), alone) if kept[i] else listed
+            for i, listed in zip(ids, super().candidate_lists(ids, space), strict=True)
+        ]
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """Some tokens are never replaced."""
+        count = np.count_nonzero(_lists.on_list(space, self.kept))
+        return (
+            *super().assumptions(space),
+            f"{count} of {len(space)} tokens, a public list, are released unchanged",
         )
 
 
@@ -116,12 +183,13 @@ class CusTextAggressive(_CandidateLists):
     """
 
     name: ClassVar[str] = "custext-aggressive"
+    truth: ClassVar[str] = "nothing: lists differ"
     outside: ClassVar[float] = -np.inf
     full_support: ClassVar[bool] = False
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
         """The K nearest tokens, ties by index, the token itself always among them."""
-        return nearest_lists(ids, space, self.candidates)
+        return list(zip(*_lists.nearest(ids, space, self.candidates), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,55 +208,9 @@ class CusTextStrict(_CandidateLists):
     """
 
     name: ClassVar[str] = "custext-strict"
+    truth: ClassVar[str] = "epsilon-DP (our repair)"
     outside: ClassVar[float] = 0.0
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
         """The K nearest tokens, ties by index, the token itself always among them."""
-        return nearest_lists(ids, space, self.candidates)
-
-
-def nearest_lists(ids: Ids, space: EmbeddingSpace, size: int) -> list[tuple[Ids, Floats]]:
-    """The ``size`` nearest tokens of each id with their distances, the id itself first."""
-    lists: list[tuple[Ids, Floats]] = []
-    for start in range(0, len(ids), BLOCK):
-        block = ids[start : start + BLOCK]
-        for number, distances in zip(block, space.distances(block), strict=True):
-            distances[number] = -1.0  # first, also among duplicates
-            nearest = _smallest(distances, size)
-            distances[number] = 0.0
-            lists.append((nearest, distances[nearest]))
-    return lists
-
-
-def _smallest(values: Floats, count: int) -> Ids:
-    """Indices of the ``count`` smallest values, ascending, ties by index."""
-    if count >= len(values):
-        return np.argsort(values, kind="stable")
-    within = np.flatnonzero(values <= np.partition(values, count - 1)[count - 1])
-    return within[np.argsort(values[within], kind="stable")[:count]]
-
-
-def _exact(number: int, others: Ids, space: EmbeddingSpace) -> Floats:
-    """Distances from one token to a few others, from the differences of their vectors."""
-    distances = np.linalg.norm(space.vectors[others] - space.vectors[number], axis=1)
-    return np.where(distances < ZERO_DISTANCE, 0.0, distances)
-
-
-def _greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
-    labels = np.full(len(space), _UNASSIGNED, dtype=np.int64)
-    label = 0
-    while (free := np.flatnonzero(labels == _UNASSIGNED)).size:
-        leaders = free[:BLOCK]
-        for leader, distances in zip(leaders, space.distances(leaders), strict=True):
-            if labels[leader] != _UNASSIGNED:
-                continue
-            distances[leader] = -1.0
-            free = free[labels[free] == _UNASSIGNED]
-            labels[free[_smallest(distances[free], size)]] = label
-            label += 1
-    return labels
-
-
-def _members(labels: Ids) -> list[Ids]:
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
+        return list(zip(*_lists.nearest(ids, space, self.candidates), strict=True))

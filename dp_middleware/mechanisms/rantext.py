@@ -54,6 +54,8 @@ class RanText(ChannelMechanism):
     """
 
     name: ClassVar[str] = "rantext"
+    truth: ClassVar[str] = "finite, but tens of nats above epsilon 2"
+    references: ClassVar[tuple[str, ...]] = ("inferdpt2023",)
     literal: ClassVar[bool] = True
     jumps: ClassVar[tuple[float, ...]] = (JUMP,)
     largest: ClassVar[float] = 1e3
@@ -137,6 +139,7 @@ class RanTextStrict(RanText):
     """
 
     name: ClassVar[str] = "rantext-strict"
+    truth: ClassVar[str] = "epsilon-DP (our repair)"
     literal: ClassVar[bool] = False
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import sampling
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Notion
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import _lists
+from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids, Notion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,10 @@ class SanText(ChannelMechanism):
     name: ClassVar[str] = "santext"
     notion: ClassVar[Notion] = "metric"
     claim: ClassVar[str] = "epsilon d(x, x')"
+    truth: ClassVar[str] = (
+        "epsilon d(x, x') metric DP: between any two tokens, epsilon times the diameter"
+    )
+    references: ClassVar[tuple[str, ...]] = ("yue2021", "chatzikokolakis2013")
 
     epsilon: float
 
@@ -38,3 +46,88 @@ class SanText(ChannelMechanism):
         scores = space.distances(ids)
         scores *= -0.5 * self.epsilon
         return sampling.log_softmax(scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SanTextPlus(ChannelMechanism):
+    """SanText on sensitive tokens; a non-sensitive token often stays as it is.
+
+    A sensitive token draws from the sensitive set V_S with weights exp(-epsilon/2 * d). A
+    non-sensitive one stays itself with probability ``keep``, else draws from V_S the same way.
+
+    Reference:
+        Yue et al. (2021), Findings of ACL, Algorithm 2 (SANTEXT+); ``keep`` is 1 - p.
+
+    Guarantee:
+        Only about outputs in V_S: epsilon * d between two sensitive or two non-sensitive tokens,
+        ln(1 / (1 - keep)) more between one of each. A non-sensitive token can be released for
+        itself alone: as differential privacy epsilon is infinite, and delta is at least ``keep``
+        for every finite epsilon.
+
+    Attributes:
+        epsilon: Nats per unit of distance, per token. Positive.
+        non_sensitive: A public list, never word counts of private text; compared without case
+            and surrounding blanks.
+        keep: Probability that a non-sensitive token stays. At least 0, below 1.
+    """
+
+    name: ClassVar[str] = "santext-plus"
+    full_support: ClassVar[bool] = False
+    claim: ClassVar[str] = "epsilon d(x, x') for sensitive tokens"
+    truth: ClassVar[str] = (
+        "metric DP towards sensitive outputs only; as LDP infinite, delta >= keep"
+    )
+    references: ClassVar[tuple[str, ...]] = ("yue2021",)
+
+    non_sensitive: frozenset[str] = field(repr=False)
+    keep: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number = isinstance(self.keep, Real) and not isinstance(self.keep, bool)
+        if not number or not 0 <= self.keep < 1:
+            raise ParameterError(f"expected 0 <= keep < 1, got keep={self.keep!r}")
+        object.__setattr__(self, "keep", float(self.keep))
+        listed = _lists.word_list(self.non_sensitive, "non_sensitive")
+        object.__setattr__(self, "non_sensitive", listed)
+
+    @classmethod
+    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
+        """English stop words, scikit-learn's list, are not sensitive."""
+        return cls(epsilon=nominal, non_sensitive=_lists.stop_words())
+
+    def outputs(self, space: EmbeddingSpace) -> Ids:
+        """The sensitive set V_S.
+
+        Raises:
+            ParameterError: It is empty.
+        """
+        sensitive = np.flatnonzero(~_lists.on_list(space, self.non_sensitive))
+        if not sensitive.size:
+            raise ParameterError(
+                "expected a sensitive token to draw, got a vocabulary that is all non-sensitive; "
+                "shorten non_sensitive="
+            )
+        return sensitive
+
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        numbers = space.checked(ids)
+        self.outputs(space)
+        public = _lists.on_list(space, self.non_sensitive)
+        scores = space.distances(numbers)
+        scores *= -0.5 * self.epsilon
+        scores[:, public] = -np.inf
+        rows = sampling.log_softmax(scores)
+        kept = np.flatnonzero(public[numbers])
+        rows[kept] += np.log1p(-self.keep)
+        rows[kept, numbers[kept]] = np.log(self.keep) if self.keep > 0 else -np.inf
+        return rows
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """Some tokens are not protected."""
+        count = len(space) - len(self.outputs(space))
+        return (
+            f"{count} of {len(space)} tokens, a public list, are released unchanged with "
+            f"probability {self.keep:g}",
+        )

@@ -34,6 +34,8 @@ class TokenExponential(ChannelMechanism):
     """
 
     name: ClassVar[str] = "token-exponential"
+    truth: ClassVar[str] = "epsilon-DP; the exact loss is often about half of it"
+    references: ClassVar[tuple[str, ...]] = ("mcsherry2007", "privrewrite")
 
     epsilon: float
     score: Score = "clipped_cosine"

@@ -1,6 +1,12 @@
 """Guarantees, certificates and their adjacency."""
 
 from dp_middleware.privacy.certificate import Certificate, Method, Witness
+from dp_middleware.privacy.conversions import (
+    approx_of_zcdp,
+    zcdp_of_bounded_range,
+    zcdp_of_pure,
+    zcdp_of_two_level,
+)
 from dp_middleware.privacy.guarantee import (
     Adjacency,
     ApproxDP,
@@ -20,4 +26,8 @@ __all__ = [
     "NoGuarantee",
     "PureDP",
     "Witness",
+    "approx_of_zcdp",
+    "zcdp_of_bounded_range",
+    "zcdp_of_pure",
+    "zcdp_of_two_level",
 ]

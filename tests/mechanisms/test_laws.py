@@ -56,7 +56,7 @@ def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
     if mechanism.notion == "metric":
         assert isinstance(certificate.guarantee, dp.MetricDP)
         assert certificate.epsilon >= loss - 1e-9
-        assert certificate.epsilon == pytest.approx(epsilon * space.diameter, abs=1e-4)
+        assert certificate.epsilon == pytest.approx(epsilon * mechanism.reach(space), abs=1e-4)
         assert certificate.guarantee.slack < 1e-4
     else:
         assert certificate.epsilon == pytest.approx(loss, abs=1e-6)
@@ -94,6 +94,8 @@ def test_larger_epsilon_tends_to_the_best_outputs(name, space):
     alone &= np.linalg.norm(space.vectors, axis=1) > 0.3
     if name.startswith("rantext"):
         pytest.skip("the score depends on a random radius: no limit law in one line")
+    if name in ("santext-plus", "nearest-response-two"):
+        pytest.skip("the limit law is not to keep the token")
     rows = all_rows(CASES[name](2000.0), space)
     assert (np.diagonal(rows)[alone] > -1e-6).all()
 

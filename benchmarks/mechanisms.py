@@ -1,0 +1,251 @@
+"""What is left of the meaning: all mechanisms at equal exact epsilon, on one space.
+
+    python benchmarks/mechanisms.py [--space default|cl100k-11000] [--epsilon 3 ...]
+        [--mechanism NAME ...] [--write]
+
+``--write`` puts the rows into benchmarks/mechanisms.json and puts the table of the README together
+from them. On the default space that takes about half an hour on two cores.
+
+Every channel is calibrated to the same exact epsilon under substitution of any token, enumerated
+also where its guarantee is metric; noise and contextual mechanisms to an epsilon that their proofs
+bound. One whose loss is infinite whatever its parameter cannot be, and says so. Tokens are uniform
+over the vocabulary. Of each law, exactly (of noise mechanisms from two draws per token):
+
+* centred and raw cosine: expected cosine of token and release, of mean-centred and of raw vectors;
+* information: mutual information of token and release, nats;
+* kept: probability that a token is released unchanged;
+* top 20: probability that one of its 20 nearest tokens is released, itself among them.
+
+The baseline is the best constant answer, which is epsilon 0. The last line of an epsilon says how
+far the first mechanism is ahead of the best other one. CAPE has no context here: all its logits are
+equal, and what is left of its utility is the distance; its texts have one token, as those of
+DChiStencil have, so that both are what they are for a token alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import readme
+import torch
+from exact_epsilon import SPACES, space_named
+
+import dp_middleware as dp
+from dp_middleware import sampling
+from dp_middleware.embedding.space import BLOCK, unit_rows
+from dp_middleware.mechanisms import ChannelMechanism, ContextualMechanism, Mechanism, _lists
+from dp_middleware.mechanisms.drawing import drawer
+
+EPSILONS = (3.0, 6.0, 8.0)
+ROWS = Path(__file__).with_suffix(".json")
+SECTION = "equal epsilon"
+HEAD = """\
+| mechanism | nominal | centred cosine | raw cosine | information | kept | top 20 | seconds |
+|---|---|---|---|---|---|---|---|"""
+NEAR = 20
+DRAWS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One row of the table; ``None`` where it is not known."""
+
+    mechanism: str
+    epsilon: float
+    space: str
+    nominal: float | None = None
+    centred: float | None = None
+    raw: float | None = None
+    information: float | None = None
+    kept: float | None = None
+    near: float | None = None
+    seconds: float = 0.0
+
+
+class Space:
+    """A space with what the measures need of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.space = name, space_named(name)
+        # one class of all inputs: metric mechanisms are enumerated too, not bounded by a diameter
+        self.everyone = dp.Adjacency.within([0] * (len(self.space) + 1))
+        self.centred = torch.from_numpy(self.space.centred_unit)
+        self.raw = torch.from_numpy(unit_rows(self.space.vectors))
+        self.near = np.concatenate(
+            [_lists.nearest(ids, self.space, NEAR)[0] for ids in self.blocks()]
+        )
+
+    def blocks(self) -> list[np.ndarray]:
+        everyone = np.arange(len(self.space))
+        return np.split(everyone, np.arange(BLOCK, len(everyone), BLOCK))
+
+    def constant(self) -> Measured:
+        """The best constant answer, and how good it is."""
+        mean = self.centred @ self.centred.mean(dim=0)
+        best = int(mean.argmax())
+        return Measured(
+            mechanism="(constant answer)",
+            epsilon=0.0,
+            space=self.name,
+            centred=float(mean[best]),
+            raw=float((self.raw @ self.raw.mean(dim=0)).max()),
+            information=0.0,
+            kept=1 / len(self.space),
+            near=float((self.near == best).any(axis=1).mean()),
+        )
+
+    def rows(self, mechanism: Mechanism, ids: np.ndarray) -> np.ndarray:
+        if isinstance(mechanism, ContextualMechanism):
+            logits = np.full((len(ids), len(self.space)), mechanism.logit_bound)
+            return mechanism.log_probs(ids, self.space, logits)
+        return mechanism.log_probs(ids, self.space)
+
+    def of_law(self, mechanism: Mechanism) -> dict[str, float]:
+        """Exact expectations, one pass over the rows."""
+        size = len(self.space)
+        marginal, sums = torch.zeros(size, dtype=torch.float64), np.zeros(5)
+        for ids in self.blocks():
+            logs = torch.from_numpy(self.rows(mechanism, ids))
+            law = logs.exp()
+            marginal += law.sum(dim=0) / size
+            place = torch.arange(len(ids))
+            sums += [
+                float((law * (self.centred[ids] @ self.centred.T)).sum()),
+                float((law * (self.raw[ids] @ self.raw.T)).sum()),
+                float(torch.where(law > 0, law * logs, 0.0).sum()),
+                float(law[place, torch.from_numpy(ids)].sum()),
+                float(law.gather(1, torch.from_numpy(self.near[ids])).sum()),
+            ]
+        sums /= size
+        entropy = -float(torch.where(marginal > 0, marginal * marginal.log(), 0.0).sum())
+        return {
+            "centred": sums[0],
+            "raw": sums[1],
+            "information": entropy + sums[2],
+            "kept": sums[3],
+            "near": sums[4],
+        }
+
+    def of_draws(self, mechanism: Mechanism) -> dict[str, float]:
+        """Means over draws."""
+        ids = np.tile(np.arange(len(self.space)), DRAWS)
+        if isinstance(mechanism, dp.DChiStencil):  # the mean over a text of one token is itself
+            mechanism = dp.MetricNoise(eta=mechanism.eta)
+        drawn = drawer(mechanism, self.space).draw([ids], sampling.os_entropy)[0]
+        return {
+            "centred": float((self.centred[ids] * self.centred[drawn]).sum(dim=1).mean()),
+            "raw": float((self.raw[ids] * self.raw[drawn]).sum(dim=1).mean()),
+            "kept": float((ids == drawn).mean()),
+            "near": float((self.near[ids] == drawn[:, None]).any(axis=1).mean()),
+        }
+
+
+def measure(name: str, epsilon: float, where: Space) -> Measured:
+    """A mechanism calibrated to an exact epsilon, and what it is worth; timed."""
+    started = time.perf_counter()
+    try:
+        mechanism = dp.MECHANISMS[name].with_defaults(epsilon, where.space)
+        relation = where.everyone if isinstance(mechanism, ChannelMechanism) else None
+        mechanism = dp.calibrate(
+            mechanism, where.space, epsilon=epsilon, adjacency=relation, length=1
+        )
+    except dp.CannotCalibrate:
+        return Measured(mechanism=name, epsilon=epsilon, space=where.name)
+    finite = isinstance(mechanism, ChannelMechanism | ContextualMechanism)
+    found = where.of_law(mechanism) if finite else where.of_draws(mechanism)
+    seconds = time.perf_counter() - started
+    nominal = mechanism.nominal
+    return Measured(
+        mechanism=name,
+        epsilon=epsilon,
+        space=where.name,
+        nominal=nominal,
+        seconds=seconds,
+        **found,
+    )
+
+
+def shown(row: Measured) -> str:
+    """A line of Markdown."""
+    if row.centred is None:
+        return f"| `{row.mechanism}` | cannot be calibrated |" + " |" * 6
+    cells = [row.nominal, row.centred, row.raw, row.information]
+    numbers = ["" if cell is None else f"{cell:.4g}" for cell in cells]
+    shares = [f"{100 * share:.3g} %" for share in (row.kept, row.near)]
+    return f"| `{row.mechanism}` | " + " | ".join([*numbers, *shares, f"{row.seconds:.0f}"]) + " |"
+
+
+def stored() -> list[Measured]:
+    """The rows that runs with ``--write`` have kept."""
+    if not ROWS.exists():
+        return []
+    return [Measured(**row) for row in json.loads(ROWS.read_text())]
+
+
+def table(rows: list[Measured]) -> str:
+    """Markdown for the README: a line per mechanism, centred cosine and information per epsilon."""
+    epsilons = sorted({row.epsilon for row in rows if row.epsilon})
+    found = {(row.mechanism, row.epsilon): row for row in rows}
+    constant = found["(constant answer)", 0.0]
+    measured = {name: [found.get((name, e)) for e in epsilons] for name in dp.MECHANISMS}
+    measured = {name: rows for name, rows in measured.items() if None not in rows}
+    names = [n for n, rows in measured.items() if any(r.centred is not None for r in rows)]
+    names.sort(key=lambda name: -(found[name, epsilons[-1]].centred or 0.0))
+    lines = ["| at exact epsilon |" + "".join(f" {epsilon:g} |" for epsilon in epsilons)]
+    lines.append("|---|" + "---|" * len(epsilons))
+    for name in names:
+        cells = [_short(found[name, epsilon]) for epsilon in epsilons]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines.append(
+        f"| the best constant answer (epsilon 0) |{f' {_short(constant)} |' * len(epsilons)}"
+    )
+    left = ", ".join(name for name in measured if name not in names)
+    return "\n".join([*lines, "", f"Infinite or out of reach whatever the parameter: {left}."])
+
+
+def _short(row: Measured) -> str:
+    if row.centred is None:
+        return "out of reach"
+    return f"{row.centred:.3f}" + ("" if row.information is None else f" / {row.information:.2f}")
+
+
+def main() -> None:
+    """Print a table per epsilon."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--space", choices=list(SPACES), default="default")
+    parser.add_argument("--epsilon", type=float, action="append")
+    parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), action="append")
+    parser.add_argument("--write", action="store_true", help="store the rows, update README.md")
+    options = parser.parse_args()
+    where = Space(options.space)
+    measured = []
+    for epsilon in options.epsilon or EPSILONS:
+        print(f"\nexact epsilon {epsilon:g}, {where.space!r}\n\n{HEAD}")
+        rows = [where.constant()]
+        print(shown(rows[0]))
+        for name in options.mechanism or dp.MECHANISMS:
+            rows.append(measure(name, epsilon, where))
+            print(shown(rows[-1]), flush=True)
+        own, *others = [row for row in rows[1:] if row.centred is not None]
+        if others:
+            best = max(others, key=lambda row: row.centred)
+            ratio = own.centred / best.centred
+            print(
+                f"\n{own.mechanism} has {ratio:.2f} times the centred cosine of {best.mechanism}."
+            )
+        measured += rows
+    if options.write:
+        if options.space != "default":
+            parser.error("the README's table is of the default space")
+        known = {(row.mechanism, row.epsilon): row for row in [*stored(), *measured]}
+        ROWS.write_text(json.dumps([asdict(row) for row in known.values()], indent=1) + "\n")
+        readme.write(SECTION, table([*known.values()]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Two inputs told apart by one event, which is chosen first and then tested on fresh draws.
+
+Where rows are known they decide on the pair and the event; otherwise a pilot of draws does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+Score = Callable[[Ids], Floats]
+
+_LARGEST = 700.0  # exponents without overflow
+_TESTABLE = 10  # hits below which no event shows anything
+_SMOOTHING = 0.5  # added to each count of a pilot
+_THRESHOLDS = 64  # tried per score
+_PILOT_RISK = 0.05  # at which pilots are compared; decides on power, not on validity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A lower bound on the loss, from one test.
+
+    Attributes:
+        epsilon: Nats; 0 if nothing was told apart.
+        claim: The claim in doubt, nats.
+        draws: Releases drawn.
+        tokens: The token that makes the event likely and the one that makes it unlikely, ids;
+            ``None`` for a test without a pair.
+        output: The likeliest release of the event, ids (n,); ``None`` if there is none.
+    """
+
+    epsilon: float
+    claim: float
+    draws: int
+    tokens: tuple[int, int] | None = None
+    output: Ids | None = None
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """By how much the claim is refuted, then the bound."""
+        return rank(self.epsilon, self.claim)
+
+
+def rank(epsilon: float, claim: float) -> tuple[float, float]:
+    """Order of bounds on different claims: the most refuted one, or else the largest."""
+    return max(0.0, epsilon - claim), epsilon
+
+
+def clopper_pearson(hits: ArrayLike, samples: int, risk: float) -> tuple[Floats, Floats]:
+    """Lower and upper confidence bounds on rates, each failing with probability ``risk``."""
+    from scipy.stats import beta
+
+    count = np.asarray(hits)
+    low = beta.ppf(risk, np.maximum(count, 1), samples - count + 1)
+    high = beta.isf(risk, count + 1, np.maximum(samples - count, 1))
+    return np.where(count > 0, low, 0.0), np.where(count < samples, high, 1.0)
+
+
+def log_ratio(hits: ArrayLike, misses: ArrayLike, samples: int, risk: float) -> Floats:
+    """Lower bounds on ln P(event | first) / P(event | second), at least 0; nats.
+
+    Args:
+        hits: Draws of the first input that fell into the event, out of ``samples``.
+        misses: Draws of the second one.
+        samples: Draws of each.
+        risk: Probability that a bound is wrong.
+    """
+    low, _ = clopper_pearson(hits, samples, risk / 2)
+    _, high = clopper_pearson(misses, samples, risk / 2)
+    ratio: Floats = np.log(np.maximum(low / high, 1.0))
+    return ratio
+
+
+def from_rows(
+    rows: Floats,
+    tokens: Ids,
+    claims: Floats,
+    neighbours: NDArray[np.bool_],
+    draw: Callable[[int, int], Ids],
+    samples: int,
+    risk: float,
+) -> Finding:
+    """The pair whose rows differ most at its claim, and the event {y : P(y) > factor P'(y)}.
+
+    Args:
+        rows: float64 (R, V), probabilities.
+        tokens: int64 (R,), whose rows they are.
+        claims: float64 (R, R), nats, of each pair of rows.
+        neighbours: bool (R, R), the pairs to compare.
+        draw: (row, count) -> ids drawn from it, int64 (count,).
+        samples: Draws from each of the two rows.
+        risk: Probability that the bound is wrong.
+    """
+    first, second, factor = _widest(rows, claims, neighbours, samples)
+    event = rows[first] > factor * rows[second]
+    hits, misses = (int(event[draw(row, samples)].sum()) for row in (first, second))
+    likeliest = np.array([np.where(event, rows[first], 0.0).argmax()])
+    return Finding(
+        epsilon=float(log_ratio(hits, misses, samples, risk)),
+        claim=float(claims[first, second]),
+        draws=2 * samples,
+        tokens=(int(tokens[first]), int(tokens[second])),
+        output=likeliest if event.any() else None,
+    )
+
+
+def _widest(
+    rows: Floats, claims: Floats, neighbours: NDArray[np.bool_], samples: int
+) -> tuple[int, int, float]:
+    """The pair with the largest mass by which its claim fails, and the factor of the event.
+
+    Where no claim visibly fails, smaller factors show how far the samples reach.
+    """
+    within_reach = np.minimum(claims, math.log(samples) - 2)
+    levels = [np.minimum(claims, _LARGEST), *(within_reach * share for share in (1, 0.5, 0.25, 0))]
+    for level in levels:
+        factors = np.exp(level)
+        excess = np.array(
+            [
+                [np.maximum(p - f * q, 0.0).sum() for q, f in zip(rows, line, strict=True)]
+                for p, line in zip(rows, factors, strict=True)
+            ]
+        )
+        excess[~neighbours] = 0.0
+        if excess.max() >= _TESTABLE / samples:
+            break
+    first, second = (int(k) for k in np.unravel_index(int(excess.argmax()), excess.shape))
+    return first, second, float(factors[first, second])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two texts to tell apart.
+
+    Attributes:
+        texts: int64 (n,) twice.
+        tokens: In which they differ, ids.
+        claim: The claim in doubt, nats.
+    """
+
+    texts: tuple[Ids, Ids]
+    tokens: tuple[int, int]
+    claim: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Event:
+    """Releases whose score, times the sign, reaches a threshold.
+
+    A sign of -1 exchanges the two texts of the pair.
+    """
+
+    pair: int
+    score: Score
+    sign: int
+    threshold: float
+    rank: tuple[float, float]
+
+    def holds(self, released: Ids) -> NDArray[np.bool_]:
+        reached: NDArray[np.bool_] = self.sign * self.score(released) >= self.threshold
+        return reached
+
+
+def from_draws(
+    pairs: Sequence[Pair],
+    draw: Callable[[Ids, int], Ids],
+    size: int,
+    samples: int,
+    risk: float,
+) -> Finding:
+    """A pair and an event chosen by a pilot, tested on draws that the pilot has not seen.
+
+    A quarter of the draws, shared among the pairs, learns how likely releases are under both
+    texts; a quarter chooses pair, score and threshold; half tests.
+
+    Args:
+        pairs: At least one; the texts of each differ at one position.
+        draw: (text, count) -> releases, int64 (count, n).
+        size: Number V of tokens.
+        samples: Draws from each of the two texts tested, its share of the pilot included.
+        risk: Probability that the bound is wrong.
+    """
+    part = samples // (4 * len(pairs))
+    events: list[_Event] = []
+    for number, pair in enumerate(pairs):
+        learning, choosing = ([draw(text, part) for text in pair.texts] for _ in range(2))
+        changed = int(np.flatnonzero(pair.texts[0] != pair.texts[1])[0])
+        for score in _scores(learning[0], learning[1], changed, size):
+            events += _events(number, pair.claim, score, choosing)
+    event = max(events, key=lambda candidate: candidate.rank)
+    tested = samples - samples // 2
+    chosen = pairs[event.pair]
+    first, second = (0, 1) if event.sign > 0 else (1, 0)
+    likely, unlikely = (draw(chosen.texts[k], tested) for k in (first, second))
+    inside = likely[event.holds(likely)]
+    bound = log_ratio(len(inside), event.holds(unlikely).sum(), tested, risk)
+    return Finding(
+        epsilon=float(bound),
+        claim=chosen.claim,
+        draws=4 * part * len(pairs) + 2 * tested,
+        tokens=(chosen.tokens[first], chosen.tokens[second]),
+        output=_commonest(inside),
+    )
+
+
+def _scores(ones: Ids, others: Ids, changed: int, size: int) -> list[Score]:
+    """Smoothed log likelihood ratios of releases.
+
+    Of a release as a whole, which alone sees how positions depend on each other; summed over
+    positions, for long texts, of which no two releases are equal; and at the changed position,
+    where a sum would have noise from all others.
+    """
+    counts, other_counts = (Counter(text.tobytes() for text in part) for part in (ones, others))
+    whole = {key: _smoothed(counts[key], other_counts[key]) for key in counts | other_counts}
+    positions = np.arange(ones.shape[1])
+    tables = _smoothed(*(_frequencies(part, size) for part in (ones, others)))
+    scores: list[Score] = [
+        lambda texts: np.array([whole.get(text.tobytes(), 0.0) for text in texts]),
+        lambda texts: tables[positions, texts].sum(axis=1),
+        lambda texts: tables[changed, texts[:, changed]],
+    ]
+    return scores if len(positions) > 1 else scores[:1]
+
+
+def _frequencies(texts: Ids, size: int) -> Ids:
+    """How often each token was released at each position, int64 (n, V)."""
+    return np.array([np.bincount(column, minlength=size) for column in texts.T])
+
+
+def _smoothed(count: ArrayLike, other: ArrayLike) -> Floats:
+    ratio: Floats = np.log((np.asarray(count) + _SMOOTHING) / (np.asarray(other) + _SMOOTHING))
+    return ratio
+
+
+def _events(number: int, claim: float, score: Score, choosing: list[Ids]) -> list[_Event]:
+    """The best threshold of a score in each of the two directions."""
+    scored, found = [score(part) for part in choosing], []
+    for sign in (1, -1):
+        likely, unlikely = (sign * values for values in scored[::sign])
+        thresholds = np.unique(likely)
+        spread = np.linspace(0, len(thresholds) - 1, min(len(thresholds), _THRESHOLDS))
+        thresholds = thresholds[spread.astype(np.int64)]
+        hits, misses = ((v[:, None] >= thresholds).sum(axis=0) for v in (likely, unlikely))
+        bounds = log_ratio(hits, misses, len(likely), _PILOT_RISK)
+        best = int(bounds.argmax())
+        found.append(
+            _Event(
+                pair=number,
+                score=score,
+                sign=sign,
+                threshold=float(thresholds[best]),
+                rank=rank(float(bounds[best]), claim),
+            )
+        )
+    return found
+
+
+def _commonest(texts: Ids) -> Ids | None:
+    if not len(texts):
+        return None
+    distinct, counts = np.unique(texts, axis=0, return_counts=True)
+    commonest: Ids = distinct[counts.argmax()]
+    return commonest

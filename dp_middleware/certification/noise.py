@@ -1,0 +1,158 @@
+"""Certificates for noise mechanisms: by proof, with constants for this space and length."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.certification import wording
+from dp_middleware.embedding.space import BLOCK, ZERO_DISTANCE, EmbeddingSpace
+from dp_middleware.mechanisms import _noise
+from dp_middleware.mechanisms.base import NoiseMechanism
+from dp_middleware.privacy import (
+    Adjacency,
+    Certificate,
+    Guarantee,
+    MetricDP,
+    NoGuarantee,
+    PureDP,
+)
+
+_ALWAYS = (
+    wording.ENTROPY,
+    wording.LENGTH,
+    "for vectors of unit length the distance is the chord sqrt(2 (1 - cos)), not the cosine "
+    "distance 1 - cos, in which no such bound holds",
+)
+_REPLACED = (
+    "replaced by a uniformly drawn token before noise is added: a mixture of tokens, one diameter "
+    "away from every token at most"
+)
+_NO_NOISE = "no noise is added: what is released is a function of the text"
+_ROUNDING = 1 + 1e-9  # distances are computed in float64
+_LARGEST_FLOAT_DISTANCE = 1e-6
+
+
+@runtime_checkable
+class _Rounded(Protocol):
+    """A mechanism that bounds what floating point does to all positions that one token moves."""
+
+    def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
+        """Total variation between the program's law and the proved one, at most 1."""
+
+
+def certify_noise(
+    mechanism: NoiseMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
+) -> Certificate:
+    """What the mechanism guarantees per token occurrence on the space, all positions together.
+
+    Under substitution a metric guarantee, with ``epsilon`` the constant times the diameter;
+    within classes a pure one, with the constant times the largest distance inside a class.
+    ``claimed`` is the paper's constant per unit of distance, as for every metric mechanism.
+
+    Args:
+        mechanism: A noise mechanism.
+        space: V tokens with vectors.
+        adjacency: With a label per token, or per token and the unknown symbol, if any.
+        length: Tokens of the text, public; ``None``: the worst over all lengths.
+    """
+    constant = mechanism.lipschitz(length)
+    floats = mechanism.float_distance(space, length) if isinstance(mechanism, _Rounded) else 0.0
+    guarantee, epsilon = _guarantee(constant, floats, space, adjacency)
+    return Certificate(
+        guarantee=guarantee,
+        adjacency=adjacency,
+        method="none" if isinstance(guarantee, NoGuarantee) else "proof",
+        assumptions=(
+            *_assumptions(mechanism, space, adjacency, length),
+            *((_price(floats, epsilon),) if floats > 0 and math.isfinite(epsilon) else ()),
+        ),
+        claimed=mechanism.claimed_on(space),
+        epsilon=epsilon,
+        mechanism=mechanism.fingerprint,
+        space=space.fingerprint,
+    )
+
+
+def _guarantee(
+    constant: float, floats: float, space: EmbeddingSpace, adjacency: Adjacency
+) -> tuple[Guarantee, float]:
+    if math.isinf(constant):
+        return NoGuarantee(reason=_NO_NOISE), math.inf
+    if floats > _LARGEST_FLOAT_DISTANCE:
+        return NoGuarantee(reason=_coarse(floats)), math.inf
+    if space.vocabulary.unknown == "drop" and wording.unknown_has_neighbours(space, adjacency):
+        return NoGuarantee(reason=wording.DROPPED), math.inf
+    if adjacency.classes is None:
+        return MetricDP(epsilon=constant), constant * _diameter(space)
+    if wording.unknown_has_neighbours(space, adjacency):  # of which it may become any token
+        epsilon = constant * _diameter(space)
+    else:
+        epsilon = constant * _class_diameter(space, adjacency)
+    return PureDP(epsilon=epsilon), epsilon
+
+
+def _diameter(space: EmbeddingSpace) -> float:
+    """At least the largest distance; noise tells distances apart that the space calls 0."""
+    return space.diameter * _ROUNDING or _box(space.vectors)
+
+
+def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
+    """At least the largest distance between two tokens of one class."""
+    classes = adjacency.classes or ()
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(classes))}
+    labels = np.array([numbers[label] for label in classes[: len(space)]])
+
+    def largest() -> float:
+        ids, found = np.arange(len(space)), 0.0
+        for start in range(0, len(space), BLOCK):
+            same = labels[start : start + BLOCK, None] == labels
+            distances = space.distances(ids[start : start + BLOCK])
+            found = max(found, float(distances[same].max()))
+        if found > 0:
+            return found * _ROUNDING
+        return max(_box(space.vectors[labels == label]) for label in np.unique(labels))
+
+    return space.derived(("class-diameter", adjacency.fingerprint), largest)
+
+
+def _box(vectors: NDArray[np.float64]) -> float:
+    """The diagonal of the box around vectors of which any two are at most 1e-6 apart."""
+    sides = np.ptp(vectors, axis=0)
+    return min(float(np.linalg.norm(sides)) * _ROUNDING, ZERO_DISTANCE * _ROUNDING)
+
+
+def _price(floats: float, epsilon: float) -> str:
+    """(1 + e^epsilon) t: what floating point costs beside the certified epsilon."""
+    logarithm = float(np.logaddexp(0.0, epsilon)) + math.log(floats)
+    shown = f"{_noise.rounded_up(math.exp(logarithm))} at most" if logarithm < 0 else "1 (vacuous)"
+    return (
+        f"at the certified epsilon, floating point costs a delta of {shown}: (1 + e^epsilon) t "
+        f"with t = {_noise.rounded_up(floats)} over all positions that a token moves; for two "
+        "tokens at distance d, epsilon is the constant times d"
+    )
+
+
+def _coarse(floats: float) -> str:
+    return (
+        "the vectors are so long for this noise that float64 cannot draw it: the law may differ "
+        f"by {_noise.rounded_up(floats)} in total variation; expected at most "
+        f"{_LARGEST_FLOAT_DISTANCE:g}; scale the vectors down, or leave out those far from the rest"
+    )
+
+
+def _assumptions(
+    mechanism: NoiseMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
+) -> tuple[str, ...]:
+    return (
+        *_ALWAYS,
+        "the constant is the largest over all numbers of tokens"
+        if length is None
+        else f"the constant is for a text of {length} tokens",
+        wording.unknown(space, _REPLACED),
+        *wording.classes(space, adjacency),
+        *mechanism.assumptions(space),
+    )

@@ -1,0 +1,41 @@
+"""Sentences that certificates of all shapes share."""
+
+from __future__ import annotations
+
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.privacy import Adjacency
+
+ENTROPY = "the operating system's entropy is uniform"
+LENGTH = "the number of tokens is public; a changed word may change several tokens"
+DROPPED = "an unknown token is dropped: the number of tokens reveals it"
+
+_UNKNOWN = {
+    "uniform": "an unknown token is {fate}",
+    "split": "an unknown word is split into known tokens; what is left is {fate}",
+    "drop": DROPPED,
+    "raise": "a text with an unknown token is refused, which reveals that it has one",
+}
+
+
+def unknown(space: EmbeddingSpace, fate: str = "released as a uniform draw") -> str:
+    """What happens to a token that is not in the vocabulary."""
+    return _UNKNOWN[space.vocabulary.unknown].format(fate=fate)
+
+
+def classes(space: EmbeddingSpace, adjacency: Adjacency) -> tuple[str, ...]:
+    """What an adjacency within classes reveals."""
+    if adjacency.classes is None:
+        return ()
+    alone = "whether a token is in the vocabulary is public"
+    return (
+        "the class of a token is public",
+        *((alone,) if len(adjacency.classes) == len(space) else ()),
+    )
+
+
+def unknown_has_neighbours(space: EmbeddingSpace, adjacency: Adjacency) -> bool:
+    """Whether some token is adjacent to the unknown symbol."""
+    if not space.vocabulary.has_unknown_symbol:
+        return False
+    labels = adjacency.classes
+    return labels is None or (len(labels) == len(space) + 1 and labels[-1] in labels[:-1])

@@ -1,0 +1,81 @@
+"""Trial passes that tell whether a model reads more of its input than is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.errors import ParameterError
+
+Ids = NDArray[np.int64]
+
+_LENGTHS = (2, 32)  # tokens; one token weighs most in a short text
+_TRIALS = 2
+_TOLERANCE = 1e-5  # of the largest logit; passes of one shape differ by less
+
+
+def check_sequences_are_apart(network: Any, window: int, name: str) -> None:
+    """Refuse a model whose logits for a sequence depend on the other one of its batch.
+
+    A scale shared by the whole batch, as of dynamically quantised activations, is moved by most
+    texts: one text of one repeated token is passed beside itself and beside a varied one.
+
+    Raises:
+        ParameterError: They do.
+    """
+    for steady, varied in _trials(network, window):
+        first, second = (
+            _logits(network, np.stack([steady, other]))[0] for other in (steady, varied)
+        )
+        if _differ(first, second):
+            raise ParameterError(
+                f"expected a model that computes each sequence independently, got {name!r}, whose "
+                "logits depend on the whole batch; dynamically quantised models do that: use the "
+                "model in floating point"
+            )
+
+
+def check_causal(network: Any, window: int, name: str) -> None:
+    """Refuse a model whose logits at a position depend on a later token.
+
+    Raises:
+        ParameterError: They do.
+    """
+    for steady, varied in _trials(network, window):
+        for text in (steady, varied):
+            other = np.append(text[:-1], varied[len(varied) // 2])
+            first, second = (_logits(network, ids[None])[0, :-1] for ids in (text, other))
+            if _differ(first, second):
+                raise ParameterError(
+                    f"expected a causal model, got {name!r}, whose logits depend on later tokens; "
+                    "see dp.MaskedContext"
+                )
+
+
+def _trials(network: Any, window: int) -> list[tuple[Ids, Ids]]:
+    """Pairs of a text of one token and a text of many, of equal length; of public tokens."""
+    rng = np.random.default_rng(0)
+    size = int(network.config.vocab_size)
+    lengths = sorted({min(length, window) for length in _LENGTHS} - {0, 1})
+    return [
+        (np.full(length, rng.integers(size)), rng.integers(size, size=length))
+        for length in lengths
+        for _ in range(_TRIALS)
+    ]
+
+
+def _logits(network: Any, ids: Ids) -> Any:
+    import torch
+
+    with torch.inference_mode():
+        inputs = torch.from_numpy(ids).to(network.device)
+        mask = torch.ones_like(inputs)
+        return network(input_ids=inputs, attention_mask=mask, return_dict=True).logits.float()
+
+
+def _differ(first: Any, second: Any) -> bool:
+    """Also where either is not finite."""
+    largest = float(first.abs().max())
+    return not float((first - second).abs().max()) <= _TOLERANCE * largest

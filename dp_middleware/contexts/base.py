@@ -1,0 +1,265 @@
+"""What a context is: logits for every position of a text, from tokens or from releases."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware.contexts._probes import check_sequences_are_apart
+from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary import UNKNOWN
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_WINDOW = 512  # of a model that does not say
+_UNLIMITED = 10**6  # what tokenizers say when they do not know
+
+_LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # by network: contexts may share one
+_LOCKS_LOCK = Lock()
+
+
+class Stream(Protocol):
+    """Logits position by position, from what was released to the left; sees nothing else."""
+
+    def logits(self) -> Floats:
+        """For the next position, float64 (1, V)."""
+
+    def append(self, number: int) -> None:
+        """The id released at the next position, 0 .. V - 1."""
+
+
+class Context(ABC):
+    """Turns the other tokens of a text into logits over the tokens of a space."""
+
+    @property
+    @abstractmethod
+    def window(self) -> int:
+        """Positions, its own included, that one token can influence through raw logits."""
+
+    @abstractmethod
+    def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """What the raw tokens of one text say of each position.
+
+        Args:
+            ids: int (n,), each in 0 .. V - 1 or -1 for an unknown token. Private.
+            space: V tokens.
+
+        Returns:
+            float64 (n, V).
+
+        Raises:
+            ParameterError: An id outside -1 .. V - 1.
+        """
+
+    def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
+        """The rows of :meth:`logits` in order, float64 (k, V), at most ``size`` at a time."""
+        rows = self.logits(ids, space)
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
+
+    @abstractmethod
+    def start(self, space: EmbeddingSpace) -> Stream:
+        """A stream for one text, of which nothing has been released yet."""
+
+    def logit_bound(self, texts: Sequence[str], space: EmbeddingSpace) -> float:
+        """The largest logit over texts: a bound for CAPE.
+
+        Args:
+            texts: **Public** calibration texts: the result depends on them.
+            space: V tokens.
+
+        Raises:
+            ParameterError: There are no tokens, or no logit is above zero.
+        """
+        if isinstance(texts, str):
+            raise ParameterError("expected a sequence of public texts, got one string")
+        encoded = [space.vocabulary.encode(text) for text in texts]
+        rows = (part for ids in encoded for part in self.blocks(ids, space, BLOCK))
+        largest = max((part.max() for part in rows), default=0.0)
+        if not largest > 0:
+            raise ParameterError("expected public texts with a logit above zero; pass more text")
+        return float(largest)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A language model in memory with its tokenizer."""
+
+    network: Any
+    tokenizer: Any
+
+    @property
+    def lock(self) -> RLock:
+        """Held while the network or its tokenizer works; one for all contexts on the network."""
+        with _LOCKS_LOCK:
+            return _LOCKS.setdefault(self.network, RLock())
+
+    @property
+    def device(self) -> Any:
+        """Where the model lies."""
+        return self.network.device
+
+    @property
+    def window(self) -> int:
+        """Tokens, special ones included, that one pass takes."""
+        config, tokenizer = self.network.config, self.tokenizer
+        limits = [getattr(tokenizer, "model_max_length", None)]
+        positions = getattr(config, "max_position_embeddings", None)
+        limits.append(None if positions is None else positions - self._skipped_positions)
+        known = [int(limit) for limit in limits if limit is not None and 0 < limit < _UNLIMITED]
+        return min(known, default=_WINDOW)
+
+    @property
+    def _skipped_positions(self) -> int:
+        """RoBERTa and its kin count positions from behind the padding id."""
+        for name, module in self.network.named_modules():
+            padding = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and padding is not None:
+                return int(padding) + 1
+        return 0
+
+
+class ModelContext(Context):
+    """A context made by a language model of the ``transformers`` library.
+
+    The model is loaded at first use, in float32, from a local folder or the model hub. No text
+    passes through the model's own tokenizer, only the public vocabulary does: each vocabulary
+    token is fed as one model token, see :func:`model_ids`; an unknown token as the model's
+    unknown (or mask) token. Passes over one network are made one after another.
+
+    A model's logits are defined up to a constant per position: we subtract the row's mean over
+    the V tokens of the space. Each row moves by a function of itself alone, and what is
+    guaranteed holds for all logits, so this costs no privacy.
+
+    Args:
+        model: Name or folder, or a loaded (model, tokenizer) pair, which is used as it is, in
+            evaluation mode; such a context cannot be pickled.
+        device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one, and a loaded model
+            stays where it is.
+
+    Raises:
+        ParameterError: At first use: the model cannot be loaded, or its logits for one sequence
+            depend on the others of a batch, as after dynamic quantisation.
+    """
+
+    _loader: ClassVar[str]
+
+    def __init__(self, model: str | Path | tuple[Any, Any], *, device: str = "auto") -> None:
+        self.device = device
+        self._lock = RLock()
+        self._maps: dict[str, Ids] = {}
+        self._loaded: Loaded | None = None
+        self._given: Loaded | None = None
+        if isinstance(model, tuple):
+            network, tokenizer = model
+            self.model = type(network).__name__
+            self._given = Loaded(
+                (network if device == "auto" else network.to(device)).eval(), tokenizer
+            )
+        else:
+            self.model = str(model)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._given is not None:
+            raise ParameterError(
+                "expected a context made from a name or folder, got one made from a loaded "
+                "model; save the model to a folder to pickle the context"
+            )
+        return _rebuilt, (type(self), self.parameters)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters by name."""
+        return {"model": self.model, "device": self.device}
+
+    def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """What the raw tokens of one text say of each position, float64 (n, V)."""
+        count = np.size(ids)
+        rows, start = np.empty((count, len(space))), 0
+        for part in self.blocks(ids, space, max(1, count)):
+            rows[start : start + len(part)] = part
+            start += len(part)
+        return rows
+
+    @abstractmethod
+    def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
+        """The rows of :meth:`logits`; those of the whole text are never held at once."""
+
+    def ready(self) -> Loaded:
+        """The model, loaded and checked if it is not yet."""
+        with self._lock:
+            if self._loaded is None:
+                loaded = self._given or self._load()
+                with loaded.lock:
+                    self._check(loaded)
+                self._loaded = loaded
+            return self._loaded
+
+    def _load(self) -> Loaded:
+        import torch
+        import transformers
+
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        loader = getattr(transformers, self._loader)
+        try:
+            network = loader.from_pretrained(self.model, dtype=torch.float32)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(self.model)
+        except (OSError, ValueError) as error:
+            raise ParameterError(
+                f"expected a folder or the name of a model that {self._loader} loads, "
+                f"got {self.model!r}"
+            ) from error
+        return Loaded(network.to(device).eval(), tokenizer)
+
+    def _check(self, loaded: Loaded) -> None:
+        """Refuse a model for which :attr:`window` would be wrong."""
+        check_sequences_are_apart(loaded.network, loaded.window, self.model)
+
+    def ids_of(self, space: EmbeddingSpace) -> Ids:
+        """The model's id for each token of the space, int64 (V,); computed once."""
+        loaded, key = self.ready(), space.vocabulary.fingerprint
+        with loaded.lock:
+            if key not in self._maps:
+                self._maps[key] = model_ids(space.vocabulary, loaded.tokenizer)
+            return self._maps[key]
+
+    def _fed(self, ids: ArrayLike, space: EmbeddingSpace) -> Ids:
+        """What the model is fed for the ids of a text, int64 (n,)."""
+        numbers = np.asarray(ids)
+        if numbers.ndim != 1:
+            raise ParameterError("expected ids as a one-dimensional sequence of integers")
+        known = numbers != UNKNOWN
+        fed = np.full(numbers.shape, unknown_id(self.ready().tokenizer), dtype=np.int64)
+        fed[known] = self.ids_of(space)[space.checked(numbers[known])]
+        return fed
+
+
+def shifted(logits: Any) -> Floats:
+    """A model's logits (k, V), each row less its mean, float64 (k, V).
+
+    Adding a constant to a row changes nothing; a row of zeros stays one.
+    """
+    rows: Floats = logits.double().cpu().numpy()
+    rows -= rows.mean(axis=1, keepdims=True)
+    return rows
+
+
+def _rebuilt(kind: type[ModelContext], parameters: dict[str, Any]) -> Any:
+    return kind(**parameters)

@@ -1,0 +1,209 @@
+"""BERT-like models: each position predicted from the tokens on both sides of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate
+from dp_middleware.contexts.base import Floats, Ids, Loaded, ModelContext, shifted
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+
+_CPU_TOKENS = 4096  # more of them in a pass are not faster
+_CUDA_BYTES = 512  # memory of a token in a pass, per hidden unit, generously
+
+
+class MaskedContext(ModelContext):
+    """Logits of a masked language model; private text goes to the local model only.
+
+    Each position is masked in turn, and the masked variants are batched. In a text longer than
+    the model's window, a position sees the window of tokens around it, moved inwards at the ends
+    of the text.
+
+    Args:
+        model: See :class:`ModelContext`; a masked language model.
+        device: See :class:`ModelContext`.
+        batch_tokens: Tokens of one pass; at least one variant is passed whatever its length.
+            Default 4096, on CUDA what fits into a quarter of the free memory.
+        unmasked: One pass over the text instead of one variant per position: far faster, but the
+            model sees the token that it is to predict and favours it. The bound on the privacy
+            loss is the same. A text longer than the window is read in windows that overlap by
+            half.
+
+    Raises:
+        ParameterError: At first use, if the tokenizer has no mask token.
+    """
+
+    _loader: ClassVar[str] = "AutoModelForMaskedLM"
+
+    def __init__(
+        self,
+        model: str | Path | tuple[Any, Any],
+        *,
+        device: str = "auto",
+        batch_tokens: int | None = None,
+        unmasked: bool = False,
+    ) -> None:
+        super().__init__(model, device=device)
+        if batch_tokens is not None:
+            _validate.at_least(1, batch_tokens=batch_tokens)
+        self.batch_tokens = batch_tokens
+        self.unmasked = unmasked
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters by name."""
+        own = {"batch_tokens": self.batch_tokens, "unmasked": self.unmasked}
+        return {**super().parameters, **own}
+
+    @property
+    def capacity(self) -> int:
+        """Tokens of a text that fit into one pass beside the special ones."""
+        loaded = self.ready()
+        left = loaded.window - len(_before(loaded)) - len(_after(loaded))
+        if left < 1:
+            raise ParameterError(f"expected a model of 3 positions or more, got {loaded.window}")
+        return left
+
+    @property
+    def window(self) -> int:
+        """Positions that see one token: those less than :attr:`capacity` away on either side."""
+        return 2 * self.capacity - 1
+
+    def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
+        """Logits of each position from both sides."""
+        tokens = self._fed(ids, space)
+        length, positions = min(len(tokens), self.capacity), np.arange(len(tokens))
+        if self.unmasked:
+            starts = window_starts(len(tokens), length, max(1, self.capacity // 2))
+            starts, owners = np.unique(starts, return_inverse=True)
+        else:
+            starts, owners = window_starts(len(tokens), length, 1), positions
+        columns = positions - starts[owners]
+        added = self.ready().window - self.capacity
+        step = max(1, min(size, self._batch_tokens() // max(1, added + length)))
+        for first in range(0, len(starts), step):
+            part = slice(*np.searchsorted(owners, [first, first + step]))
+            sequences = tokens[starts[first : first + step, None] + np.arange(length)]
+            rows = owners[part] - first
+            if not self.unmasked:
+                sequences[rows, columns[part]] = self.ready().tokenizer.mask_token_id
+            for at in range(0, len(rows), size):  # one pass unless windows hold many positions
+                some = rows[at : at + size]
+                passed = sequences[some[0] : some[-1] + 1]
+                yield self.scores(passed, some - some[0], columns[part][at : at + size], space)
+
+    def start(self, space: EmbeddingSpace) -> MaskedStream:
+        """A stream whose logits are those of a mask behind what was released."""
+        return MaskedStream(self, space)
+
+    def scores(self, sequences: Ids, rows: Ids, columns: Ids, space: EmbeddingSpace) -> Floats:
+        """Logits at some places of sequences of model tokens, float64 (k, V).
+
+        Args:
+            sequences: int64 (b, t), without special tokens.
+            rows: int64 (k,), in 0 .. b - 1.
+            columns: int64 (k,), in 0 .. t - 1.
+            space: V tokens.
+        """
+        import torch
+
+        loaded = self.ready()
+        before, after = _before(loaded), _after(loaded)
+        ends = (np.tile(part, (len(sequences), 1)) for part in (before, after))
+        whole = np.concatenate([next(ends), sequences, next(ends)], axis=1).astype(np.int64)
+        places = torch.from_numpy(rows), torch.from_numpy(columns + len(before))
+        columns_of = torch.from_numpy(self.ids_of(space))
+        with loaded.lock, torch.inference_mode():
+            found = _at(loaded.network, torch.from_numpy(whole).to(loaded.device), places)
+            return shifted(found[:, columns_of.to(found.device)])
+
+    def _check(self, loaded: Loaded) -> None:
+        """Refuse a model that cannot mask, too."""
+        if loaded.tokenizer.mask_token_id is None:
+            raise ParameterError(
+                f"expected a masked language model, got {self.model!r}, whose tokenizer has no "
+                "mask token; see dp.CausalContext"
+            )
+        super()._check(loaded)
+
+    def _batch_tokens(self) -> int:
+        if self.batch_tokens is not None:
+            return self.batch_tokens
+        import torch
+
+        loaded = self.ready()
+        if loaded.device.type != "cuda":
+            return _CPU_TOKENS
+        free, _ = torch.cuda.mem_get_info(loaded.device)
+        bytes_each = _CUDA_BYTES * int(loaded.network.config.hidden_size)
+        return max(_CPU_TOKENS, free // 4 // bytes_each)
+
+
+class MaskedStream:
+    """Logits of the next position: a mask behind the last released tokens, a pass each."""
+
+    def __init__(self, context: MaskedContext, space: EmbeddingSpace) -> None:
+        self._context = context
+        self._space = space
+        self._released: list[int] = []
+
+    def logits(self) -> Floats:
+        """For the next position, float64 (1, V)."""
+        seen = self._released[max(0, len(self._released) + 1 - self._context.capacity) :]
+        mask = self._context.ready().tokenizer.mask_token_id
+        sequence, last = np.array([[*seen, mask]]), np.array([len(seen)])
+        return self._context.scores(sequence, np.array([0]), last, self._space)
+
+    def append(self, number: int) -> None:
+        """The id released at the next position, 0 .. V - 1."""
+        chosen = self._space.checked([number])
+        self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
+
+
+def window_starts(size: int, length: int, stride: int) -> Ids:
+    """First token of the window in which each of ``size`` positions is predicted, int64 (size,).
+
+    Windows of ``length`` tokens start at multiples of ``stride``, or lower at the end of the
+    text; a position lies as near to the middle of its window as that allows.
+    """
+    margin = max(0, length - stride) // 2
+    starts: Ids = (np.arange(size) - margin) // stride * stride
+    return np.clip(starts, 0, max(0, size - length))
+
+
+def _before(loaded: Loaded) -> list[int]:
+    number = loaded.tokenizer.cls_token_id
+    return [] if number is None else [number]
+
+
+def _after(loaded: Loaded) -> list[int]:
+    number = loaded.tokenizer.sep_token_id
+    return [] if number is None else [number]
+
+
+def _at(network: Any, inputs: Any, places: tuple[Any, Any]) -> Any:
+    """Logits (k, M) at some places; the head, of the size of the vocabulary, runs there only.
+
+    The network's lock must be held: the hook changes what any pass returns.
+    """
+    import torch
+
+    def keep(_module: Any, _arguments: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[places][None]
+        return output
+
+    body = network.base_model
+    hook = body.register_forward_hook(keep) if body is not network else None
+    try:
+        mask = torch.ones_like(inputs)
+        found = network(input_ids=inputs, attention_mask=mask, return_dict=True).logits
+    finally:
+        if hook is not None:
+            hook.remove()
+    return found[0] if hook is not None else found[places]

@@ -1,0 +1,126 @@
+"""Tokens grouped into buckets of similar utility: the two groupings, their law, their loss.
+
+Utilities are scaled to [0, 1]. ``steepness`` is the exponent that a utility of 1 gets, epsilon/2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dp_middleware import sampling
+from dp_middleware.mechanisms.base import Floats, Ids
+
+
+def equal_width(utilities: Floats, buckets: int) -> Ids:
+    """Bucket of each token: its row's range cut into equal intervals; int64 (n, V).
+
+    Bucket 0 holds the smallest utilities. A row without range is one bucket.
+    """
+    low = utilities.min(axis=1, keepdims=True)
+    span = utilities.max(axis=1, keepdims=True) - low
+    share = buckets * (utilities - low)
+    np.divide(share, span, out=share, where=span > 0)  # without range the share is zero already
+    index: Ids = np.minimum(share.astype(np.int64), buckets - 1)
+    return index
+
+
+def equal_frequency(utilities: Floats, buckets: int) -> Ids:
+    """Bucket of each token: ranks cut into runs of equal length; int64 (n, V).
+
+    Bucket 0 holds the largest utilities, ties go by index, and the first ``V mod buckets``
+    buckets hold one token more. With fewer than ``buckets`` tokens each has its own bucket.
+    """
+    size = utilities.shape[1]
+    used = min(buckets, size)
+    common, larger = divmod(size, used)
+    of_rank = np.repeat(np.arange(used), common + (np.arange(used) < larger))
+    index = np.empty(utilities.shape, dtype=np.int64)
+    order = np.argsort(-utilities, axis=1, kind="stable")
+    np.put_along_axis(index, order, of_rank[None, :], axis=1)
+    return index
+
+
+def bucket_law(index: Ids, utilities: Floats, buckets: int, steepness: float) -> Floats:
+    """A bucket by the exponential mechanism on mean utilities, then a uniform member.
+
+    Args:
+        index: int64 (n, V), bucket of each token.
+        utilities: float64 (n, V) in [0, 1].
+        buckets: Number of buckets, empty ones included; those are never drawn.
+        steepness: Exponent of utility 1, nats.
+
+    Returns:
+        float64 (n, V), log-probabilities of the tokens.
+    """
+    rows, size = index.shape
+    if buckets > size:  # most are empty
+        index, buckets = _renumbered(index), size
+    cells = (index + buckets * np.arange(rows)[:, None]).ravel()
+    shape = (rows, buckets)
+    sizes = np.bincount(cells, minlength=rows * buckets).reshape(shape)
+    sums = np.bincount(cells, utilities.ravel(), minlength=rows * buckets).reshape(shape)
+    members = np.maximum(sizes, 1)
+    scores = np.where(sizes > 0, steepness * (sums / members), -np.inf)
+    law: Floats = np.take_along_axis(sampling.log_softmax(scores) - np.log(members), index, axis=1)
+    return law
+
+
+def _renumbered(index: Ids) -> Ids:
+    """The same groups in the same order, numbered from 0 without gaps in each row."""
+    order = np.argsort(index, axis=1, kind="stable")
+    ordered = np.take_along_axis(index, order, axis=1)
+    steps = np.diff(ordered, axis=1, prepend=ordered[:, :1]) > 0
+    dense = np.empty_like(index)
+    np.put_along_axis(dense, order, np.cumsum(steps, axis=1), axis=1)
+    return dense
+
+
+def equal_width_loss(steepness: float, size: int, buckets: int) -> float:
+    """Supremum of ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V; nats.
+
+    Largest P: two buckets, the fewest possible where utilities differ (the smallest and the
+    largest always lie in different ones), y alone in the upper: e^a / (e^a + 1).
+
+    Smallest P: let m buckets be non-empty. Then y shares its bucket with at most V - m + 1
+    tokens, itself counted. Of the other m - 1 buckets the j-th from above (j = 0, 1, ...) has
+    index N - 1 - j at most, so its mean exceeds that of y's by at most (1 - j/N) times the range:
+    P >= 1 / ((V - m + 1) (1 + sum_j e^(a (1 - j/N)))). One bucket gives 1/V, which is also the
+    row of the unknown symbol.
+    """
+    if size == 1 or buckets == 1:
+        return 0.0
+    most = min(buckets, size)
+    exponents = np.zeros(most)
+    exponents[1:] = steepness * (1 - np.arange(most - 1) / buckets)
+    totals = np.logaddexp.accumulate(exponents)
+    rarest = np.log(size - np.arange(most)) + totals
+    return float(rarest.max() - np.logaddexp(0.0, -steepness))
+
+
+def equal_frequency_loss(steepness: float, size: int, buckets: int) -> float:
+    """Supremum of ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V; nats.
+
+    Means fall from bucket 1 to bucket m. P is largest for y in bucket k if buckets 1 .. k have
+    exponent a and the others 0, and smallest if buckets 1 .. k - 1 have a and the others 0:
+    e^a / (k e^a + m - k) and 1 / ((k - 1) e^a + m - k + 1), over the size of the bucket. Both
+    fall with k, so only the first bucket of each size counts for the one and the last for the
+    other. The unknown symbol's uniform row is covered: any row has a P of 1/V or more and one of
+    1/V or less, and any token can stand at that place.
+    """
+    used = min(buckets, size)
+    common, larger = divmod(size, used)
+    firsts = [(larger + 1, common)] + ([(1, common + 1)] if larger else [])
+    lasts = [(used, common)] + ([(larger, common + 1)] if larger else [])
+    flat = math.exp(-steepness)
+
+    def largest(k: int, tokens: int) -> float:
+        return -math.log(k + (used - k) * flat) - math.log(tokens)
+
+    def smallest(k: int, tokens: int) -> float:
+        if k == 1:
+            return -math.log(used) - math.log(tokens)
+        return -steepness - math.log(k - 1 + (used - k + 1) * flat) - math.log(tokens)
+
+    return max(largest(*first) for first in firsts) - min(smallest(*last) for last in lasts)

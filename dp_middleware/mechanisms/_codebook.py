@@ -1,0 +1,323 @@
+"""The codebook that maximises the expected similarity of a nearest response.
+
+With weight e^epsilon on the k codewords most similar to the token and 1 on the other M - k, the
+expected similarity of a codebook C (a list: a codeword may be in it more than once) is
+
+    f(C) = (w sum_x p(x) s_k(x, C) + sum_{y in C} a(y)) / (w k + M),
+
+s_k the sum of the k largest s(x, y), w = e^epsilon - 1, p the prior, a(y) = sum_x p(x) s(x, y). For
+a given value of f that is facility location with opening costs f - a(y): greedy selection, then
+the best of adding, dropping and swapping codewords until nothing improves (Dinkelbach's method
+for the ratio). With codewords repeated k times k can grow without changing the law, and the
+optimum over all lists tends to that of the linear programme over all epsilon-LDP mechanisms:
+there, too, every token raises its most similar outputs, up to one total of their floors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.embedding.space import EmbeddingSpace
+
+if TYPE_CHECKING:
+    import torch
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_ENTRIES = 1 << 29  # similarities held at once, 4 bytes each
+_BATCH = 128  # columns judged together
+_FEW = 32  # codewords up to which a larger k is worth its time
+_NEAR = 8  # the larger k
+_COARSE = 1024  # tokens of the thinned problem on which it is started
+_TOLERANCE = 1e-6  # relative gain below which a move is not made
+_PASS_TOLERANCE = 1e-4  # relative gain of a pass below which there is no other
+_PASSES = 20
+_STEEP = 50.0  # nats, beyond which a codeword is worth nothing beside the nearest one
+_NONE = -1e9
+_SEARCHING = Lock()  # the number of threads is the process's
+
+
+def best_codebook(
+    space: EmbeddingSpace, epsilon: float, prior: Floats, outputs: Ids
+) -> tuple[Ids, int]:
+    """Ids of the codewords, ascending, and the number k of near ones.
+
+    Similarity is the cosine of mean-centred vectors. Computed in float32 on the space's device;
+    the result decides utility only, never privacy.
+
+    Args:
+        space: V tokens with vectors.
+        epsilon: Nats, positive.
+        prior: float64 (V,), sums to one.
+        outputs: Ids that may become codewords, distinct.
+    """
+    import torch
+
+    unit = torch.tensor(space.centred_unit, dtype=torch.float32, device=space.device)
+    points = _likeliest(prior, max(1, _ENTRIES // len(outputs)))
+    weights = torch.tensor(prior[points] / prior[points].sum(), device=space.device).float()
+    problem = _Problem(unit[outputs] @ unit[points].T, weights, epsilon)
+    with _SEARCHING, _one_thread():
+        found = _Search(problem, problem.greedy()).improve()
+        if len(found.codebook) <= _FEW:
+            found = max(found, _with_larger_near(found), key=lambda each: each.value)
+    return np.sort(outputs[found.codebook.cpu().numpy()]), found.near
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The search is a long row of small products: waiting for other threads costs more."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _likeliest(prior: Floats, most: int) -> Ids:
+    """At most so many tokens of positive prior: the likeliest, at random among equals."""
+    ids = np.flatnonzero(prior)
+    if len(ids) <= most:
+        return ids
+    shuffled = np.random.default_rng(0).permutation(ids)  # public, the same in every run
+    return np.sort(shuffled[np.argsort(-prior[shuffled], kind="stable")[:most]])
+
+
+def _thinned(size: int, most: int) -> Ids:
+    """At most so many of 0 .. size - 1, evenly spaced."""
+    return np.linspace(0, size - 1, min(size, most)).astype(np.int64)
+
+
+def _with_larger_near(one: _Search) -> _Search:
+    """Start from the union of several good codebooks, each of which takes one of the k.
+
+    f is concave in how often each codeword is repeated, for a given value of f, so a union is
+    worth at least the mean of its parts. The parts are found on a thinned problem, from random
+    starts that are public and the same in every run.
+    """
+    import torch
+
+    problem, size = one.problem, len(one.codebook)
+    rows, columns = (_thinned(length, _COARSE) for length in problem.similarity.shape)
+    coarse, generator = problem.part(rows, columns), np.random.default_rng(0)
+    device = one.codebook.device
+    parts = []
+    for _ in range(_NEAR):
+        chosen = generator.choice(len(rows), min(size, len(rows)), replace=False)
+        parts.append(_Search(coarse, torch.from_numpy(chosen).to(device)).improve().codebook)
+    union = _Search(coarse, torch.cat(parts), near=_NEAR).improve()
+    start = torch.from_numpy(rows).to(device)[union.codebook]
+    return _Search(problem, start, near=_NEAR).improve()
+
+
+class _Problem:
+    """Similarities of Y possible codewords to P points, and the weight of an answer.
+
+    Attributes:
+        similarity: float32 (Y, P).
+        prior: float32 (P,), sums to one.
+        mean: float32 (Y,), a(y).
+        weight: w = e^epsilon - 1.
+    """
+
+    def __init__(self, similarity: torch.Tensor, prior: torch.Tensor, epsilon: float) -> None:
+        self.similarity, self.prior, self.epsilon = similarity, prior, epsilon
+        self.mean = similarity @ prior
+        self.weight = math.expm1(min(epsilon, _STEEP))
+
+    def part(self, rows: Ids, columns: Ids) -> _Problem:
+        """The problem on some codewords and points."""
+        prior = self.prior[columns].double()
+        total = prior.sum()
+        shares = (prior / total if total > 0 else prior + 1 / len(columns)).float()
+        return _Problem(self.similarity[rows][:, columns], shares, self.epsilon)
+
+    def value(self, best: torch.Tensor, codebook: torch.Tensor, near: int = 1) -> float:
+        """f for sums of the ``near`` largest similarities (P,) and the codewords (M,)."""
+        reached = float(best.double() @ self.prior.double())
+        total = self.weight * reached + float(self.mean[codebook].double().sum())
+        return total / (self.weight * near + len(codebook))
+
+    def gains(self, codewords: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
+        """What each codeword would add to the numerator of f."""
+        more = (self.similarity[codewords] - best).relu_() @ self.prior
+        return self.weight * more + self.mean[codewords]
+
+    def greedy(self) -> torch.Tensor:
+        """Codewords of largest gain, one at a time, while f grows.
+
+        Gains only shrink as the codebook grows, so old ones are upper bounds and few of them are
+        computed anew (lazy evaluation, Minoux 1978): those of a batch are kept up to date while
+        the next codeword is certain to be among them.
+        """
+        import torch
+
+        size = len(self.similarity)
+        first = int(self.mean.argmax())
+        best, chosen = self.similarity[first].clone(), [first]
+        batches = torch.arange(size, device=best.device).tensor_split(1 + size // _BATCH)
+        bounds = torch.cat([self.gains(batch, best) for batch in batches])
+        bounds[first] = _NONE
+        total = self.weight * float(best @ self.prior) + float(self.mean[first])
+        value = total / (self.weight + 1)
+        while len(chosen) < size:
+            judged = torch.topk(bounds, min(_BATCH, size - len(chosen))).indices
+            more = (self.similarity[judged] - best).relu_()
+            gains = self.weight * (more @ self.prior) + self.mean[judged]
+            bounds[judged] = _NONE
+            rest = float(bounds.max())
+            while (gain := float(gains.max())) >= max(rest, value):
+                k = int(gains.argmax())
+                chosen.append(int(judged[k]))
+                total += gain
+                value = total / (self.weight + len(chosen))
+                closer = more[k].nonzero()[:, 0]
+                step, before = more[k, closer], more[:, closer]
+                best[closer] += step
+                after = (before - step).relu_()
+                gains -= self.weight * ((before - after) @ self.prior[closer])
+                more[:, closer] = after
+                gains[k] = _NONE
+            bounds[judged] = gains
+            if float(bounds.max()) <= value:
+                break
+        return torch.tensor(chosen, device=best.device)
+
+
+class _Search:
+    """A codebook under improvement, with the most similar codewords of each point.
+
+    Attributes:
+        codebook: int64 (M,), positions in the problem; may repeat if ``near`` > 1.
+        near: k.
+        value: f of the codebook.
+    """
+
+    def __init__(self, problem: _Problem, codebook: torch.Tensor, near: int = 1) -> None:
+        import torch
+
+        self.problem, self.codebook, self.near = problem, codebook, near
+        points, device = problem.similarity.shape[1], codebook.device
+        self._top = torch.empty(near + 1, points, device=device)
+        self._nearest = torch.empty(near + 1, points, dtype=torch.int64, device=device)
+        self._refresh(torch.arange(points, device=device))
+
+    def improve(self) -> _Search:
+        """Add, drop and swap codewords until no move improves f."""
+        import torch
+
+        everyone = torch.arange(len(self.problem.similarity), device=self.codebook.device)
+        for _ in range(_PASSES):
+            before = self.value
+            for batch in everyone.tensor_split(1 + len(everyone) // _BATCH):
+                self._take_best_of(batch)
+            self._drop()
+            if self.value - before <= _PASS_TOLERANCE * abs(before):
+                break
+        return self
+
+    def _take_best_of(self, batch: torch.Tensor) -> None:
+        """Make the moves with codewords of the batch that improve f, the best ones first."""
+        import torch
+
+        if self.near == 1:  # a second copy of a codeword would bring nothing
+            batch = batch[~torch.isin(batch, self.codebook)]
+        if not len(batch):
+            return
+        adding, swapping, _ = self._judged(batch)
+        gains = torch.maximum(adding, swapping)
+        for codeword in batch[gains.argsort(descending=True)][: int((gains > self._least).sum())]:
+            while self._moved(codeword):
+                pass
+
+    @property
+    def _least(self) -> float:
+        """The smallest gain for which a move is made."""
+        total = self.problem.weight * self.near + len(self.codebook)
+        return _TOLERANCE * total * abs(self.value)
+
+    def _moved(self, codeword: torch.Tensor) -> bool:
+        """Add the codeword, or swap it for another, if that improves f."""
+        adding, swapping, out = self._judged(codeword[None])
+        if max(float(adding), float(swapping)) <= self._least:
+            return False
+        if float(adding) >= float(swapping):
+            self._add(codeword)
+        else:
+            self._swap(codeword, int(out))
+        return self.near > 1
+
+    def _judged(self, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Gain from adding each codeword, from its best swap, and what it would replace.
+
+        Without codeword c, a point that has it among its k nearest loses s(x, c) and gains the
+        next one, or the added one if that is nearer.
+        """
+        import torch
+
+        problem, size = self.problem, len(self.codebook)
+        rows, last, following = problem.similarity[batch], self._top[-2], self._top[-1]
+        gain = problem.gains(batch, last)
+        saved = torch.minimum(rows, last).sub_(following)
+        k, x = (saved > 0).nonzero(as_tuple=True)
+        amounts = saved[k, x] * problem.prior[x]
+        less = torch.zeros(len(batch) * size, device=rows.device)
+        for nearest in self._nearest[:-1]:
+            less.index_add_(0, k * size + nearest[x], amounts)
+        cost = (self._removal - less.view(len(batch), size)) * problem.weight
+        cheapest, out = (cost + problem.mean[self.codebook]).min(dim=1)
+        return gain - self.value, gain - cheapest, out
+
+    def _add(self, codeword: torch.Tensor) -> None:
+        import torch
+
+        self.codebook = torch.cat([self.codebook, codeword[None]])
+        closer = self.problem.similarity[codeword] > self._top[-1]
+        self._refresh(closer.nonzero()[:, 0])
+
+    def _swap(self, codeword: torch.Tensor, out: int) -> None:
+        self.codebook[out] = codeword
+        moved = (self._nearest == out).any(dim=0)
+        moved |= self.problem.similarity[codeword] > self._top[-1]
+        self._refresh(moved.nonzero()[:, 0])
+
+    def _drop(self) -> None:
+        """Drop codewords that cost more than they bring, the worst first."""
+        import torch
+
+        while len(self.codebook) > self.near:
+            cost = self._removal * self.problem.weight + self.problem.mean[self.codebook]
+            k = int(cost.argmin())
+            if self.value - float(cost[k]) <= _TOLERANCE * abs(self.value):
+                return
+            moved = (self._nearest == k).any(dim=0).nonzero()[:, 0]
+            self.codebook = torch.cat([self.codebook[:k], self.codebook[k + 1 :]])
+            self._nearest -= (self._nearest > k).long()
+            self._refresh(moved)
+
+    def _refresh(self, points: torch.Tensor) -> None:
+        """Find the k + 1 most similar codewords of these points anew, and what follows."""
+        import torch
+
+        similarity, size = self.problem.similarity, len(self.codebook)
+        for part in points.tensor_split(1 + len(points) * size // (1 << 24)):
+            columns = similarity[self.codebook[:, None], part[None, :]]
+            if size == self.near:  # no next one
+                columns = torch.cat([columns, torch.full_like(columns[:1], _NONE)])
+            self._top[:, part], self._nearest[:, part] = torch.topk(columns, self.near + 1, dim=0)
+        lost = (self._top[:-1] - self._top[-1]) * self.problem.prior
+        self._removal = torch.zeros(size + 1, device=lost.device).index_add_(
+            0, self._nearest[:-1].ravel(), lost.ravel()
+        )[:size]
+        self.value = self.problem.value(self._top[:-1].sum(dim=0), self.codebook, self.near)

@@ -1,0 +1,172 @@
+"""CAPE: utilities from a language model's logits and distances, drawn bucket by bucket."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import _buckets
+from dp_middleware.mechanisms.base import Context, ContextualMechanism, Floats, Ids
+
+DEFAULT_LOGIT_BOUND = 20.0
+"""Only for a first try: take the bound from public text, by ``context.logit_bound``."""
+
+MOST_BUCKETS = 10**6
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bucketed(ContextualMechanism):
+    """Shared by the two: u = clip(logit, 0, B)^logit_weight exp(-distance_weight D_norm).
+
+    D_norm is the row's min-max scaled Euclidean distance, 0 where all distances are equal.
+    """
+
+    buckets: int = 50
+    logit_weight: float = 0.5
+    distance_weight: float = 1.0
+
+    references: ClassVar[tuple[str, ...]] = ("cape2025",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.at_least(1, buckets=self.buckets)
+        if self.buckets > MOST_BUCKETS:
+            raise ParameterError(f"expected buckets <= {MOST_BUCKETS}, got {self.buckets}")
+        _validate.positive(logit_weight=self.logit_weight, distance_weight=self.distance_weight)
+        object.__setattr__(self, "buckets", int(self.buckets))
+        for name in ("logit_weight", "distance_weight"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    @classmethod
+    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
+        """The mechanism with a logit bound of 20; better take one from public text."""
+        return cls(epsilon=nominal, logit_bound=DEFAULT_LOGIT_BOUND)
+
+    @abstractmethod
+    def _grouped(self, utilities: Floats) -> Ids:
+        """Bucket of each token, int64 (n, V)."""
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """What the bound of the logits is taken to be."""
+        return ("the logit bound is a public constant",)
+
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
+        """Row i is the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
+        utilities = self._utilities(space.checked(ids), space, logits)
+        index = self._grouped(utilities)
+        return _buckets.bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon)
+
+    def _utilities(self, ids: Ids, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
+        """The paper's u over its sensitivity B^logit_weight: float64 (n, V) in [0, 1]."""
+        shares = _checked(logits, (len(ids), len(space)))
+        shares = np.clip(shares, 0.0, self.logit_bound)
+        shares /= self.logit_bound
+        shares **= self.logit_weight
+        distances = space.distances(ids)
+        distances -= distances.min(axis=1, keepdims=True)
+        span = distances.max(axis=1, keepdims=True)
+        distances /= np.where(span > 0, span, 1.0)
+        distances *= -self.distance_weight
+        shares *= np.exp(distances, out=distances)
+        return shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cape(_Bucketed):
+    """Draw one of the equal-width buckets of utility, then a token of it uniformly.
+
+    Reference:
+        Wu et al. (2025), ICML. The sensitivity printed there is the range of the utilities of
+        this very input, which is private; ours is the worst case B^logit_weight.
+
+    Guarantee:
+        The paper's epsilon + ln max |b_i|/|b_j| (Theorem 4.1) is false: it misses that two
+        inputs may have different numbers of non-empty buckets, and its second term is data
+        dependent. The true supremum over all logits is :meth:`position_loss`, far above epsilon
+        for a large vocabulary. With ``context="raw"`` a changed token costs that at every
+        position whose logits see it.
+
+    Attributes:
+        epsilon: Nats per position. Positive. The paper's claim without its second term.
+        logit_bound: Upper bound B to which logits are clipped; public, from public text.
+        context: ``"raw"`` as published, or ``"released"``.
+        buckets: Number N of intervals; empty ones are not drawn.
+        logit_weight: Exponent of the clipped logit. Positive.
+        distance_weight: Factor of the scaled distance. Positive.
+    """
+
+    name: ClassVar[str] = "cape"
+    claim: ClassVar[str] = "epsilon + ln max|b_i|/|b_j|"
+    truth: ClassVar[str] = (
+        "at most epsilon/2 + ln(V buckets) at every position that sees the raw token"
+    )
+
+    def _grouped(self, utilities: Floats) -> Ids:
+        return _buckets.equal_width(utilities, self.buckets)
+
+    def position_loss(self, size: int) -> float:
+        """Supremum over all logits, nats; see :func:`_buckets.equal_width_loss`."""
+        return _buckets.equal_width_loss(0.5 * self.epsilon, size, self.buckets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapeStrict(_Bucketed):
+    """Cape repaired: buckets of equal size, and a context of released tokens.
+
+    Reference:
+        This library; after Wu et al. (2025), ICML.
+
+    Guarantee:
+        At most epsilon + ln((q + 1)/q) per position, q = floor(V / min(buckets, V)): every input
+        has the same number of buckets, so score and normaliser each move by at most
+        exp(epsilon/2), and sizes differ by one at most. :meth:`position_loss` is the supremum.
+        With ``context="released"`` this is also the price of a changed token.
+
+    Attributes:
+        epsilon: Nats per position. Positive.
+        logit_bound: Upper bound B to which logits are clipped; public, from public text.
+        context: ``"released"`` (default) or ``"raw"``.
+        buckets: Number of buckets; V of them if V is smaller.
+        logit_weight: Exponent of the clipped logit. Positive.
+        distance_weight: Factor of the scaled distance. Positive.
+    """
+
+    name: ClassVar[str] = "cape-strict"
+    claim: ClassVar[str] = "(epsilon + ln((q + 1)/q))-DP"
+    truth: ClassVar[str] = (
+        "epsilon + ln((q + 1)/q), q = floor(V / buckets), once per token (our repair)"
+    )
+
+    context: Context = "released"
+
+    def claimed_on(self, space: EmbeddingSpace) -> float:
+        """Epsilon, and what buckets of two sizes add on this space."""
+        smaller, larger = divmod(len(space), min(self.buckets, len(space)))
+        return self.epsilon + (math.log1p(1 / smaller) if larger else 0.0)
+
+    def _grouped(self, utilities: Floats) -> Ids:
+        return _buckets.equal_frequency(utilities, self.buckets)
+
+    def position_loss(self, size: int) -> float:
+        """Supremum over all logits, nats; see :func:`_buckets.equal_frequency_loss`."""
+        return _buckets.equal_frequency_loss(0.5 * self.epsilon, size, self.buckets)
+
+
+def _checked(logits: ArrayLike, shape: tuple[int, int]) -> Floats:
+    try:
+        values = np.asarray(logits, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(f"expected logits as an array of floats of shape {shape}") from None
+    if values.shape != shape:
+        raise ParameterError(f"expected logits of shape {shape}, got {values.shape}")
+    if not np.isfinite(values).all():
+        raise ParameterError("expected finite logits, got NaN or infinity")
+    return values

@@ -1,0 +1,223 @@
+"""NearestResponse: e^epsilon for the k codewords nearest to the token, 1 for the others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware import _cache, _validate
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import _codebook
+from dp_middleware.mechanisms._lists import smallest
+from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
+
+Nearness = Literal["distance", "centred_cosine"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestResponse(ChannelMechanism):
+    """Release one of the k codewords nearest to x with weight e^epsilon, another with weight 1.
+
+    Reference:
+        This library; a staircase mechanism in the sense of Kairouz, Oh and Viswanath (2014), of
+        the family of k-subset and generalised randomised response.
+
+    Guarantee:
+        epsilon-DP per token, exactly: all rows have the normaliser k e^epsilon + M - k, so no
+        factor of 2 is lost. For k = M all rows are equal and the loss is 0.
+
+    Attributes:
+        epsilon: Nats per token. Positive.
+        candidates: Number k of codewords that are near.
+        codebook: Ids of the M possible outputs, public, ascending; ``None``: all V tokens. A
+            token listed m times stands for m codewords, of which a released one shows no more.
+        nearness: By Euclidean ``"distance"``, ties by index, or by ``"centred_cosine"``, the
+            cosine of mean-centred vectors; the token itself first.
+    """
+
+    name: ClassVar[str] = "nearest-response"
+    truth: ClassVar[str] = "epsilon-DP, exactly: no factor 2 is lost"
+    references: ClassVar[tuple[str, ...]] = ("kairouz2014", "ye2018")
+    full_support: ClassVar[bool] = False
+    tight: ClassVar[bool] = True
+
+    epsilon: float
+    candidates: int
+    codebook: tuple[int, ...] | None = None
+    nearness: Nearness = "distance"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.at_least(1, candidates=self.candidates)
+        _validate.one_of(("distance", "centred_cosine"), nearness=self.nearness)
+        if self.codebook is None:
+            return
+        codewords = _array(self.codebook, "codebook as ids of tokens")
+        if codewords.ndim != 1 or not codewords.size or codewords.dtype.kind not in "iu":
+            raise ParameterError("expected codebook as ids of tokens, at least one")
+        if codewords.min() < 0:
+            raise ParameterError("expected codebook as ids of tokens, none negative")
+        object.__setattr__(self, "codebook", tuple(np.sort(codewords).tolist()))
+
+    @classmethod
+    def tuned(
+        cls,
+        space: EmbeddingSpace,
+        *,
+        epsilon: float,
+        prior: ArrayLike | None = None,
+        outputs: Collection[int] | None = None,
+    ) -> Self:
+        """The codebook and k of largest expected similarity, from public quantities alone.
+
+        Similarity is the cosine of mean-centred vectors. For large epsilon k is 1; for small
+        epsilon a larger k with repeated codewords comes closer to the optimum of the linear
+        programme over all epsilon-LDP mechanisms; see ``_codebook.py``. Kept on disk.
+
+        Args:
+            space: V tokens with vectors.
+            epsilon: Nats per token.
+            prior: Public weights of the tokens, (V,); default uniform over whole words.
+            outputs: Ids that may become codewords; default the whole words.
+
+        Raises:
+            ParameterError: The prior has another shape, a negative weight or no positive one.
+        """
+        _validate.positive(epsilon=epsilon)
+        if not isinstance(space, EmbeddingSpace):
+            raise ParameterError(f"expected dp.EmbeddingSpace, got {type(space).__name__}")
+        words = np.flatnonzero(space.vocabulary.whole_words)
+        allowed = words if outputs is None else np.unique(space.checked([*outputs]))
+        if not len(allowed):
+            raise ParameterError("expected outputs as ids of tokens, got none")
+        weights = _weights(space, words) if prior is None else _checked(prior, len(space))
+        key = [space.fingerprint, repr(float(epsilon)), _code()]
+        key += [hashlib.sha256(part.tobytes()).hexdigest() for part in (weights, allowed)]
+        found = _stored(_cache.load("codebooks", *key), allowed)
+        if found is None:
+            found = _codebook.best_codebook(space, epsilon, weights, allowed)
+            stored = {"near": found[1], "codebook": found[0].tolist()}
+            _cache.store(stored, "codebooks", *key)
+        codebook, near = found
+        return cls(
+            epsilon=epsilon,
+            candidates=near,
+            codebook=tuple(codebook.tolist()),
+            nearness="centred_cosine",
+        )
+
+    @classmethod
+    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
+        """The tuned mechanism."""
+        return cls.tuned(space, epsilon=nominal)
+
+    def possible(self, space: EmbeddingSpace) -> Ids | None:
+        """The tokens of the codebook."""
+        return None if self.codebook is None else self._codewords(space)[0]
+
+    def outputs(self, space: EmbeddingSpace) -> Ids | None:
+        """The codebook."""
+        return None if self.codebook is None else np.repeat(*self._codewords(space))
+
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        numbers = space.checked(ids)
+        codewords, copies = self._codewords(space)
+        total = int(copies.sum())
+        near = min(self.candidates, total)
+        log_total = np.logaddexp(self.epsilon + np.log(near), _log(total - near))
+        rows = np.full((len(numbers), len(space)), -np.inf)
+        rows[:, codewords] = np.log(copies) - log_total
+        listable = min(near, len(codewords))
+        for start in range(0, len(numbers), BLOCK):
+            block = numbers[start : start + BLOCK]
+            listed = smallest(self._remoteness(block, space, codewords), listable)
+            before = np.cumsum(copies[listed], axis=1) - copies[listed]
+            raised = np.clip(near - before, 0, copies[listed])
+            weights = np.logaddexp(self.epsilon + _log(raised), _log(copies[listed] - raised))
+            place = np.arange(start, start + len(block))[:, None]
+            rows[place, codewords[listed]] = weights - log_total
+        return rows
+
+    def _codewords(self, space: EmbeddingSpace) -> tuple[Ids, Ids]:
+        """Distinct codewords and how often each is listed."""
+        if self.codebook is None:
+            return np.arange(len(space)), np.ones(len(space), dtype=np.int64)
+        if self.codebook[-1] >= len(space):
+            raise ParameterError(
+                f"expected codebook as ids in 0 .. {len(space) - 1}, got {self.codebook[-1]}; a "
+                "codebook is tuned for one space"
+            )
+        found: tuple[Ids, Ids] = np.unique(self.codebook, return_counts=True)
+        return found
+
+    def _remoteness(self, numbers: Ids, space: EmbeddingSpace, codewords: Ids) -> Floats:
+        """Smaller is nearer; the token itself is nearest."""
+        if self.nearness == "centred_cosine":
+            values = -space.centred_cosines(numbers, codewords)
+        else:
+            values = space.distances(numbers)
+            values = values if len(codewords) == len(space) else values[:, codewords]
+        place = np.minimum(np.searchsorted(codewords, numbers), len(codewords) - 1)
+        own = np.flatnonzero(codewords[place] == numbers)
+        values[own, place[own]] = -np.inf
+        return values
+
+
+def _log(counts: ArrayLike) -> Floats:
+    """ln of counts, -inf for 0."""
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.log(counts)
+    return logs
+
+
+def _weights(space: EmbeddingSpace, words: Ids) -> Floats:
+    """Uniform over the words, float64 (V,)."""
+    weights = np.zeros(len(space))
+    weights[words] = 1.0 / len(words)
+    return weights
+
+
+def _array(values: object, expected: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise ParameterError(f"expected {expected}") from None
+
+
+def _stored(data: dict[str, Any] | None, allowed: Ids) -> tuple[Ids, int] | None:
+    """A codebook from disk; ``None`` if it is absent or damaged."""
+    if data is None:
+        return None
+    listed, near = data.get("codebook"), data.get("near")
+    if not isinstance(near, int) or near < 1 or not isinstance(listed, list) or not listed:
+        return None
+    if not all(isinstance(k, int) for k in listed) or not np.isin(listed, allowed).all():
+        return None
+    return np.array(listed, dtype=np.int64), near
+
+
+def _checked(prior: ArrayLike, size: int) -> Floats:
+    weights = _array(prior, f"prior as {size} finite weights >= 0")
+    if weights.dtype.kind not in "iuf":
+        raise ParameterError(f"expected prior as {size} finite weights >= 0")
+    weights = weights.astype(np.float64)
+    if weights.shape != (size,) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ParameterError(f"expected prior as {size} finite weights >= 0")
+    if not weights.any():
+        raise ParameterError("expected prior with a positive weight")
+    weights /= weights.max()
+    shares: Floats = weights / weights.sum()
+    return shares
+
+
+def _code() -> str:
+    """Changes with the search."""
+    return hashlib.sha256(Path(_codebook.__file__).read_bytes()).hexdigest()

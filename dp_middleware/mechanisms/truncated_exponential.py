@@ -1,0 +1,82 @@
+"""TEM: an exponential of the distance, cut off at a threshold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate, sampling
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Notion
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedExponential(ChannelMechanism):
+    """Release y for x with probability proportional to exp(-epsilon/2 * min(d(x, y), threshold)).
+
+    The paper draws among the tokens within the threshold, scored -d, and one element "outside",
+    scored -threshold + 2/epsilon * ln(number outside), then uniformly outside. That element's
+    weight is (number outside) * exp(-epsilon/2 * threshold), so each token outside has the weight
+    above, and both steps are this one row.
+
+    Reference:
+        Carvalho, Vasiloudis, Feyisetan and Wang (2023), SDM, Algorithm 1.
+
+    Guarantee:
+        epsilon * d metric DP per token, and at most epsilon * threshold between any two: the
+        truncated distance moves by at most min(d(x, x'), threshold) when x is replaced by x', in
+        the score and in the normaliser.
+
+    Attributes:
+        epsilon: Nats per unit of distance, per token. Positive.
+        threshold: Distance beyond which all tokens are alike. Positive. Default: the paper's
+            2/epsilon * ln((1 - beta)(V - 1)/beta).
+        beta: For the default threshold: probability of a release beyond it, at most.
+    """
+
+    name: ClassVar[str] = "truncated-exponential"
+    notion: ClassVar[Notion] = "metric"
+    claim: ClassVar[str] = "epsilon d(x, x')"
+    truth: ClassVar[str] = "epsilon d(x, x') metric DP, and at most epsilon times the threshold"
+    references: ClassVar[tuple[str, ...]] = ("carvalho2023", "chatzikokolakis2013")
+
+    threshold: float | None = None
+    beta: float = 0.001
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.probability(beta=self.beta)
+        object.__setattr__(self, "beta", float(self.beta))
+        if self.threshold is not None:
+            _validate.positive(threshold=self.threshold)
+            object.__setattr__(self, "threshold", float(self.threshold))
+
+    def cut(self, size: int) -> float:
+        """The threshold for a vocabulary of ``size`` tokens, in units of distance."""
+        if self.threshold is not None:
+            return self.threshold
+        odds = (1 - self.beta) / self.beta * (size - 1)
+        return 2 / self.epsilon * math.log(odds) if odds > 1 else 0.0
+
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        scores = space.distances(ids)
+        np.minimum(scores, self.cut(len(space)), out=scores)
+        scores *= -0.5 * self.epsilon
+        return sampling.log_softmax(scores)
+
+    def reach(self, space: EmbeddingSpace) -> float:
+        """The threshold, or the diameter if that is smaller."""
+        return min(space.diameter, self.cut(len(space)))
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """The loss of the farthest pair is bounded by the threshold too."""
+        cut = self.cut(len(space))
+        return (
+            f"the threshold is {cut:.4g}: no two tokens differ by more than "
+            f"epsilon * threshold = {self.epsilon * cut:.4g} nats",
+        )

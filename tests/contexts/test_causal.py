@@ -1,0 +1,346 @@
+"""Causal language models as contexts: a small random GPT-2 with a byte-level tokenizer."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    OpenAIGPTConfig,
+    OpenAIGPTLMHeadModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+)
+
+import dp_middleware as dp
+from dp_middleware import sampling
+from dp_middleware.contexts import CausalContext
+from dp_middleware.contexts._vocabulary_map import _own_tokens, model_ids
+from dp_middleware.contexts.causal import left_starts
+from dp_middleware.mechanisms.cape import CapeStrict
+
+WINDOW = 12
+CANARY = "zxqvcanary"
+CORPUS = [
+    "the cat sat on the mat while the other cats ate",
+    "a doctor sees the patient in the morning and the patients wait",
+    "naïve café owners serve coffee in the café",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(
+        CORPUS * 20, vocab_size=420, special_tokens=["<|endoftext|>"], show_progress=False
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=trained._tokenizer, eos_token="<|endoftext|>", model_max_length=WINDOW
+    )
+
+
+@pytest.fixture(scope="module")
+def network(tokenizer):
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=WINDOW,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.4,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return GPT2LMHeadModel(config).eval()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, network, tokenizer):
+    path = tmp_path_factory.mktemp("gpt2")
+    network.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def space():
+    words = list(dict.fromkeys(" ".join(CORPUS).split()))
+    return dp.EmbeddingSpace(
+        dp.Vocabulary(words), np.random.default_rng(0).normal(size=(len(words), 3))
+    )
+
+
+@pytest.fixture(params=["start token", "no start token"])
+def pair(request, network, tokenizer):
+    """With GPT-2's end token in front of a text, and a tokenizer that has no such token."""
+    if request.param == "start token":
+        return network, tokenizer
+    bare = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, unk_token="Ġthe", model_max_length=WINDOW
+    )
+    return network, bare
+
+
+def literal(pair, space, ids, position):
+    """The model's own pass over what the position sees."""
+    network, tokenizer = pair
+    before = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    start, room = 0, WINDOW - len(before)
+    while position - start > room:
+        start += room // 2
+    own = model_ids(space.vocabulary, tokenizer)
+    seen = [*before, *own[ids[start:position]]]
+    if not seen:
+        return np.zeros(len(space))
+    with torch.no_grad():
+        return centred(network(torch.tensor([seen])).logits[0, -1][own].double().numpy())
+
+
+def centred(rows):
+    return rows - rows.mean(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, WINDOW - 1, WINDOW, WINDOW + 1, 40])
+def test_logits_are_those_of_one_position_at_a_time(pair, space, size):
+    ids = np.random.default_rng(size).integers(0, len(space), size)
+    logits = CausalContext(pair).logits(ids, space)
+    expected = np.array([literal(pair, space, ids, position) for position in range(size)])
+    assert logits.dtype == np.float64
+    assert size == 1 or np.std(expected[1:]) > 0.1
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def test_the_stream_says_what_the_full_pass_says(pair, space):
+    """Over three moves of the window; the cache changes nothing but the time."""
+    context = CausalContext(pair)
+    ids = np.random.default_rng(3).integers(0, len(space), 40)
+    stream, rows = context.start(space), []
+    for number in ids:
+        rows.append(stream.logits()[0])
+        assert np.array_equal(stream.logits()[0], rows[-1])  # asking again changes nothing
+        stream.append(int(number))
+    np.testing.assert_allclose(rows, context.logits(ids, space), atol=1e-4)
+    several = context.start(space)  # no question until the eighth position
+    for number in ids[:7]:
+        several.append(int(number))
+    np.testing.assert_allclose(several.logits()[0], rows[7], atol=1e-4)
+
+
+def test_the_cache_saves_passing_the_text_again(network, tokenizer, space):
+    passed = []
+
+    def count(module, arguments, options):
+        passed.append(options["input_ids"].shape[1])
+
+    context = CausalContext((network, tokenizer))
+    context.ready()  # its trial passes
+    hook = network.register_forward_pre_hook(count, with_kwargs=True)
+    stream = context.start(space)
+    for number in range(WINDOW + 2):
+        stream.logits()
+        stream.append(number)
+    hook.remove()
+    # 11 tokens fit behind the start token, then the window moves on by 5
+    assert passed == [1] * 12 + [1 + 12 - 5, 1]
+
+
+def test_a_stream_never_sees_raw_tokens(folder, space):
+    """Two texts, the same releases: the same logits, bit for bit; and no way to pass a text."""
+    context = CausalContext(folder)
+    mechanism = CapeStrict(epsilon=4.0, buckets=5, logit_bound=5.0)
+    texts = np.random.default_rng(1).integers(0, len(space), (2, 14))
+    released = np.random.default_rng(2).integers(0, len(space), 14)
+    streams = [context.start(space) for _ in texts]
+    for position, output in enumerate(released):
+        rows = [stream.logits() for stream in streams]
+        assert np.array_equal(rows[0], rows[1])
+        laws = [
+            mechanism.log_probs([text[position]], space, row)
+            for text, row in zip(texts, rows, strict=True)
+        ]
+        assert np.abs(laws[0] - laws[1]).max() <= mechanism.position_loss(len(space))
+        for stream in streams:
+            stream.append(int(output))
+
+
+def test_a_release_with_a_released_context(folder, space):
+    """The whole loop: logits, row, integer table, draw, append."""
+    mechanism = CapeStrict(epsilon=8.0, buckets=5, logit_bound=5.0)
+    ids = space.vocabulary.encode("the cat sat on the mat")
+    stream, released = CausalContext(folder).start(space), []
+    for number in ids:
+        row = mechanism.log_probs([number], space, stream.logits())
+        drawn = sampling.tables(row)[0].draw(1, sampling.os_entropy)
+        released.append(int(drawn[0]))
+        stream.append(released[-1])
+    assert len(space.vocabulary.decode(released).split()) == len(ids)
+
+
+def test_one_token_influences_the_next_window_and_no_more(folder, space):
+    context = CausalContext(folder)
+    assert (context.capacity, context.window) == (WINDOW - 1, WINDOW)
+    ids = np.random.default_rng(1).integers(0, len(space), 45)
+    logits, most = context.logits(ids, space), 0
+    for place in range(0, 25):
+        other = ids.copy()
+        other[place] = (other[place] + 1) % len(space)
+        moved = np.abs(context.logits(other, space) - logits).max(axis=1) > 1e-4
+        assert not moved[: place + 1].any()
+        moved[place] = True  # its own row, by its own id
+        assert np.flatnonzero(moved)[-1] <= place + context.capacity
+        most = max(most, int(moved.sum()))
+    assert most == context.window
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 11, 12])
+def test_the_window_moves_on_by_half(capacity):
+    positions = np.arange(60)
+    seen = positions - left_starts(positions, capacity)
+    assert seen.max() == capacity
+    assert (seen[: capacity + 1] == positions[: capacity + 1]).all()
+    assert (seen[capacity + 1 :] > capacity - max(1, capacity // 2)).all()
+    assert (seen[1:] >= 1).all()
+
+
+def test_unknown_tokens_are_fed_as_the_model_s_own(folder, network, tokenizer, space):
+    """GPT-2's end token stands for what it does not know."""
+    own = model_ids(space.vocabulary, tokenizer)
+    logits = CausalContext(folder).logits([3, -1, 5], space)
+    with torch.no_grad():
+        whole = network(torch.tensor([[0, own[3], tokenizer.eos_token_id]])).logits[0]
+    np.testing.assert_allclose(logits, centred(whole[:, own].numpy()), atol=1e-4)
+
+
+def test_a_tokenizer_without_any_such_token_is_refused(network, tokenizer, space):
+    bare = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer)
+    with pytest.raises(dp.ParameterError, match="unknown, mask, start or end"):
+        CausalContext((network, bare)).logits([0, 1], space)
+
+
+def test_no_ids_give_no_rows(folder, space):
+    assert CausalContext(folder).logits([], space).shape == (0, len(space))
+
+
+@pytest.mark.parametrize("ids", [[-2], [10**6], [0.5], [[0]]])
+def test_bad_ids_are_refused(folder, space, ids):
+    with pytest.raises(dp.ParameterError, match="expected ids"):
+        CausalContext(folder).logits(ids, space)
+    with pytest.raises(dp.ParameterError, match="expected ids"):
+        CausalContext(folder).start(space).append(-1)
+
+
+def test_a_pickle_holds_the_name_and_parameters_only(folder, space):
+    context = CausalContext(folder, device="cpu")
+    logits = context.logits([1, 2, 3], space)
+    data = pickle.dumps(context)
+    assert len(data) < 500
+    again = pickle.loads(data)
+    assert again.parameters == {"model": folder, "device": "cpu"}
+    assert np.array_equal(again.logits([1, 2, 3], space), logits)
+
+
+def test_the_same_letters_with_the_same_blank_are_the_same_token(tokenizer):
+    own = tokenizer.get_vocab()
+    words = dp.Vocabulary(["cat", "café", "patients", "zebra"])  # each stands behind a blank
+    found = model_ids(words, tokenizer).tolist()
+    assert found[0] == own["Ġcat"]
+    assert found[1] == own["ĠcafÃ©"]  # é is two bytes
+    assert found[2] == own["Ġpatients"]
+    assert found[3] == tokenizer(" zebra")["input_ids"][0]
+    assert _own_tokens(tokenizer)["café", True] == own["ĠcafÃ©"]  # without splitting it
+    assert _own_tokens(tokenizer)["s", False] == own["s"]
+    pieces = dp.Vocabulary([" cat", "cat", " the", "s"])  # a leading blank starts a word
+    found = model_ids(pieces, tokenizer).tolist()
+    assert found[0] == own["Ġcat"]
+    assert found[2:] == [own["Ġthe"], own["s"]]
+    assert found[1] == own.get("cat", tokenizer("cat")["input_ids"][0])
+    assert found[1] != found[0]
+
+
+def test_nothing_of_a_text_is_logged_or_shown(folder, space, caplog, capsys):
+    caplog.set_level(logging.DEBUG)
+    context = CausalContext(folder)
+    ids = space.vocabulary.encode(f"the cats {CANARY} " * 30)
+    context.logits(ids, space)
+    stream = context.start(space)
+    stream.append(1)
+    stream.logits()
+    printed = capsys.readouterr()
+    shown = caplog.text + printed.out + printed.err + repr(context) + repr(stream)
+    assert CANARY not in shown
+    assert "cats" not in shown
+
+
+@pytest.mark.parametrize("kind", [BertConfig, RobertaConfig])
+@pytest.mark.parametrize("spread", [0.02, 0.4])
+def test_a_model_that_sees_later_tokens_is_refused(kind, spread, tokenizer, space):
+    """The library loads BERT as a causal model; one token would move all positions."""
+    torch.manual_seed(0)
+    config = kind(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=WINDOW + 2,
+        initializer_range=spread,
+    )
+    both = AutoModelForCausalLM.from_config(config)
+    with pytest.raises(dp.ParameterError, match=r"causal model.*later tokens.*MaskedContext"):
+        CausalContext((both, tokenizer)).window  # noqa: B018
+    config.is_decoder = True
+    left = AutoModelForCausalLM.from_config(config)
+    assert CausalContext((left, tokenizer)).logits([1, 2, 3], space).shape == (3, len(space))
+
+
+def test_a_model_without_a_cache_is_refused(tokenizer):
+    config = OpenAIGPTConfig(
+        vocab_size=len(tokenizer), n_positions=WINDOW, n_embd=8, n_layer=1, n_head=1
+    )
+    with pytest.raises(dp.ParameterError, match=r"key-value cache.*OpenAIGPT"):
+        CausalContext((OpenAIGPTLMHeadModel(config), tokenizer)).ready()
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    missing = str(tmp_path / "nothing-here")
+    with pytest.raises(dp.ParameterError, match=r"folder or the name.*nothing-here"):
+        CausalContext(missing).ready()
+
+
+@pytest.mark.parametrize("size", [1, 5, WINDOW, 40])
+def test_blocks_are_the_logits_in_parts(pair, space, size):
+    context, ids = CausalContext(pair), np.random.default_rng(size).integers(0, len(space), size)
+    parts = list(context.blocks(ids, space, 3))
+    assert max(map(len, parts)) <= 3
+    np.testing.assert_allclose(np.concatenate(parts), context.logits(ids, space), atol=1e-5)
+
+
+def test_a_constant_added_to_all_logits_changes_nothing(network, tokenizer, space):
+    """GPT-2's logits are strongly negative: without the shift all of them would be clipped to 0."""
+
+    def lower(module, arguments, output):
+        output.logits = output.logits - 64.0
+        return output
+
+    ids = np.arange(20)
+    before = CausalContext((network, tokenizer)).logits(ids, space)
+    hook = network.register_forward_hook(lower)
+    try:
+        context = CausalContext((network, tokenizer))
+        after, first = context.logits(ids, space), context.start(space).logits()
+        text = " ".join(space.vocabulary.decode(ids).split())
+        assert context.logit_bound([text], space) > 0
+    finally:
+        hook.remove()
+    np.testing.assert_allclose(after, before, atol=1e-3)
+    np.testing.assert_allclose(first[0], before[0], atol=1e-3)
+    assert ((after > 0).mean(axis=1) > 0.2).all()

@@ -1,0 +1,382 @@
+"""Masked language models as contexts: a small random BERT with a real tokenizer."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
+
+import dp_middleware as dp
+from dp_middleware import _models
+from dp_middleware.contexts import MaskedContext
+from dp_middleware.contexts._vocabulary_map import model_ids
+from dp_middleware.contexts.masked import window_starts
+
+WINDOW = 16
+CANARY = "zxqvcanary"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A BERT of 2 layers and 16 positions, saved with the WordPieces of a real encoder."""
+    path = tmp_path_factory.mktemp("bert")
+    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=WINDOW,
+        initializer_range=0.4,
+    )
+    BertForMaskedLM(config).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def pair(folder):
+    return BertForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def space():
+    """Some WordPieces of the encoder, in an order of their own."""
+    whole = dp.Vocabulary.from_encoder("all-MiniLM-L6-v2")
+    chosen = np.random.default_rng(0).choice(len(whole), 300, replace=False)
+    tokens = [whole.tokens[k] for k in chosen] + ["the", "cat", "##s"]
+    tokens = list(dict.fromkeys(tokens))
+    vocabulary = dp.Vocabulary(tokens, tokenizer=whole.tokenizer)
+    return dp.EmbeddingSpace(vocabulary, np.ones((len(tokens), 1)))
+
+
+def texts(space, *sizes):
+    generator = np.random.default_rng(1)
+    return [generator.integers(0, len(space), size) for size in sizes]
+
+
+def literal(pair, space, tokens, position, *, masked=True):
+    """One position at a time, with the model's own pass over the window around it."""
+    network, tokenizer = pair
+    size = WINDOW - 2
+    start = int(np.clip(position - (size - 1) // 2, 0, max(0, len(tokens) - size)))
+    seen = list(tokens[start : start + size])
+    if masked:
+        seen[position - start] = tokenizer.mask_token_id
+    inputs = torch.tensor([[tokenizer.cls_token_id, *seen, tokenizer.sep_token_id]])
+    with torch.no_grad():
+        row = network(inputs).logits[0, position - start + 1]
+    row = row[own_ids(tokenizer, space)].double().numpy()
+    return row - row.mean()
+
+
+def own_ids(tokenizer, space):
+    return tokenizer.convert_tokens_to_ids(list(space.vocabulary.tokens))
+
+
+@pytest.mark.parametrize("size", [1, 2, 9, WINDOW - 2, WINDOW - 1, 31])
+def test_masked_logits_are_those_of_one_position_at_a_time(folder, pair, space, size):
+    (ids,) = texts(space, size)
+    logits = MaskedContext(folder, device="cpu").logits(ids, space)
+    assert logits.shape == (size, len(space))
+    assert logits.dtype == np.float64
+    tokens = np.array(own_ids(pair[1], space))[ids]
+    expected = [literal(pair, space, tokens, position) for position in range(size)]
+    assert np.std(expected) > 0.1  # tells positions and tokens apart
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("unmasked", [False, True])
+def test_batches_do_not_matter(folder, space, unmasked):
+    for ids in texts(space, 7, 40):
+        rows = [
+            MaskedContext(folder, batch_tokens=tokens, unmasked=unmasked).logits(ids, space)
+            for tokens in (1, 50, 100_000)
+        ]
+        np.testing.assert_allclose(rows[0], rows[1], atol=1e-5)
+        np.testing.assert_allclose(rows[0], rows[2], atol=1e-5)
+
+
+def test_a_masked_position_ignores_its_own_token_and_an_unmasked_one_does_not(folder, space):
+    (ids,) = texts(space, 9)
+    other = ids.copy()
+    other[4] = (other[4] + 1) % len(space)
+    masked, unmasked = MaskedContext(folder), MaskedContext(folder, unmasked=True)
+    assert np.array_equal(masked.logits(ids, space)[4], masked.logits(other, space)[4])
+    assert np.abs(masked.logits(ids, space)[3] - masked.logits(other, space)[3]).max() > 1e-2
+    assert np.abs(unmasked.logits(ids, space)[4] - unmasked.logits(other, space)[4]).max() > 1e-2
+
+
+def test_unmasked_is_one_pass_over_the_text(folder, pair, space):
+    (ids,) = texts(space, 10)
+    tokens = np.array(own_ids(pair[1], space))[ids]
+    expected = [literal(pair, space, tokens, k, masked=False) for k in range(10)]
+    logits = MaskedContext(folder, unmasked=True).logits(ids, space)
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("unmasked", [False, True])
+def test_one_token_influences_the_window_and_no_more(folder, space, unmasked):
+    context = MaskedContext(folder, unmasked=unmasked)
+    assert context.capacity == WINDOW - 2
+    assert context.window == 2 * (WINDOW - 2) - 1
+    most = 0
+    for size in (27, 40):
+        (ids,) = texts(space, size)
+        logits = context.logits(ids, space)
+        for place in (0, 13, 20, size - 1):
+            other = ids.copy()
+            other[place] = (other[place] + 1) % len(space)
+            moved = np.abs(context.logits(other, space) - logits).max(axis=1) > 1e-4
+            moved[place] = True  # its own row, by its own id
+            assert np.abs(np.flatnonzero(moved) - place).max() < context.capacity
+            most = max(most, int(moved.sum()))
+    assert most <= context.window
+    if not unmasked:
+        assert most == context.window  # reached in a text of 2 * capacity - 1 tokens
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 14, 15, 27, 28, 100])
+@pytest.mark.parametrize("stride", [1, 2, 7, 14])
+def test_every_position_lies_in_its_window_near_the_middle(size, stride):
+    length = min(14, size)
+    starts = window_starts(size, length, stride)
+    inside = np.arange(size) - starts
+    assert ((inside >= 0) & (inside < max(1, length))).all()
+    assert ((starts >= 0) & (starts + length <= size)).all()
+    free = (starts > 0) & (starts < size - length)
+    assert (np.abs(inside[free] - (length - 1) / 2) <= stride / 2 + 0.5).all()
+    assert (np.diff(starts) >= 0).all()
+
+
+def test_unknown_tokens_are_fed_as_unknown(folder, pair, space):
+    logits = MaskedContext(folder).logits([3, -1, 5], space)
+    tokens = np.array(own_ids(pair[1], space))[[3, 0, 5]]
+    tokens[1] = pair[1].unk_token_id
+    expected = [literal(pair, space, tokens, position) for position in range(3)]
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("unmasked", [False, True])
+def test_no_ids_give_no_rows(folder, space, unmasked):
+    rows = MaskedContext(folder, unmasked=unmasked).logits([], space)
+    assert rows.shape == (0, len(space))
+
+
+@pytest.mark.parametrize("ids", [[-2], [10**6], [0.5], [[0]]])
+def test_bad_ids_are_refused(folder, space, ids):
+    with pytest.raises(dp.ParameterError, match="expected ids"):
+        MaskedContext(folder).logits(ids, space)
+
+
+def test_a_stream_masks_the_position_behind_what_was_released(folder, pair, space):
+    context = MaskedContext(folder)
+    stream = context.start(space)
+    (released,) = texts(space, 18)
+    own = np.array(own_ids(pair[1], space))
+    for position, number in enumerate(released):
+        left = own[released[max(0, position - (WINDOW - 3)) : position]]
+        tokens = np.append(left, 0)  # the place that is masked
+        row = stream.logits()
+        assert row.shape == (1, len(space))
+        np.testing.assert_allclose(row[0], literal(pair, space, tokens, len(left)), atol=1e-5)
+        stream.append(int(number))
+    with pytest.raises(dp.ParameterError, match="expected ids"):
+        stream.append(-1)
+
+
+def test_a_loaded_model_is_as_good_as_its_folder(folder, pair, space):
+    (ids,) = texts(space, 6)
+    loaded = MaskedContext(pair)
+    assert np.array_equal(loaded.logits(ids, space), MaskedContext(folder).logits(ids, space))
+    assert "BertForMaskedLM" in repr(loaded)
+    with pytest.raises(dp.ParameterError, match="folder"):
+        pickle.dumps(loaded)
+
+
+def test_a_pickle_holds_the_name_and_parameters_only(folder, space):
+    context = MaskedContext(folder, device="cpu", batch_tokens=99, unmasked=True)
+    (ids,) = texts(space, 5)
+    logits = context.logits(ids, space)
+    data = pickle.dumps(context)
+    assert len(data) < 500
+    again = pickle.loads(data)
+    assert again.parameters == context.parameters
+    assert np.array_equal(again.logits(ids, space), logits)
+    assert repr(again) == repr(context)
+
+
+@pytest.mark.parametrize("wrong", [{"batch_tokens": 0}, {"batch_tokens": 1.5}])
+def test_bad_parameters_are_refused(folder, wrong):
+    with pytest.raises(dp.ParameterError, match="batch_tokens"):
+        MaskedContext(folder, **wrong)
+
+
+def test_the_device_is_obeyed(folder, space):
+    context = MaskedContext(folder, device="meta")
+    with pytest.raises((NotImplementedError, RuntimeError)):  # a device without data
+        context.logits([0, 1], space)
+
+
+def test_a_model_without_a_mask_token_is_refused(pair, space):
+    class Maskless:
+        mask_token_id = None
+
+    with pytest.raises(dp.ParameterError, match="CausalContext"):
+        MaskedContext((pair[0], Maskless())).logits([0], space)
+
+
+def test_the_bound_of_the_logits_is_the_largest_on_public_texts(folder, space):
+    context = MaskedContext(folder)
+    public = [" ".join(t for t in space.vocabulary.tokens if t.isalpha())[:60], "the cats", ""]
+    rows = [context.logits(ids, space) for ids in map(space.vocabulary.encode, public) if len(ids)]
+    assert context.logit_bound(public, space) == max(row.max() for row in rows) > 0
+    with pytest.raises(dp.ParameterError, match="sequence of public texts"):
+        context.logit_bound("the cats", space)
+    with pytest.raises(dp.ParameterError, match="more text"):
+        context.logit_bound([], space)
+
+
+def test_nothing_of_a_text_is_logged_or_shown(folder, space, caplog, capsys):
+    caplog.set_level(logging.DEBUG)
+    context = MaskedContext(folder)
+    ids = space.vocabulary.encode(f"the cats {CANARY} " * 30)
+    assert (ids == -1).any()
+    context.logits(ids, space)
+    context.start(space).logits()
+    printed = capsys.readouterr()
+    shown = caplog.text + printed.out + printed.err + repr(context) + repr(pickle.dumps(context))
+    assert CANARY not in shown
+    assert "cats" not in shown
+
+
+def test_roberta_counts_positions_from_behind_the_padding(space):
+    """514 positions are 512 tokens; one too many would be outside of the embedding."""
+    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
+    tokenizer.model_max_length = 10**30
+    config = RobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=WINDOW + 2,
+        pad_token_id=1,
+    )
+    context = MaskedContext((RobertaForMaskedLM(config), tokenizer))
+    assert context.capacity == WINDOW - 2
+    (ids,) = texts(space, 30)
+    assert np.isfinite(context.logits(ids, space)).all()
+
+
+def test_the_same_letters_are_the_same_token(pair):
+    """WordPieces, words split at blanks, and tokens with a leading blank; else the first piece."""
+    tokenizer = pair[1]
+    wanted = dict(tokenizer.get_vocab())
+    pieces = dp.Vocabulary.from_encoder("all-MiniLM-L6-v2")
+    assert model_ids(pieces, tokenizer).tolist() == [wanted[token] for token in pieces.tokens]
+    words = dp.Vocabulary(["cat", "The", "zebrafishes", "##s", "☃☃"])
+    first = tokenizer("zebrafishes", add_special_tokens=False)["input_ids"][0]
+    unknown = tokenizer.unk_token_id
+    hashes = tokenizer("##s", add_special_tokens=False)["input_ids"][0]
+    found = model_ids(words, tokenizer).tolist()
+    assert found == [wanted["cat"], wanted["the"], first, hashes, unknown]
+    blanks = dp.Vocabulary.from_tiktoken("cl100k_base", size=200)
+    for token, number in zip(blanks.tokens, model_ids(blanks, tokenizer), strict=True):
+        piece = token.removeprefix(" ") if token.startswith(" ") else f"##{token}"
+        if piece in wanted:
+            assert number == wanted[piece]
+
+
+def one_scale(network):
+    """Its embeddings rounded by one scale for the batch, as dynamic quantisation does."""
+
+    def rounded(module, arguments, output):
+        scale = output.abs().max() / 127
+        return (output / scale).round() * scale
+
+    copied = copy.deepcopy(network)
+    copied.base_model.embeddings.register_forward_hook(rounded)
+    return copied
+
+
+def test_a_model_that_mixes_the_sequences_of_a_batch_is_refused(pair, space):
+    mixing = one_scale(pair[0])
+    rows = [torch.tensor([[1000, 1000], [other, 2000]]) for other in (1000, 3000)]
+    with torch.no_grad():
+        assert not torch.equal(*(mixing(ids).logits[0] for ids in rows))
+    with pytest.raises(dp.ParameterError, match=r"each sequence independently.*quantised"):
+        MaskedContext((mixing, pair[1])).logits([0, 1], space)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*quantized tensor creation")
+def test_a_dynamically_quantised_model_is_refused(pair):
+    if not {"fbgemm", "x86"} & set(torch.backends.quantized.supported_engines):
+        pytest.skip("no engine for quantised models")
+    small = torch.ao.quantization.quantize_dynamic(
+        copy.deepcopy(pair[0]), {torch.nn.Linear}, dtype=torch.qint8
+    )
+    with pytest.raises(dp.ParameterError, match="each sequence independently"):
+        MaskedContext((small, pair[1])).ready()
+
+
+@pytest.mark.parametrize("unmasked", [False, True])
+@pytest.mark.parametrize("size", [1, 9, 40])
+def test_blocks_are_the_logits_in_parts(folder, space, unmasked, size):
+    context = MaskedContext(folder, unmasked=unmasked)
+    (ids,) = texts(space, size)
+    parts = list(context.blocks(ids, space, 3))
+    assert max(map(len, parts)) <= 3
+    np.testing.assert_allclose(np.concatenate(parts), context.logits(ids, space), atol=1e-5)
+
+
+def test_a_constant_added_to_the_head_changes_nothing(pair, space):
+    network, (ids,) = copy.deepcopy(pair[0]), texts(space, 6)
+    before = MaskedContext((network, pair[1])).logits(ids, space)
+    with torch.no_grad():
+        network.cls.predictions.bias.sub_(64.0)
+    after = MaskedContext((network, pair[1])).logits(ids, space)
+    np.testing.assert_allclose(after, before, atol=1e-3)
+    assert np.abs(after.mean(axis=1)).max() < 1e-12
+
+
+def test_no_ids_and_no_special_tokens(pair, space):
+    bare = copy.deepcopy(pair[1])
+    bare.cls_token = bare.sep_token = None
+    context = MaskedContext((pair[0], bare))
+    assert context.capacity == WINDOW
+    assert context.logits([], space).shape == (0, len(space))
+    assert context.logits([3], space).shape == (1, len(space))
+
+
+def test_two_contexts_may_share_a_network_in_two_threads(pair, space):
+    """Each pass hooks into the network; the two must not see the other's hook."""
+    contexts = [MaskedContext(pair, batch_tokens=60), MaskedContext(pair, unmasked=True)]
+    inputs = texts(space, 30, 11)
+    pairs = list(zip(contexts, inputs, strict=True))
+    expected = [context.logits(ids, space) for context, ids in pairs]
+    together = Barrier(2)
+
+    def repeated(context, ids):
+        together.wait()
+        return [context.logits(ids, space) for _ in range(15)]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(repeated, *one) for one in pairs]
+        for rows, one in zip(found, expected, strict=True):
+            assert all(np.array_equal(again, one) for again in rows.result())

@@ -1,0 +1,111 @@
+"""Mechanisms that break their claim on purpose, a small context, and spaces that show it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from spaces import space_of
+
+import dp_middleware as dp
+from dp_middleware import sampling
+from dp_middleware.contexts import Context
+from dp_middleware.mechanisms import _nearest, _noise, _window
+from dp_middleware.mechanisms.base import NoiseMechanism
+from dp_middleware.mechanisms.stencil import DChiStencil
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeavesOutTheOriginal(DChiStencil):
+    """DChiStencil with the rule of Stencil: x itself is never released for x."""
+
+    name: ClassVar[str] = "leaves-out-the-original"
+
+    def perturb(self, ids, space, entropy):
+        numbers = space.checked(ids)
+        means = _window.window_means(space.vectors[numbers], self.window, self.sigma)
+        noise = _noise.random_vectors(len(means), means.shape[1], self.eta, entropy)
+        return _nearest.nearest(space, means + noise, numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshWorkers(NoiseMechanism):
+    """Each token of a text is released by a worker of its own, epsilon-LDP by itself."""
+
+    name: ClassVar[str] = "fresh-workers"
+    notion: ClassVar[str] = "pure"
+
+    epsilon: float
+
+    def perturb(self, ids, space, entropy):
+        one = dp.TokenExponential(epsilon=self.epsilon)
+        tables = space.derived(
+            ("tables", one), lambda: sampling.tables(one.log_probs(np.arange(len(space)), space))
+        )
+        pairs = zip(space.checked(ids), self.workers(len(ids), entropy), strict=True)
+        return np.array([tables[token].draw(1, worker)[0] for token, worker in pairs])
+
+    def workers(self, count, entropy):
+        return [entropy] * count
+
+    def lipschitz(self, length):
+        raise NotImplementedError("its claim is a pure one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkedWorkers(FreshWorkers):
+    """One generator is seeded, well, and then forked: all workers draw the same numbers."""
+
+    name: ClassVar[str] = "forked-workers"
+
+    def workers(self, count, entropy):
+        parent = np.random.default_rng(list(entropy(16)))
+        return [copy.deepcopy(parent).bytes for _ in range(count)]
+
+
+class FirstTokenContext(Context):
+    """Says of even tokens that they fit if the first token is even, else the odd ones.
+
+    The first position has logits of zero, every other one sees the first: raw or as released.
+    """
+
+    window = 1000
+
+    def logits(self, ids, space):
+        rows = np.zeros((len(ids), len(space)))
+        if len(ids):
+            rows[1:] = _fitting(ids[0], space)
+        return rows
+
+    def start(self, space):
+        return _FirstReleased(space)
+
+
+class _FirstReleased:
+    def __init__(self, space):
+        self._space, self._row = space, np.zeros(len(space))
+        self._started = False
+
+    def logits(self):
+        return self._row[None]
+
+    def append(self, number):
+        if not self._started:
+            self._row, self._started = _fitting(number, self._space), True
+
+
+def _fitting(first, space):
+    return 1.0 * (np.arange(len(space)) % 2 == first % 2)
+
+
+def two_groups(size=6, dimensions=40):
+    """Tight groups far apart: what a nearest-list mechanism tells apart at once."""
+    group = np.random.default_rng(0).normal(scale=0.05, size=(size, dimensions))
+    return space_of(np.vstack([group + 1.0, group - 1.0]))
+
+
+def on_the_circle(*angles):
+    """Unit vectors in the plane."""
+    return space_of(np.column_stack([np.cos(angles), np.sin(angles)]))

@@ -1,0 +1,103 @@
+"""Every entry is BibTeX with what it needs, and every mechanism's keys have an entry."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import ClassVar
+
+import pytest
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import MECHANISMS, TokenExponential
+from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.bibliography import BIBTEX, citations
+from dp_middleware.mechanisms.custext import CusTextPlus
+from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
+from dp_middleware.mechanisms.santext import SanTextPlus
+from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
+
+HERE = [CusTextPlus, DynText, DynTextStrict, SanTextPlus, TruncatedExponential]
+ALL = {kind.name: kind for kind in [*MECHANISMS.values(), *HERE]}
+
+
+def parse(entry):
+    """Type, key and fields of one BibTeX entry; ValueError if it is not one."""
+    head = re.fullmatch(r"@(\w+)\{(\w+),\s*(.*)\}", entry, flags=re.DOTALL)
+    if head is None:
+        raise ValueError("not an entry")
+    kind, key, rest = head.groups()
+    fields = {}
+    while rest.strip():
+        name, _, rest = rest.partition("=")
+        rest = rest.lstrip()
+        depths = list(itertools.accumulate((c == "{") - (c == "}") for c in rest))
+        if 0 not in depths or not rest.startswith("{") or name.strip() in fields:
+            raise ValueError("unbalanced braces, or a field twice")
+        end = depths.index(0)
+        fields[name.strip()] = rest[1:end]
+        rest = rest[end + 1 :].strip()
+        if rest and not rest.startswith(","):
+            raise ValueError("no comma between fields")
+        rest = rest[1:]
+    return kind, key, fields
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "@misc{a, title = {x}",
+        "@misc{a, title = {x{y}, year = {2020}}",
+        "@misc{a, title = {x} year = {2020}}",
+        "@misc{a, year = {2020}, year = {2021}}",
+        "title = {x}",
+    ],
+)
+def test_the_check_itself_refuses_what_is_broken(broken):
+    with pytest.raises(ValueError, match=r"braces|comma|entry"):
+        parse(broken)
+
+
+@pytest.mark.parametrize("key", BIBTEX)
+def test_an_entry_is_bibtex(key):
+    kind, own, fields = parse(BIBTEX[key])
+    assert own == key
+    needed = {"inproceedings": {"booktitle"}, "article": {"journal"}, "misc": {"eprint"}}[kind]
+    assert {"author", "title", "year"} | needed <= set(fields)
+    assert all(value.strip() for value in fields.values())
+    assert re.fullmatch(r"(19|20)\d\d", fields["year"])
+    assert all(name.strip() for name in fields["author"].split(" and "))
+    assert BIBTEX[key].isascii()
+
+
+def test_no_work_is_listed_twice():
+    titles = [re.sub(r"\W+", " ", parse(entry)[2]["title"]).lower() for entry in BIBTEX.values()]
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_mechanism_says_whom_to_cite(name):
+    assert ALL[name].references
+    assert citations(ALL[name]) == "\n\n".join(BIBTEX[key] for key in ALL[name].references)
+
+
+def test_an_instance_is_cited_as_its_class():
+    assert citations(TokenExponential(epsilon=1.0)) == citations(TokenExponential)
+    assert "McSherry" in citations(TokenExponential)
+    assert "Yue" not in citations(TokenExponential)
+
+
+def test_keys_that_the_other_mechanisms_use_are_there():
+    wanted = "feyisetan2020 stencil cape2025 kairouz2014 chatzikokolakis2013 privrewrite"
+    assert set(wanted.split()) <= set(BIBTEX)
+
+
+def test_what_cannot_be_cited_is_refused():
+    class Foreign(Mechanism):
+        name: ClassVar[str] = "foreign"
+        references: ClassVar[tuple[str, ...]] = ("nobody1900",)
+
+    with pytest.raises(dp.ParameterError, match="nobody1900"):
+        citations(Foreign)
+    with pytest.raises(dp.ParameterError, match="expected a mechanism"):
+        citations("santext")

@@ -1,0 +1,437 @@
+"""CAPE: golden rows, the theorem that fails, and the loss of one position as a supremum."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+from spaces import random_space, space_of, spaces
+
+import dp_middleware as dp
+from dp_middleware import sampling
+from dp_middleware.contexts import Context
+from dp_middleware.mechanisms._buckets import bucket_law, equal_frequency
+from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.mechanisms.drawing import drawer
+
+E = math.e
+BOTH = pytest.mark.parametrize("kind", [Cape, CapeStrict])
+EPSILONS = st.sampled_from([1e-3, 0.5, 2.0, 8.0, 60.0])
+LOGITS = st.one_of(st.sampled_from([-3.0, 0.0, 1.0, 4.0, 9.0]), st.floats(-5, 12))
+
+
+def probabilities(mechanism, space, token, logits):
+    return np.exp(mechanism.log_probs([token], space, [logits])[0])
+
+
+def flat_space(size):
+    """All vectors equal: no distances, so the logits alone decide the utilities."""
+    return space_of(np.ones((size, 2)))
+
+
+def loss(rows):
+    return (rows.max(axis=0) - rows.min(axis=0)).max()
+
+
+def test_utilities_by_hand():
+    """distances of token 0: 0, 1, 4, so D_norm 0, 1/4, 1; logits clipped to 4, 1, 0."""
+    space = space_of([[0.0], [1.0], [4.0]])
+    mechanism = Cape(epsilon=3.0, buckets=2, logit_bound=4.0)
+    # u = 2 * 1, 1 * e^(-1/4), 0 of at most 2: two buckets over [0, 2], split at 1
+    found = probabilities(mechanism, space, 0, [7.0, 1.0, -2.0])
+    middle = math.exp(-0.25)  # 0.78: in the lower bucket, beside 0
+    upper, lower = math.exp(3.0 * 2 / 4), math.exp(3.0 * (middle / 2) / 4)
+    expected = np.array([upper, lower / 2, lower / 2]) / (upper + lower)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_other_weights_by_hand():
+    space = space_of([[0.0], [1.0], [4.0]])
+    mechanism = Cape(
+        epsilon=2.0, buckets=50, logit_bound=4.0, logit_weight=1.0, distance_weight=2.0
+    )
+    utilities = np.array([4.0, 2 * math.exp(-0.5), 4 * math.exp(-2.0)])  # a bucket each
+    weights = np.exp(2.0 * utilities / (2 * 4.0))
+    assert probabilities(mechanism, space, 0, [4.0, 2.0, 4.0]) == pytest.approx(
+        weights / weights.sum(), rel=1e-12
+    )
+
+
+def test_equal_width_buckets_by_hand():
+    """Utilities 0, 1/4, 1/2, 3/4, 1 and 4 buckets: the largest joins the last; one is empty."""
+    mechanism = Cape(epsilon=4.0, buckets=4, logit_bound=1.0, logit_weight=1.0)
+    found = probabilities(mechanism, flat_space(4), 0, [0.0, 0.25, 0.75, 1.0])
+    # buckets {0}, {1/4}, none, {3/4, 1}; means 0, 1/4, 7/8; exponents doubled
+    weights = np.array([1.0, E**0.5, E**1.75])
+    weights /= weights.sum()
+    assert found == pytest.approx([weights[0], weights[1], weights[2] / 2, weights[2] / 2])
+
+
+def test_equal_frequency_buckets_by_hand():
+    """Five tokens, three buckets: sizes 2, 2, 1 from the top, ties by index."""
+    mechanism = CapeStrict(epsilon=4.0, buckets=3, logit_bound=1.0, logit_weight=1.0)
+    found = probabilities(mechanism, flat_space(5), 0, [0.0, 1.0, 0.5, 0.0, 0.5])
+    # descending: 1, 2, 4, 0, 3: buckets {1, 2}, {4, 0}, {3}, means 3/4, 1/4, 0
+    weights = np.array([E**1.5, E**0.5, 1.0])
+    weights /= weights.sum()
+    expected = [weights[1] / 2, weights[0] / 2, weights[0] / 2, weights[2], weights[1] / 2]
+    assert found == pytest.approx(expected)
+
+
+def test_ties_of_many_tokens_go_by_index():
+    """Enough equal utilities that an unstable sort would mix them."""
+    mechanism = CapeStrict(epsilon=4.0, buckets=4, logit_bound=1.0, logit_weight=1.0)
+    high = np.arange(400) % 4 == 3
+    found = probabilities(mechanism, flat_space(400), 0, high.astype(float))
+    # the 100 high tokens are the first bucket; the others, in order, the three below
+    assert found[high] == pytest.approx(E**2 / (E**2 + 3) / 100)
+    assert found[~high] == pytest.approx(1 / (E**2 + 3) / 100)
+    index = equal_frequency(np.array([high * 1.0]), 4)[0]
+    assert index[high].tolist() == [0] * 100
+    assert index[~high].tolist() == [1] * 100 + [2] * 100 + [3] * 100
+
+
+def test_fewer_tokens_than_buckets():
+    mechanism = CapeStrict(epsilon=4.0, buckets=50, logit_bound=1.0, logit_weight=1.0)
+    weights = np.exp(2 * np.array([0.2, 0.9, 0.4]))
+    assert probabilities(mechanism, flat_space(3), 0, [0.2, 0.9, 0.4]) == pytest.approx(
+        weights / weights.sum()
+    )
+
+
+@BOTH
+def test_equal_utilities_are_one_bucket_or_equal_ones(kind):
+    found = probabilities(kind(epsilon=9.0, buckets=3, logit_bound=1.0), flat_space(6), 2, [0] * 6)
+    assert found == pytest.approx(np.full(6, 1 / 6))
+
+
+@BOTH
+@settings(max_examples=40)
+@given(space=spaces(), epsilon=EPSILONS, data=st.data())
+def test_rows_are_laws_and_ignore_the_other_rows(kind, space, epsilon, data):
+    mechanism = kind(epsilon=epsilon, buckets=data.draw(st.integers(1, 12)), logit_bound=5.0)
+    count, size = data.draw(st.integers(1, 80)), len(space)
+    seed = data.draw(st.integers(0, 99))
+    ids = np.random.default_rng(seed).integers(0, size, count)
+    logits = np.random.default_rng(seed).normal(2.0, 3.0, size=(count, size))
+    rows = mechanism.log_probs(ids, space, logits)
+    assert rows.shape == (count, size)
+    assert np.isfinite(rows).all()
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
+    one = data.draw(st.integers(0, count - 1))
+    alone = mechanism.log_probs(ids[one : one + 1], space, logits[one : one + 1])
+    assert np.array_equal(alone[0], rows[one])  # bit for bit
+
+
+@BOTH
+def test_a_row_is_the_same_alone_and_in_a_large_batch(kind):
+    space = random_space(tokens=1031, dimensions=7, seed=1)
+    logits = np.random.default_rng(0).normal(2.0, 4.0, size=(130, 1031))
+    mechanism, ids = kind(epsilon=6.0, logit_bound=9.0), np.arange(130)
+    rows = mechanism.log_probs(ids, space, logits)
+    for one in (0, 63, 64, 129):
+        alone = mechanism.log_probs(ids[one : one + 1], space, logits[one : one + 1])
+        assert np.array_equal(alone[0], rows[one])
+
+
+def test_theorem_4_1_is_false():
+    """Ten tokens, five intervals: the claim exceeded, by inputs of 2 and of 5 buckets.
+
+    The second input has more non-empty buckets than the first, which the claim's second term,
+    the largest ratio of two bucket sizes of the two inputs, knows nothing of.
+    """
+    mechanism = Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
+    space = flat_space(10)
+    alone = [1.0] + [0.0] * 9  # bucket sizes 1 and 9
+    crowded = [0.0] * 6 + [0.39, 0.59, 0.79, 1.0]  # bucket sizes 6, 1, 1, 1, 1
+    found = math.log(
+        probabilities(mechanism, space, 0, alone)[0]
+        / probabilities(mechanism, space, 0, crowded)[0]
+    )
+    claimed = mechanism.claimed_epsilon + math.log(9 / 1)
+    assert claimed == pytest.approx(2.697, abs=1e-3)
+    assert found > claimed + 0.2
+    assert found <= mechanism.position_loss(10)
+    strict = CapeStrict(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
+    rows = strict.log_probs([0, 0], space, [alone, crowded])
+    assert loss(rows) <= 0.5  # the repair, on the same inputs
+
+
+@BOTH
+@settings(max_examples=150)
+@given(data=st.data(), epsilon=EPSILONS, buckets=st.integers(1, 9))
+def test_the_loss_of_a_position_bounds_all_logits(kind, data, epsilon, buckets):
+    """Two rows of any tokens and logits, and the unknown symbol's uniform row."""
+    space = data.draw(spaces())
+    size = len(space)
+    logits = data.draw(hnp.arrays(np.float64, (2, size), elements=LOGITS))
+    ids = data.draw(st.lists(st.integers(0, size - 1), min_size=2, max_size=2))
+    mechanism = kind(epsilon=epsilon, buckets=buckets, logit_bound=4.0)
+    rows = mechanism.log_probs(ids, space, logits)
+    rows = np.vstack([rows, np.full(size, -math.log(size))])
+    assert loss(rows) <= mechanism.position_loss(size) + 1e-9
+
+
+@BOTH
+@pytest.mark.parametrize("token", [0, 2, 4])
+def test_a_search_over_inputs_comes_near_the_loss_and_never_over(kind, token):
+    """Both inputs are free, so the extremes over a list of inputs are the loss of the list."""
+    generator = np.random.default_rng(5)
+    levels = [0.0, 1.0, 1 / 3 - 1e-9, 2 / 3 - 1e-9]  # the upper ends of three intervals
+    logits = np.vstack([generator.choice(levels, (8000, 5)), generator.random((2000, 5))])
+    logits = np.abs(logits - generator.random(logits.shape) * 1e-10)  # no ties
+    logits[:4000] = np.clip(logits[:4000].round(8), 0.0, 1.0)  # ties
+    mechanism = kind(epsilon=2.0, buckets=3, logit_bound=1.0, logit_weight=1.0)
+    rows = mechanism.log_probs([0] * len(logits), flat_space(5), logits)
+    bound = mechanism.position_loss(5)
+    assert 0.999 * bound < np.ptp(rows[:, token]) <= bound + 1e-12
+
+
+@pytest.mark.parametrize(("size", "buckets"), [(6, 3), (8, 2), (4, 9), (50, 10), (7, 1)])
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 12.0, 400.0])
+def test_the_strict_loss_is_attained_with_equal_sizes(size, buckets, epsilon):
+    """Alone at the top with all others at the bottom, and the other way round."""
+    mechanism = CapeStrict(epsilon=epsilon, buckets=buckets, logit_bound=1.0)
+    each = size // min(size, buckets)
+    up, down = np.zeros(size), np.ones(size)
+    up[:each], down[:each] = 1.0, 0.0
+    rows = mechanism.log_probs([0, 0], flat_space(size), [up, down])
+    assert rows[0, 0] - rows[1, 0] == pytest.approx(mechanism.position_loss(size), abs=1e-9)
+    assert mechanism.position_loss(size) <= epsilon + 1e-12
+
+
+@pytest.mark.parametrize(("size", "buckets"), [(5, 3), (5, 4), (7, 3), (11, 4), (9, 8)])
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0, 12.0])
+def test_the_strict_loss_is_attained_with_unequal_sizes(size, buckets, epsilon):
+    """Every place of one token among two levels of utility, kept apart by 1e-13."""
+    mechanism = CapeStrict(epsilon=epsilon, buckets=buckets, logit_bound=1.0, logit_weight=1.0)
+    tilt = np.linspace(0.0, 1e-13, size)
+    ranks = [np.roll(np.arange(size), shift) for shift in range(size)]
+    levels = [np.where(np.arange(size) < top, 1.0 - tilt, tilt[::-1]) for top in range(size + 1)]
+    logits = [level[rank] for level in levels for rank in ranks]
+    rows = mechanism.log_probs([0] * len(logits), flat_space(size), logits)
+    bound = mechanism.position_loss(size)
+    assert rows[:, 0].max() - rows[:, 0].min() == pytest.approx(bound, abs=1e-9)
+    common = size // buckets
+    assert bound <= epsilon + math.log((common + 1) / common)
+
+
+@pytest.mark.parametrize(("size", "buckets"), [(2, 2), (5, 3), (10, 5), (30, 7)])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0])
+def test_the_loss_of_cape_is_a_supremum(size, buckets, epsilon):
+    """Approached by tokens a hair below the upper ends of the upper intervals."""
+    mechanism = Cape(epsilon=epsilon, buckets=buckets, logit_bound=1.0, logit_weight=1.0)
+    rows = [[1.0] + [0.0] * (size - 1), [0.5] * size]
+    for others in range(1, min(buckets, size)):
+        tops = [1.0, *(1 - np.arange(1, others) / buckets - 1e-9)]
+        rows.append([0.0] * (size - others) + tops)
+    laws = mechanism.log_probs([0] * len(rows), flat_space(size), rows)
+    reached = laws[0, 0] - laws[:, 0].min()
+    assert reached == pytest.approx(mechanism.position_loss(size), abs=1e-7)
+
+
+@BOTH
+@pytest.mark.parametrize("size", [1, 2, 49, 50, 51, 1000, 29_523])
+def test_more_epsilon_is_more_loss_also_where_exponentials_overflow(kind, size):
+    epsilons = [1e-9, 0.1, 1.0, 3.0, 30.0, 1e3, 1e5, 1e6]
+    losses = [kind(epsilon=e, logit_bound=1.0).position_loss(size) for e in epsilons]
+    assert np.isfinite(losses).all()
+    assert (np.diff(losses) > 0).all() if size > 1 else losses == [0.0] * 8
+    if size > 1 and kind is CapeStrict:
+        common = size // min(size, 50)
+        bounds = np.array(epsilons) + math.log((common + 1) / common)
+        assert (losses <= bounds).all()
+
+
+@BOTH
+def test_one_bucket_reveals_nothing(kind):
+    mechanism = kind(epsilon=5.0, buckets=1, logit_bound=1.0)
+    assert mechanism.position_loss(30) == 0.0
+    rows = mechanism.log_probs([1], flat_space(3), [[0.0, 0.5, 1.0]])
+    assert np.exp(rows[0]) == pytest.approx([1 / 3] * 3)
+
+
+@BOTH
+def test_no_ids_and_one_token(kind):
+    mechanism = kind(epsilon=5.0, logit_bound=1.0)
+    assert mechanism.log_probs([], flat_space(4), np.empty((0, 4))).shape == (0, 4)
+    assert mechanism.log_probs([0], flat_space(1), [[3.0]]).tolist() == [[0.0]]
+    assert mechanism.position_loss(1) == 0.0
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "logits",
+    [
+        np.zeros((1, 5)),
+        np.zeros((2, 4)),
+        np.zeros(4),
+        np.full((1, 4), np.nan),
+        np.full((1, 4), np.inf),
+        [["a", "b", "c", "d"]],
+        [[0.0], [1.0, 2.0]],
+    ],
+)
+def test_bad_logits_are_refused(kind, logits):
+    with pytest.raises(dp.ParameterError, match="logits"):
+        kind(epsilon=1.0, logit_bound=1.0).log_probs([0], flat_space(4), logits)
+
+
+@BOTH
+@pytest.mark.parametrize("ids", [[-1], [99], [0.5], [[0]]])
+def test_bad_ids_are_refused(kind, ids):
+    with pytest.raises(dp.ParameterError, match="expected ids"):
+        kind(epsilon=1.0, logit_bound=1.0).log_probs(ids, flat_space(4), np.zeros((1, 4)))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0.0},
+        {"logit_bound": 0.0},
+        {"logit_bound": math.inf},
+        {"buckets": 0},
+        {"buckets": 2.0},
+        {"buckets": 10**6 + 1},
+        {"logit_weight": 0.0},
+        {"distance_weight": -1.0},
+        {"context": "both"},
+    ],
+)
+def test_bad_parameters_are_refused(kind, wrong):
+    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
+        kind(**{"epsilon": 1.0, "logit_bound": 1.0, **wrong})
+
+
+@BOTH
+def test_a_mechanism_is_a_value(kind):
+    mechanism = kind(epsilon=3, logit_bound=2, buckets=np.int64(7), logit_weight=1)
+    assert mechanism == kind(epsilon=3.0, logit_bound=2.0, buckets=7, logit_weight=1.0)
+    assert mechanism.fingerprint == dataclasses.replace(mechanism).fingerprint
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+    assert mechanism.fingerprint != mechanism.at(4.0).fingerprint
+    assert kind(**mechanism.parameters) == mechanism
+    assert kind.with_defaults(3.0, flat_space(2)).claimed_epsilon == 3.0
+
+
+def test_contexts_by_default():
+    assert Cape(epsilon=1.0, logit_bound=1.0).context == "raw"
+    assert CapeStrict(epsilon=1.0, logit_bound=1.0).context == "released"
+
+
+@BOTH
+def test_draws_follow_the_law_and_would_reject_twice_epsilon(kind):
+    space, draws = random_space(tokens=8, seed=3), 40_000
+    logits = [np.random.default_rng(1).normal(3.0, 3.0, size=8)]
+    row = kind(epsilon=3.0, buckets=3, logit_bound=5.0).log_probs([2], space, logits)
+    other = kind(epsilon=6.0, buckets=3, logit_bound=5.0).log_probs([2], space, logits)
+    drawn = sampling.tables(row)[0].draw(draws, sampling.os_entropy)
+    counts = np.bincount(drawn, minlength=8)
+    assert stats.chisquare(counts, draws * np.exp(row[0])).pvalue > 1e-9
+    assert stats.chisquare(counts, draws * np.exp(other[0])).pvalue < 1e-9
+
+
+@BOTH
+def test_more_buckets_than_tokens_take_no_more_memory(kind):
+    """The most buckets: a table of all would have 64 million cells."""
+    space = random_space(tokens=6, seed=2)
+    mechanism = kind(epsilon=3.0, buckets=10**6, logit_bound=5.0)
+    logits = np.random.default_rng(0).normal(2.0, 2.0, size=(64, 6))
+    rows = mechanism.log_probs(np.arange(64) % 6, space, logits)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
+    index = np.array([[7, 0, 7, 3], [0, 0, 0, 0]])
+    utilities = np.array([[0.9, 0.0, 0.8, 0.4], [0.1, 0.1, 0.1, 0.1]])
+    weights = np.exp(2 * np.array([0.85, 0.0, 0.4]))
+    weights /= weights.sum()
+    expected = [[weights[0] / 2, weights[1], weights[0] / 2, weights[2]], [0.25] * 4]
+    assert np.exp(bucket_law(index, utilities, 8, 2.0)) == pytest.approx(np.array(expected))
+
+
+@BOTH
+def test_the_bound_is_not_said_to_be_more_than_public(kind):
+    mechanism = kind(epsilon=3.0, logit_bound=5.0)
+    assert mechanism.assumptions(flat_space(3)) == ("the logit bound is a public constant",)
+
+
+CANARY = "zxqvcanary"
+
+
+class Failing(Context):
+    """Fails at one of its methods, and quotes what it was asked."""
+
+    window = 3
+
+    def __init__(self, where, error=ValueError):
+        self.where, self.error = where, error
+
+    def said(self, where):
+        if where == self.where:
+            raise self.error(CANARY)
+        return np.zeros((1, 4))
+
+    def logits(self, ids, space):
+        return np.repeat(self.said("raw"), len(ids), axis=0)
+
+    def start(self, space):
+        self.said("start")
+        return self.Stream(self)
+
+    class Stream:
+        def __init__(self, context):
+            self.context = context
+
+        def logits(self):
+            return self.context.said("stream")
+
+        def append(self, number):
+            self.context.said("append")
+
+
+@pytest.mark.parametrize("where", ["raw", "start", "stream", "append"])
+def test_what_a_failing_context_says_is_not_passed_on(where):
+    mechanism = CapeStrict(
+        epsilon=1.0, logit_bound=1.0, context="raw" if where == "raw" else "released"
+    )
+    ids = [np.array([1, 2, 3])]
+    with pytest.raises(dp.ParameterError, match="the context failed with ValueError") as caught:
+        drawer(mechanism, flat_space(4), Failing(where)).draw(ids, sampling.os_entropy)
+    assert caught.value.__context__ is caught.value.__cause__ is None
+    missing = Failing(where, lambda text: dp.MissingExtra("thing", "extra"))
+    with pytest.raises(dp.MissingExtra):  # the library's own errors are passed on
+        drawer(mechanism, flat_space(4), missing).draw(ids, sampling.os_entropy)
+    assert len(drawer(mechanism, flat_space(4), Failing("")).draw(ids, sampling.os_entropy)[0]) == 3
+
+
+class InParts(Failing):
+    """Logits that name their position's token, in blocks of some sizes."""
+
+    def __init__(self, *sizes):
+        super().__init__("")
+        self.sizes = sizes
+
+    def logits(self, ids, space):
+        raise AssertionError("the logits of the whole text are not asked for")
+
+    def blocks(self, ids, space, size):
+        rows, start = np.where(np.eye(4)[ids] > 0, 1.0, 0.0), 0
+        for count in self.sizes:
+            assert count <= size
+            yield rows[start : start + count]
+            start += count
+
+
+def test_a_raw_context_is_read_in_blocks():
+    mechanism = CapeStrict(epsilon=400.0, logit_bound=1.0, context="raw")  # the likeliest, surely
+    ids = np.arange(200) % 4
+    drawn = drawer(mechanism, flat_space(4), InParts(1, 150, 49)).draw([ids], sampling.os_entropy)
+    assert np.array_equal(drawn[0], ids)
+    with pytest.raises(dp.ParameterError, match="a row of logits for each token"):
+        drawer(mechanism, flat_space(4), InParts(150)).draw([ids], sampling.os_entropy)

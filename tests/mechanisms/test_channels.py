@@ -1,0 +1,479 @@
+"""SANTEXT+, CUSTEXT+, DYNTEXT and TEM: golden vectors, literal laws, claims that hold or fail."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from spaces import random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware.mechanisms._density import _log_normal, density
+from dp_middleware.mechanisms._lists import smallest
+from dp_middleware.mechanisms.custext import CusTextPlus
+from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
+from dp_middleware.mechanisms.santext import SanTextPlus
+from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
+
+E = math.e
+DRAWS = 40_000
+
+
+def probabilities(mechanism, space, token):
+    return np.exp(mechanism.log_probs([token], space)[0])
+
+
+def matrix(mechanism, space):
+    return np.exp(mechanism.log_probs(np.arange(len(space)), space))
+
+
+def hockey_stick(first, second, epsilon):
+    """The smallest delta for which one direction of (epsilon, delta)-DP holds."""
+    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+
+
+# SANTEXT+ ----------------------------------------------------------------------------------------
+
+
+def test_santext_plus_by_hand():
+    space = space_of([[0.0], [1.0], [3.0]])
+    mechanism = SanTextPlus(epsilon=2.0, non_sensitive={" W1"}, keep=0.25)
+    # V_S = {w0, w2}; from w0 distances 0 and 3, from w1 distances 1 and 2
+    first = np.array([1, 0, E**-3]) / (1 + E**-3)
+    assert probabilities(mechanism, space, 0) == pytest.approx(first)
+    drawn = 0.75 / (E**-1 + E**-2)
+    second = np.array([drawn * E**-1, 0.25, drawn * E**-2])
+    assert probabilities(mechanism, space, 1) == pytest.approx(second)
+
+
+def test_santext_plus_with_nothing_public_is_santext():
+    space = random_space(tokens=9)
+    plus = SanTextPlus(epsilon=2.0, non_sensitive=[])
+    assert np.array_equal(matrix(plus, space), matrix(dp.SanText(epsilon=2.0), space))
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5, 0.9])
+def test_santext_plus_is_private_towards_sensitive_outputs_only(keep):
+    space = random_space(tokens=14, seed=4)
+    public = np.arange(14) % 3 == 0
+    words = [f"w{i}" for i in np.flatnonzero(public)]
+    mechanism = SanTextPlus(epsilon=3.0, non_sensitive=words, keep=keep)
+    rows = mechanism.log_probs(np.arange(14), space)[:, ~public]
+    loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
+    mixed = public[:, None] != public[None, :]
+    bound = 3.0 * space.distances(np.arange(14)) + mixed * -math.log1p(-keep)
+    assert (loss <= bound + 1e-9).all()
+
+
+def test_santext_plus_loses_the_rest_between_a_public_and_a_sensitive_twin():
+    space = space_of([[0.0], [0.0], [2.0]])
+    rows = SanTextPlus(epsilon=3.0, non_sensitive=["w0"], keep=0.5).log_probs([0, 1], space)
+    assert rows[1, 1:] - rows[0, 1:] == pytest.approx(math.log(2))  # at distance 0
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 50.0])
+def test_santext_plus_has_delta_of_at_least_keep(epsilon):
+    space = random_space(tokens=10, seed=1)
+    rows = matrix(SanTextPlus(epsilon=0.1, non_sensitive=["w2"], keep=0.4), space)
+    for other in (0, 1, 3):
+        assert rows[2, 2] == pytest.approx(0.4)
+        assert rows[other, 2] == 0
+        assert hockey_stick(rows[2], rows[other], epsilon) >= 0.4 - 1e-12
+
+
+def test_santext_plus_is_caught():
+    space = random_space(tokens=20, seed=2)
+    mechanism = SanTextPlus(epsilon=1.0, non_sensitive=["w5"])
+    certificate = dp.certify(mechanism, space)
+    assert math.isinf(certificate.epsilon)
+    assert isinstance(certificate.guarantee, dp.NoGuarantee)
+    assert certificate.witness.output == "w5"
+    assert dp.audit(mechanism, space) > mechanism.claimed_epsilon
+
+
+def test_santext_plus_that_keeps_nothing_is_finite():
+    space = random_space(tokens=8)
+    assert dp.certify(SanTextPlus(epsilon=1.0, non_sensitive=["w5"], keep=0), space).finite
+
+
+def test_an_unknown_token_is_drawn_from_the_sensitive_set():
+    mechanism = SanTextPlus(epsilon=1.0, non_sensitive=["w0"])
+    unknown = np.exp(mechanism.rows(np.array([-1]), random_space(tokens=5))[0])
+    assert unknown == pytest.approx([0, 0.25, 0.25, 0.25, 0.25])
+
+
+def test_without_sensitive_tokens_there_is_nothing_to_draw():
+    mechanism = SanTextPlus(epsilon=1.0, non_sensitive=["w0", "w1"])
+    with pytest.raises(dp.ParameterError, match="all non-sensitive"):
+        mechanism.log_probs([0], random_space(tokens=2))
+
+
+@pytest.mark.parametrize("keep", [-0.1, 1.0, 1, math.nan, "0.5", None, True])
+def test_a_bad_keep_is_refused(keep):
+    with pytest.raises(dp.ParameterError, match="keep"):
+        SanTextPlus(epsilon=1.0, non_sensitive=[], keep=keep)
+
+
+# CUSTEXT+ ----------------------------------------------------------------------------------------
+
+
+def test_custext_plus_by_hand():
+    space = space_of([[0.0], [10.0], [1.0], [11.0], [3.0]])
+    mechanism = CusTextPlus(epsilon=2.0, candidates=2, kept=["W2 "])
+    # classes {0, 2}, {1, 3}, {4} as in CUSTEXT; token 2 can be drawn but is never replaced
+    assert probabilities(mechanism, space, 2) == pytest.approx([0, 0, 1, 0, 0])
+    assert probabilities(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
+    assert mechanism.classes(space) == (0, 1, 3, 1, 2)
+    plain = dp.CusText(epsilon=2.0, candidates=2)
+    others = [0, 1, 3, 4]
+    assert np.array_equal(matrix(mechanism, space)[others], matrix(plain, space)[others])
+
+
+def test_custext_plus_is_infinite_with_a_kept_token_and_private_without():
+    space = random_space(tokens=20, seed=2)
+    mechanism = CusTextPlus(epsilon=3.0, candidates=20, kept=["w7"])  # one class
+    assert math.isinf(dp.certify(mechanism, space).epsilon)
+    assert dp.audit(mechanism, space) > 3.0
+    unlisted = CusTextPlus(epsilon=3.0, candidates=20, kept=["elsewhere"])
+    assert dp.certify(unlisted, random_space(tokens=20, seed=2, unknown="raise")).epsilon <= 3.0
+    several = CusTextPlus(epsilon=3.0, candidates=5, kept=["w7", "w8"])
+    adjacency = dp.Adjacency.within(several.classes(space))
+    assert 0 < dp.certify(several, space, adjacency=adjacency).epsilon <= 3.0
+
+
+@pytest.mark.parametrize("words", ["the", 3, None, [3], [None]])
+def test_a_list_of_words_is_a_collection_of_str(words):
+    with pytest.raises(dp.ParameterError, match="kept"):
+        CusTextPlus(epsilon=1.0, kept=words)
+    with pytest.raises(dp.ParameterError, match="non_sensitive"):
+        SanTextPlus(epsilon=1.0, non_sensitive=words)
+
+
+def test_the_default_lists_are_stop_words():
+    space = dp.EmbeddingSpace(dp.Vocabulary(["The", "cat", "on", "mats"]), np.eye(4))
+    custext = CusTextPlus.with_defaults(2.0, space)
+    assert np.diagonal(matrix(custext, space)) == pytest.approx([1, 0.25, 1, 0.25], abs=0.3)
+    assert (np.diagonal(matrix(custext, space)) == 1).tolist() == [True, False, True, False]
+    santext = SanTextPlus.with_defaults(2.0, space)
+    assert santext.outputs(space).tolist() == [1, 3]
+    assert santext.epsilon == custext.epsilon == 2.0
+
+
+def test_equal_lists_are_one_mechanism():
+    first = CusTextPlus(epsilon=1.0, kept=["The", "a", "of"])
+    second = CusTextPlus(epsilon=1.0, kept={" of", "a", "the"})
+    assert first == second
+    assert first.fingerprint == second.fingerprint
+    assert first.fingerprint != CusTextPlus(epsilon=1.0, kept=["the", "a"]).fingerprint
+
+
+# DYNTEXT -----------------------------------------------------------------------------------------
+
+LINE = [[0.0], [1.0], [2.0], [10.0]]
+
+
+def test_dyntext_by_hand():
+    space = space_of(LINE)
+    mechanism = DynText(epsilon=2.0, candidates=2)
+    # second-nearest at 1, 1, 1, 8: gamma 2.75, f = 3, 3, 3, 1; only w3 has neighbours unlike it
+    for token in range(3):  # F = 1, no noise, k = 1
+        assert probabilities(mechanism, space, token)[token] == 1.0
+    # F = N/2, k = floor((1 - N/2) 2): 1 or 2 with equal chances; list w3, w2 with scores 1, 0
+    expected = [0, 0, 0.5 / (E + 1), 0.5 + 0.5 * E / (E + 1)]
+    assert probabilities(mechanism, space, 3) == pytest.approx(expected)
+
+
+def test_dyntext_with_three_candidates_by_hand():
+    space = space_of(LINE)
+    # gamma (2 + 1 + 2 + 9)/4 = 3.5, f as before; k = 3 if N <= 0, 1 if N > 2/3
+    sigma = 2 * math.sqrt(2 * math.log(1.25e5)) / 0.5
+    two = NormalDist(0, sigma).cdf(2 / 3) - 0.5
+    one = 0.5 - two
+    third = np.array([0, E ** (0 / 9), E ** (1 / 9), E])  # distances 9, 8, 0
+    literal = one * np.eye(4)[3] + two * np.array([0, 0, 1, E]) / (1 + E)
+    literal += 0.5 * third / third.sum()
+    assert probabilities(DynText(epsilon=2.0, candidates=3), space, 3) == pytest.approx(literal)
+    strict = (one + two) * np.array([1, 1, 1, E]) / (3 + E)
+    third[0] = 1
+    strict += 0.5 * third / third.sum()
+    repaired = DynTextStrict(epsilon=2.0, candidates=3)
+    assert probabilities(repaired, space, 3) == pytest.approx(strict)
+
+
+def literally(space, size, epsilon_density, delta):
+    """f, its noise and the lists of a space, by the words of the definition; no shortcut."""
+    everyone = range(len(space))
+    d = [[float(x) for x in row] for row in space.distances(np.arange(len(space)))]
+    lists = [sorted(everyone, key=lambda s: (s != t, d[t][s], s))[:size] for t in everyone]
+    gamma = sum(d[t][lists[t][-1]] for t in everyone) / len(space)
+    f = [sum(d[t][s] <= gamma for s in everyone) for t in everyone]
+    local = [max(abs(f[t] - f[s]) for s in lists[t]) for t in everyone]
+    beta = epsilon_density / (2 * math.log(2 / delta))
+    smooth = [max(local[s] * math.exp(-beta * d[t][s]) for s in lists[t]) for t in everyone]
+    sigma = [s * math.sqrt(2 * math.log(1.25 / delta)) / epsilon_density for s in smooth]
+    return d, lists, f, sigma
+
+
+@pytest.mark.parametrize(
+    ("seed", "size", "epsilon_density"), [(0, 4, 0.5), (1, 7, 9.0), (2, 3, 40)]
+)
+def test_the_law_of_the_length_is_the_literal_one(seed, size, epsilon_density):
+    space = random_space(tokens=30, dimensions=2, seed=seed)
+    _, lists, f, sigma = literally(space, size, epsilon_density, 1e-2)
+    public = density(space, size, epsilon_density, 1e-2)
+    assert public.near.listed.tolist() == lists
+    law = np.exp(public.log_lengths(np.arange(30)))
+    low, high = min(f), max(f)
+    noisy = 0
+    for t in range(30):
+        if sigma[t] == 0:
+            certain = min(max((high - f[t]) * size // (high - low), 1), size)
+            assert law[t, certain - 1] == 1.0
+            continue
+        noisy += 1
+        cdf = NormalDist(f[t], sigma[t]).cdf
+        at_least = [1.0, *(cdf(high - k * (high - low) / size) for k in range(2, size + 1)), 0.0]
+        assert law[t] == pytest.approx(-np.diff(at_least), abs=1e-12)
+    assert noisy > 10
+
+
+def test_dyntext_is_the_two_steps_drawn_literally():
+    """Chi-squared with power: the laws at another epsilon_density or list length are rejected."""
+    space, token, size = random_space(tokens=30, dimensions=2, seed=1), 3, 7
+    given = {"epsilon": 3.0, "epsilon_density": 9.0, "delta": 1e-2, "candidates": size}
+    d, lists, f, sigma = literally(space, size, 9.0, 1e-2)
+    generator = np.random.default_rng(0)
+    noisy = f[token] + sigma[token] * generator.normal(size=DRAWS)
+    shares = (noisy - min(f)) / (max(f) - min(f))
+    lengths = np.clip(np.floor((1 - shares) * size), 1, size).astype(int)
+    counts = np.zeros(30)
+    for k in range(1, size + 1):
+        listed = lists[token][:k]
+        farthest = max(d[token][s] for s in listed) or 1.0
+        weights = np.array([math.exp(1.5 * (1 - d[token][s] / farthest)) for s in listed])
+        drawn = generator.multinomial(int((lengths == k).sum()), weights / weights.sum())
+        counts[listed] += drawn
+    assert p_value(counts, DynText(**given), space, token) > 1e-3
+    for change in ({"epsilon_density": 3.0}, {"candidates": 6}, {"delta": 1e-5}, {"epsilon": 2.0}):
+        assert p_value(counts, DynText(**{**given, **change}), space, token) < 1e-9, change
+
+
+def p_value(counts, mechanism, space, token):
+    expected = DRAWS * probabilities(mechanism, space, token)
+    if counts[expected == 0].any():
+        return 0.0
+    possible = expected > 0
+    return stats.chisquare(counts[possible], expected[possible]).pvalue
+
+
+def test_dyntext_has_no_guarantee():
+    space = random_space(tokens=20, seed=2)
+    mechanism = DynText(epsilon=3.0, candidates=5)
+    certificate = dp.certify(mechanism, space)
+    assert certificate.claimed == 3.5
+    assert math.isinf(certificate.epsilon)
+    assert isinstance(certificate.guarantee, dp.NoGuarantee)
+    assert dp.audit(mechanism, space) > certificate.claimed
+    with pytest.raises(dp.CannotCalibrate):
+        dp.calibrate(mechanism, space, epsilon=3.0)
+
+
+def clustered():
+    """Thirty tokens close together and thirty far apart."""
+    generator = np.random.default_rng(0)
+    close = generator.normal(scale=0.01, size=(30, 5))
+    return space_of(np.vstack([close, 10 + generator.normal(scale=5.0, size=(30, 5))]))
+
+
+def test_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
+    mechanism = DynText(epsilon=1e-3, candidates=6)
+    certificate = dp.certify(mechanism, clustered())
+    assert (probabilities(mechanism, clustered(), 0) == np.eye(60)[0]).all()  # k = 1 for certain
+    assert certificate.retention > 0.5
+    allowed = math.exp(certificate.claimed) / (math.exp(certificate.claimed) + 59)
+    assert allowed < 0.03  # of any mechanism for which the claim were true
+    assert dp.audit(mechanism, clustered()) > certificate.claimed
+
+
+@pytest.mark.parametrize("epsilon_density", [0.5, 1e-9, 1e4])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 8.0])
+def test_dyntext_strict_is_private_whatever_the_density_noise(epsilon, epsilon_density):
+    mechanism = DynTextStrict(epsilon=epsilon, epsilon_density=epsilon_density, candidates=6)
+    for space in (clustered(), random_space(tokens=20, seed=2), space_of(LINE)):
+        certificate = dp.certify(mechanism, space)
+        assert certificate.claimed == epsilon
+        assert 0 < certificate.epsilon <= epsilon + 1e-9
+    assert dp.audit(mechanism, clustered()) <= dp.certify(mechanism, clustered()).epsilon
+
+
+def test_dyntext_strict_can_be_calibrated():
+    space = random_space(tokens=20, seed=2)
+    found = dp.calibrate(DynTextStrict(epsilon=1.0, candidates=5), space, epsilon=2.0)
+    assert 1.99 < dp.certify(found, space).epsilon <= 2.0
+    assert found.epsilon > 2.0  # the nominal one is loose
+
+
+def test_what_is_possible_stays_possible_far_in_the_tail():
+    """With almost no noise the other lengths are never seen, but they are not impossible."""
+    space = space_of(LINE)
+    row = DynText(epsilon=2.0, epsilon_density=1e6, candidates=3).log_probs([3], space)[0]
+    assert np.isneginf(row).tolist() == [True, False, False, False]
+    near = density(random_space(tokens=30, dimensions=2), 5, 1e6, 1e-5)
+    law = near.log_lengths(np.arange(30))
+    noisy = near.log_sigma > -np.inf
+    assert np.isfinite(law[noisy]).all()
+    assert law[noisy].min() < -1e6
+    assert (np.isfinite(law[~noisy]).sum(axis=1) == 1).all()
+
+
+def test_the_normal_mass_of_an_interval_is_accurate_in_the_tails():
+    found = _log_normal(np.array([30.0, -31.0, 1e-12, -0.5]), np.array([31.0, -30.0, 3e-12, 0.5]))
+    tail, _ = integrate.quad(lambda x: math.exp((900 - x * x) / 2), 30, 31)
+    tail = math.log(tail / math.sqrt(2 * math.pi)) - 450
+    flat = math.log(2e-12 / math.sqrt(2 * math.pi))
+    middle = math.log(NormalDist().cdf(0.5) - NormalDist().cdf(-0.5))
+    assert found == pytest.approx([tail, tail, flat, middle], rel=1e-12)
+
+
+def test_a_tie_with_the_radius_counts_as_within():
+    """On a lattice every K-th distance is the mean itself, up to rounding."""
+    space = space_of([[0.1 * i] for i in range(7)])
+    counts = density(space, 2, 0.5, 1e-5).near.counts
+    assert counts.tolist() == [2, 3, 3, 3, 3, 3, 2]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon_density": 0},
+        {"epsilon_density": math.inf},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"candidates": 0},
+        {"candidates": 2.0},
+    ],
+)
+def test_bad_parameters_of_dyntext_are_refused(wrong):
+    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
+        DynText(epsilon=1.0, **wrong)
+
+
+# TEM ---------------------------------------------------------------------------------------------
+
+
+def test_tem_by_hand():
+    space = space_of([[0.0], [1.0], [3.0]])
+    weights = np.array([1, E**-1, E**-2])  # distance 3 counts as 2
+    mechanism = TruncatedExponential(epsilon=2.0, threshold=2.0)
+    assert probabilities(mechanism, space, 0) == pytest.approx(weights / weights.sum())
+    assert TruncatedExponential(epsilon=0.5).cut(3) == pytest.approx(4 * math.log(999 * 2))
+    assert TruncatedExponential(epsilon=0.5, beta=0.2).cut(3) == pytest.approx(4 * math.log(8))
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1.5, 50.0])
+def test_tem_is_the_two_steps_of_the_paper(threshold):
+    space = space_of([*np.random.default_rng(3).normal(size=(12, 2)), [0.3, 0.3], [0.3, 0.3]])
+    mechanism = TruncatedExponential(epsilon=3.0, threshold=threshold)
+    for x in range(14):
+        distances = space.distances([x])[0]
+        near = distances < threshold
+        scores = [-d for d in distances[near]]
+        if (~near).any():  # the element "outside"
+            scores.append(-threshold + 2 / 3.0 * math.log((~near).sum()))
+        weights = np.exp(1.5 * np.array(scores))
+        weights /= weights.sum()
+        law = np.zeros(14)
+        law[near] = weights[: near.sum()]
+        law[~near] = 0 if near.all() else weights[-1] / (~near).sum()
+        assert probabilities(mechanism, space, x) == pytest.approx(law, rel=1e-12)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.7, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 20.0])
+def test_tem_is_metric_private_pair_by_pair(threshold, epsilon):
+    space = random_space(tokens=15, seed=8)
+    mechanism = TruncatedExponential(epsilon=epsilon, threshold=threshold)
+    rows = mechanism.log_probs(np.arange(15), space)
+    loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
+    truncated = np.minimum(space.distances(np.arange(15)), mechanism.cut(15))
+    assert (loss <= epsilon * truncated + 1e-9).all()
+    certificate = dp.certify(mechanism, space)
+    assert isinstance(certificate.guarantee, dp.MetricDP)
+    assert certificate.loss <= epsilon * mechanism.cut(15) + 1e-9
+    assert dp.audit(mechanism, space) <= certificate.epsilon
+
+
+def test_a_release_beyond_the_default_threshold_has_probability_beta_at_most():
+    near, far = random_space(tokens=30, seed=6), space_of(100 * np.eye(30))
+    mechanism = TruncatedExponential(epsilon=4.0, beta=0.05)
+    for space in (near, far):
+        beyond = space.distances(np.arange(30)) >= mechanism.cut(30)
+        failures = (matrix(mechanism, space) * beyond).sum(axis=1)
+        assert (failures <= 0.05 + 1e-12).all()
+    assert failures == pytest.approx(0.05)  # attained where all others are beyond
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"beta": 0.0}, {"beta": 1}, {"threshold": 0}, {"threshold": "2"}]
+)
+def test_bad_parameters_of_tem_are_refused(wrong):
+    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
+        TruncatedExponential(epsilon=1.0, **wrong)
+
+
+# all ---------------------------------------------------------------------------------------------
+
+EVERY = [
+    SanTextPlus(epsilon=2.0, non_sensitive=["w1"]),
+    CusTextPlus(epsilon=2.0, candidates=3, kept=["w1"]),
+    DynText(epsilon=2.0, candidates=3),
+    DynText(epsilon=2.0, candidates=50),
+    DynText(epsilon=2.0, candidates=1),
+    DynTextStrict(epsilon=2.0, candidates=3),
+    DynTextStrict(epsilon=1e6, candidates=50),
+    TruncatedExponential(epsilon=2.0),
+]
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [[1.0, 2.0]],
+        [[0.0]],
+        [[3.0], [3.0], [3.0], [3.0]],
+        [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [5.0, 0.0]],
+        [[0.0], [1.0], [2.0], [4.0]],
+        [[0.0], [1e5]],
+    ],
+    ids=["one", "zero", "all equal", "duplicates and a dead dimension", "line", "far"],
+)
+def test_degenerate_spaces_have_proper_rows(mechanism, vectors):
+    space = space_of(vectors)
+    rows = mechanism.log_probs(np.arange(len(space)), space)
+    assert not np.isnan(rows).any()
+    assert np.exp(rows).sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert dp.certify(mechanism, space).epsilon >= 0
+    assert mechanism.log_probs([], space).shape == (0, len(space))
+    assert type(mechanism).with_defaults(2.0, space).nominal == 2.0
+
+
+def test_equal_vectors_are_equally_likely():
+    space = space_of(np.ones((4, 2)))
+    # no token is denser than another: full lists, ties by index, the token itself first
+    literal = DynText(epsilon=2.0, candidates=2)
+    assert probabilities(literal, space, 3) == pytest.approx([0.5, 0, 0, 0.5])
+    strict = DynTextStrict(epsilon=2.0, candidates=2)
+    expected = np.array([E, 1, 1, E]) / (2 * E + 2)
+    assert probabilities(strict, space, 3) == pytest.approx(expected)
+    assert probabilities(TruncatedExponential(epsilon=2.0), space, 3) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("count", [1, 4, 9, 30, 40])
+def test_the_smallest_are_those_of_a_stable_sort(count):
+    values = np.random.default_rng(count).integers(0, 6, size=(25, 30)).astype(float)
+    expected = np.argsort(values, axis=1, kind="stable")[:, :count]
+    assert np.array_equal(smallest(values, count), expected)

@@ -1,0 +1,356 @@
+"""NearestResponse: its exact epsilon, and its codebook against the best there can be."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import linprog
+from spaces import random_space, space_of, spaces
+
+import dp_middleware as dp
+from dp_middleware import _cache
+from dp_middleware.mechanisms import _codebook
+
+E = math.e
+
+
+def probabilities(mechanism, space):
+    return np.exp(mechanism.log_probs(np.arange(len(space)), space))
+
+
+def value(mechanism, space, prior=None):
+    """Expected cosine of mean-centred vectors, tokens uniform or by the prior."""
+    weights = np.full(len(space), 1 / len(space)) if prior is None else prior
+    similarity = space.centred_unit @ space.centred_unit.T
+    return float(weights @ (probabilities(mechanism, space) * similarity).sum(axis=1))
+
+
+def best_possible(space, epsilon):
+    """The linear programme over all epsilon-LDP mechanisms: q_y <= P(y|x) <= e^epsilon q_y."""
+    size = len(space)
+    similarity = space.centred_unit @ space.centred_unit.T
+    floors = sparse.kron(np.ones((size, 1)), sparse.identity(size))
+    cells = sparse.identity(size * size)
+    above = sparse.hstack([-cells, floors])
+    below = sparse.hstack([cells, -math.exp(epsilon) * floors])
+    rows = sparse.kron(sparse.identity(size), np.ones((1, size)))
+    solved = linprog(
+        np.concatenate([-similarity.ravel() / size, np.zeros(size)]),
+        A_ub=sparse.vstack([above, below]).tocsr(),
+        b_ub=np.zeros(2 * size * size),
+        A_eq=sparse.hstack([rows, sparse.csr_matrix((size, size))]).tocsr(),
+        b_eq=np.ones(size),
+        bounds=(0, 1),
+        method="highs",
+    )
+    assert solved.success
+    return -solved.fun
+
+
+# the law ----------------------------------------------------------------------------------
+
+
+def test_by_hand():
+    space = space_of([[0.0], [1.0], [3.0], [7.0]])
+    # the two nearest of token 2 are itself and token 1; weights at epsilon 1: 1, e, e, 1
+    row = probabilities(dp.NearestResponse(epsilon=1.0, candidates=2), space)[2]
+    assert row == pytest.approx(np.array([1, E, E, 1]) / (2 * E + 2))
+
+
+def test_a_codebook_by_hand():
+    space = space_of([[0.0], [1.0], [3.0], [7.0]])
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=[3, 0])
+    assert mechanism.codebook == (0, 3)
+    rows = probabilities(mechanism, space)
+    # 0, 1 and 3 are nearer to 0 than to 7; 1 and 2 cannot be released
+    expected = [[E, 0, 0, 1]] * 3 + [[1, 0, 0, E]]
+    assert rows == pytest.approx(np.array(expected) / (E + 1))
+
+
+def test_a_token_listed_twice_is_two_codewords_of_one_name():
+    space = space_of([[0.0], [1.0], [5.0]])
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=3, codebook=(0, 0, 1, 2, 2))
+    rows = probabilities(mechanism, space)
+    total = 3 * E + 2
+    # token 0: both copies of 0 and that of 1; token 2: both copies of 2 and that of 1
+    assert rows[0] == pytest.approx(np.array([2 * E, E, 2]) / total)
+    assert rows[1] == pytest.approx(np.array([2 * E, E, 2]) / total)
+    assert rows[2] == pytest.approx(np.array([2, E, 2 * E]) / total)
+
+
+def test_a_list_cut_inside_the_copies_of_a_token():
+    space = space_of([[0.0], [5.0]])
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 0, 1))
+    rows = probabilities(mechanism, space)
+    assert rows == pytest.approx(np.array([[E + 1, 1], [2, E]]) / (E + 2))
+
+
+def test_ties_go_to_the_smaller_index_and_the_token_itself_is_first():
+    space = space_of([[1.0], [0.0], [2.0], [0.0]])
+    rows = probabilities(dp.NearestResponse(epsilon=1.0, candidates=1), space)
+    assert rows.argmax(axis=1).tolist() == [0, 1, 2, 3]
+    pairs = probabilities(dp.NearestResponse(epsilon=1.0, candidates=2), space)
+    assert np.flatnonzero(pairs[0] > pairs[0].min()).tolist() == [0, 1]  # 1 and 2 equally far
+
+
+def test_centred_cosines_take_what_all_tokens_share_away():
+    vectors = np.array([[10.0, 1.0], [10.0, -1.0], [14.0, 1.5], [14.0, -1.5]])
+    space = space_of(vectors)
+    options = {"epsilon": 2.0, "candidates": 1, "codebook": (0, 3)}
+    by_distance = probabilities(dp.NearestResponse(**options), space)
+    by_direction = probabilities(dp.NearestResponse(**options, nearness="centred_cosine"), space)
+    # less their mean (12, 0): (-2, 1), (-2, -1), (2, 1.5), (2, -1.5)
+    assert by_direction.argmax(axis=1).tolist() == [0, 0, 3, 3]
+    assert by_distance.argmax(axis=1).tolist() == [0, 0, 3, 3]
+    raw = space.cosines([1, 2])[:, [0, 3]].argmax(axis=1)  # uncentred: by the sign of the second
+    assert raw.tolist() == [1, 0]
+
+
+def test_an_unknown_token_is_drawn_from_the_list():
+    space = random_space(tokens=4)
+    mechanism = dp.NearestResponse(epsilon=2.0, candidates=1, codebook=(0, 0, 0, 2))
+    row = np.exp(mechanism.rows(np.array([-1]), space)[0])
+    assert row == pytest.approx([0.75, 0, 0.25, 0])
+    certificate = dp.certify(mechanism, space)
+    assert certificate.epsilon <= 2.0 + 1e-9
+    unknown = dp.Sanitizer(mechanism, space).release(" ".join(["nonsense"] * 400)).text
+    assert set(unknown.split()) == {"w0", "w2"}
+
+
+@settings(max_examples=60)
+@given(
+    space=spaces(),
+    epsilon=st.one_of(st.floats(0.01, 20.0), st.sampled_from([1e-3, 20.0])),
+    candidates=st.integers(1, 8),
+    nearness=st.sampled_from(["distance", "centred_cosine"]),
+    data=st.data(),
+)
+def test_the_exact_epsilon_is_the_nominal_one(space, epsilon, candidates, nearness, data):
+    size = len(space)
+    codebook = data.draw(
+        st.one_of(
+            st.none(), st.sets(st.integers(0, size - 1), min_size=2, max_size=size).map(tuple)
+        )
+    )
+    outputs = size if codebook is None else len(codebook)
+    mechanism = dp.NearestResponse(
+        epsilon=epsilon, candidates=candidates, codebook=codebook, nearness=nearness
+    )
+    exact = dp.certify(mechanism, space).epsilon
+    if candidates < outputs:
+        assert exact == pytest.approx(epsilon, abs=1e-9)
+    else:
+        assert exact == pytest.approx(0.0, abs=1e-9)  # all rows are equal
+
+
+@settings(max_examples=60)
+@given(
+    space=spaces(),
+    epsilon=st.floats(0.01, 20.0),
+    candidates=st.integers(1, 8),
+    data=st.data(),
+)
+def test_repeated_codewords_never_cost_more(space, epsilon, candidates, data):
+    ids = st.integers(0, len(space) - 1)
+    codebook = data.draw(st.lists(ids, min_size=1, max_size=12).map(tuple))
+    mechanism = dp.NearestResponse(epsilon=epsilon, candidates=candidates, codebook=codebook)
+    assert dp.certify(mechanism, space).epsilon <= epsilon + 1e-9
+
+
+def test_calibration_loses_nothing():
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=3)
+    found = dp.calibrate(mechanism, random_space(), epsilon=4.0)
+    assert found.epsilon == pytest.approx(4.0, rel=1e-8)
+    assert dp.certify(found, random_space()).epsilon <= 4.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"candidates": 0},
+        {"candidates": 1.5},
+        {"candidates": 1, "codebook": ()},
+        {"candidates": 1, "codebook": (-1, 2)},
+        {"candidates": 1, "codebook": (0.5,)},
+        {"candidates": 1, "codebook": ((1, 2),)},
+        {"candidates": 1, "nearness": "fame"},
+    ],
+)
+def test_bad_parameters_are_refused(options):
+    with pytest.raises(dp.ParameterError, match="expected"):
+        dp.NearestResponse(epsilon=1.0, **options)
+
+
+def test_a_codebook_of_another_space_is_refused():
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 99))
+    with pytest.raises(dp.ParameterError, match="codebook"):
+        mechanism.log_probs([0], random_space())
+
+
+# the codebook -----------------------------------------------------------------------------
+
+
+def clustered(tokens, seed):
+    """Groups of words, as real ones come."""
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(tokens // 4, 12))
+    return space_of(
+        centres[generator.integers(len(centres), size=tokens)]
+        + generator.normal(scale=0.7, size=(tokens, 12))
+    )
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 3.0, 4.0, 6.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tuned_comes_within_half_a_percent_of_the_linear_programme(epsilon, seed):
+    """On 40 tokens; benchmarks/nearest_response.py does it on 150 real words."""
+    space = clustered(40, seed)
+    reached = value(dp.NearestResponse.tuned(space, epsilon=epsilon), space)
+    possible = best_possible(space, epsilon)
+    assert 0.995 * possible <= reached <= possible * (1 + 1e-9)
+
+
+def test_tuned_is_the_best_codebook_of_all():
+    """All 2^8 - 1 codebooks of 8 tokens, for k = 1."""
+    space = random_space(tokens=8, dimensions=4, seed=5)
+    similarity = space.centred_unit @ space.centred_unit.T
+    for epsilon in (0.5, 2.0, 5.0):
+        weight = math.expm1(epsilon)
+        best = max(
+            (weight * similarity[:, c].max(axis=1).mean() + similarity[:, c].mean(axis=0).sum())
+            / (weight + len(c))
+            for size in range(1, 9)
+            for c in map(list, itertools.combinations(range(8), size))
+        )
+        tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
+        assert value(tuned, space) >= best * (1 - 1e-5)
+
+
+def test_a_prior_moves_the_codebook():
+    space = clustered(60, 3)
+    prior = np.zeros(60)
+    prior[:10] = 0.1
+    tuned = dp.NearestResponse.tuned(space, epsilon=4.0, prior=prior)
+    everyone = dp.NearestResponse.tuned(space, epsilon=4.0)
+    assert value(tuned, space, prior) > 1.1 * value(everyone, space, prior)
+    with pytest.raises(dp.ParameterError, match="prior"):
+        dp.NearestResponse.tuned(space, epsilon=4.0, prior=[1.0])
+    with pytest.raises(dp.ParameterError, match="positive"):
+        dp.NearestResponse.tuned(space, epsilon=4.0, prior=np.zeros(60))
+
+
+def test_outputs_can_be_chosen():
+    tuned = dp.NearestResponse.tuned(clustered(60, 3), epsilon=4.0, outputs=range(5, 30))
+    assert set(tuned.codebook) <= set(range(5, 30))
+
+
+def test_codewords_are_whole_words():
+    tokens = ["knee", "##ing", "a", "42", "pain", "of", "heart", "##ly", "lung", "!"]
+    vocabulary = dp.Vocabulary(tokens)
+    vocabulary.tokenizer.continuation = "##"
+    vectors = np.random.default_rng(0).normal(size=(10, 4))
+    tuned = dp.NearestResponse.tuned(dp.EmbeddingSpace(vocabulary, vectors), epsilon=8.0)
+    assert {tokens[k] for k in tuned.codebook} <= {"knee", "pain", "heart", "lung"}
+
+
+def test_the_default_prior_is_uniform_over_whole_words():
+    """Half of the tokens are no words and lie elsewhere: they have no say in the codebook."""
+    words = ["".join(chr(97 + (k // 26**p) % 26) for p in range(3)) for k in range(20)]
+    vocabulary = dp.Vocabulary([*words, *(f"{k}" for k in range(20))])
+    vectors = np.random.default_rng(4).normal(size=(40, 5))
+    vectors[20:] = vectors[0] + 1e-3 * vectors[20:]
+    space = dp.EmbeddingSpace(vocabulary, vectors)
+    prior = np.repeat([1.0, 0.0], 20)
+    tuned = dp.NearestResponse.tuned(space, epsilon=3.0)
+    assert tuned == dp.NearestResponse.tuned(space, epsilon=3.0, prior=prior)
+    assert tuned != dp.NearestResponse.tuned(
+        space, epsilon=3.0, prior=np.ones(40), outputs=range(20)
+    )
+
+
+def test_the_witness_names_a_codeword():
+    space = random_space(tokens=9, seed=2)
+    mechanism = dp.NearestResponse(epsilon=3.0, candidates=1, codebook=(3, 7))
+    certificate = dp.certify(mechanism, space)
+    ids = {token: number for number, token in enumerate(space.vocabulary.tokens)}
+    row, other = mechanism.log_probs(
+        [ids[certificate.witness.token], ids[certificate.witness.other]], space
+    )
+    output = ids[certificate.witness.output]
+    assert row[output] - other[output] == pytest.approx(3.0)
+    assert certificate.retention == pytest.approx(
+        np.exp(mechanism.log_probs([3, 7], space)[[0, 1], [3, 7]]).sum() / 9
+    )
+
+
+def test_a_space_too_large_for_memory_is_thinned_by_the_prior(monkeypatch):
+    monkeypatch.setattr(_codebook, "_ENTRIES", 200)
+    space = random_space(tokens=50, dimensions=5, seed=1)
+    prior = np.full(50, 1e-60)
+    prior[[7, 13]] = 0.5
+    tuned = dp.NearestResponse.tuned(space, epsilon=8.0, prior=prior)
+    assert {7, 13} <= set(tuned.codebook)
+
+
+def test_two_threads_search_and_leave_torch_as_it_was():
+    import torch
+
+    before = torch.get_num_threads()
+    spaces_ = [clustered(40, seed) for seed in range(20, 24)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda s: dp.NearestResponse.tuned(s, epsilon=3.0), spaces_))
+        assert set(pool.map(lambda _: torch.get_num_threads(), range(4))) == {before}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"near": 1},
+        {"near": 0, "codebook": [1]},
+        {"near": 1, "codebook": [999]},
+        {"near": "x", "codebook": [1]},
+        {"near": 1, "codebook": None},
+        {"near": 1, "codebook": []},
+    ],
+)
+def test_a_damaged_file_is_computed_again(damaged, monkeypatch):
+    space = clustered(30, 6)
+    expected = dp.NearestResponse.tuned(space, epsilon=3.5)
+    monkeypatch.setattr(_cache, "load", lambda *key: damaged)
+    assert dp.NearestResponse.tuned(space, epsilon=3.5) == expected
+
+
+@pytest.mark.parametrize(
+    "options", [{"outputs": []}, {"prior": "abc"}, {"prior": [[1.0], [1.0, 2.0]]}]
+)
+def test_bad_choices_are_refused(options):
+    with pytest.raises(dp.ParameterError, match="expected"):
+        dp.NearestResponse.tuned(random_space(), epsilon=1.0, **options)
+
+
+def test_tuned_is_read_from_disk_the_second_time(monkeypatch):
+    space = clustered(50, 9)
+    first = dp.NearestResponse.tuned(space, epsilon=2.5)
+    monkeypatch.setattr(_codebook, "best_codebook", None)
+    assert dp.NearestResponse.tuned(space, epsilon=2.5) == first
+
+
+@pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [1.0]], [[0.0], [0.0], [0.0]]])
+def test_spaces_without_differences(vectors):
+    space = space_of(vectors)
+    tuned = dp.NearestResponse.tuned(space, epsilon=3.0)
+    assert dp.certify(tuned, space).epsilon <= 3.0 + 1e-9
+
+
+def test_a_large_epsilon_keeps_every_word():
+    space = clustered(30, 1)
+    tuned = dp.NearestResponse.tuned(space, epsilon=400.0)
+    assert tuned.codebook == tuple(range(30))
+    assert np.diagonal(probabilities(tuned, space)).min() > 1 - 1e-12

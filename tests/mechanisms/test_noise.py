@@ -1,0 +1,275 @@
+"""Noise mechanisms: the law of the noise, its floating point, and mechanisms as values."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from noise_laws import FALSE_ALARM, fits, line_law, plane_law
+from scipy import stats
+from spaces import random_space, space_of, spaces
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import _noise
+from dp_middleware.mechanisms.base import NoiseMechanism
+from dp_middleware.mechanisms.metric_noise import MetricNoise
+from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.sampling import insecure_entropy, os_entropy
+
+DRAWS = 40_000
+MECHANISMS = [MetricNoise(eta=3.0), Stencil(), DChiStencil(eta=3.0, window=4)]
+LINE = np.array([-1.0, 0.0, 0.5, 2.0, 3.5])
+PLANE = np.array([[0.0, 0.0], [1.0, 0.25], [-0.5, 1.0], [0.25, -1.5], [2.0, 2.0], [-3.0, -1.0]])
+
+
+@pytest.mark.parametrize(("tokens", "exact"), [(LINE, line_law), (PLANE, plane_law)])
+def test_releases_follow_the_law_and_would_reject_twice_eta(tokens, exact):
+    space = space_of(tokens.reshape(len(tokens), -1))
+    token, eta = 1, 1.5
+    assert exact(tokens, tokens[token], eta).sum() == pytest.approx(1)
+    drawn = MetricNoise(eta=eta).perturb(np.full(DRAWS, token), space, os_entropy)
+    counts = np.bincount(drawn, minlength=len(space))
+    assert fits(counts, exact(tokens, tokens[token], eta))
+    assert not fits(counts, exact(tokens, tokens[token], 2 * eta))
+    assert not fits(counts, exact(tokens, tokens[token], 1.2 * eta))
+
+
+def test_radius_and_direction_in_many_dimensions():
+    dimensions, eta = 384, 40.0
+    vectors = _noise.random_vectors(4000, dimensions, eta, os_entropy)
+    radii = np.linalg.norm(vectors, axis=1)
+    assert stats.kstest(radii, stats.gamma(dimensions, scale=1 / eta).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(radii, stats.gamma(dimensions, scale=0.5 / eta).cdf).pvalue < FALSE_ALARM
+    # normal noise of the same size has a narrower radius: sd 1/sqrt(2) instead of sqrt(d)/eta
+    normal = stats.chi(dimensions, scale=math.sqrt(dimensions) / eta)
+    assert stats.kstest(radii, normal.cdf).pvalue < FALSE_ALARM
+    for axis in (np.eye(dimensions)[7], np.ones(dimensions) / math.sqrt(dimensions)):
+        cosines = vectors @ axis / radii  # (1 + cos)/2 of a uniform direction is Beta
+        shape = (dimensions - 1) / 2
+        assert stats.kstest((1 + cosines) / 2, stats.beta(shape, shape).cdf).pvalue > FALSE_ALARM
+        assert abs(stats.spearmanr(cosines, radii).statistic) < 6.1 / math.sqrt(len(radii))
+    between = np.einsum("nd,nd->n", vectors[::2], vectors[1::2]) / (radii[::2] * radii[1::2])
+    assert abs(between.mean()) < 6.1 / math.sqrt(dimensions * len(between))
+
+
+def ideal_vector(words, eta):
+    """The vector of the same bits in 50 digits, its radius and the norm of its normals."""
+    normals, radius = [], mpmath.mpf(0)
+    for k in range(words.shape[1]):
+        high, low, high_2, low_2 = (int(word) for word in words[:, k])
+        half = mpmath.mpf((high >> 1) * 2**64 + low) / 2**128 + mpmath.mpf(2) ** -129
+        guess = mpmath.mpf(stats.norm.ppf(float(half))) if half < 0.5 else mpmath.mpf(0)
+        for _ in range(3):  # Newton's method doubles the digits
+            guess -= (mpmath.ncdf(guess) - half) / mpmath.npdf(guess)
+        normals.append(-guess if high & 1 else guess)
+        half = mpmath.mpf((high_2 >> 1) * 2**64 + low_2) / 2**128 + mpmath.mpf(2) ** -129
+        radius -= mpmath.log1p(-half) if high_2 & 1 else mpmath.log(half)
+    norm = mpmath.sqrt(mpmath.fsum(g * g for g in normals))
+    return [radius / eta * g / norm for g in normals], radius / eta, norm
+
+
+@pytest.mark.parametrize(("dimensions", "count"), [(1, 60), (2, 40), (7, 12), (384, 2)])
+def test_a_coordinate_is_as_exact_as_stated(dimensions, count):
+    eta = 3.0
+    entropy = insecure_entropy(dimensions)
+    words = np.frombuffer(entropy(32 * count * dimensions), dtype=np.uint64)
+    words = words.reshape(count, 4, dimensions).copy()
+    words[0, :, 0] = 2**64 - 1  # halves just below 1/2
+    words[1, ::2, -1] >>= np.uint64(60)  # far tails: halves of about 2^-61
+    z = _noise.random_vectors(count, dimensions, eta, lambda _: words.tobytes())
+    a, c = _noise.coordinate_errors(dimensions)
+    worst = 0.0
+    with mpmath.workdps(50):
+        for row, vector in zip(words, z, strict=True):
+            exact, radius, norm = ideal_vector(row, eta)
+            for ideal, real in zip(exact, vector, strict=True):
+                size = abs(ideal)
+                bound = a * size + c * (radius + mpmath.sqrt(dimensions) * size) / norm
+                worst = max(worst, float(abs(ideal - mpmath.mpf(float(real))) / bound))
+    assert 1e-3 < worst < 1
+
+
+def test_the_boundary_bound_holds_and_is_not_idle():
+    """Against the integral of the Laplace density over all points near a boundary."""
+    eta, step, a, b = 1.3, 0.25, 0.004, 0.003
+    z = np.linspace(-40, 40, 4_000_001)
+    density = eta / 2 * np.exp(-eta * np.abs(z))
+    bound = _noise.near_boundary(a, b, eta, 1, step)
+    for v in (0.0, 0.1, 0.125, 0.3):
+        cells = (v + z) / step - 0.5
+        away = np.abs(cells - np.rint(cells)) * step
+        exact = float((density * (away <= a * np.abs(z) + b)).sum() * (z[1] - z[0]))
+        assert bound / 4 < exact < bound
+
+
+def test_larger_errors_change_as_many_cells_as_bounded():
+    """The union bound on errors large enough to be seen: noise longer by 2^-18."""
+    dimensions, eta, count = 100, 3.0, 4000
+    z = _noise.random_vectors(count, dimensions, eta, os_entropy)
+    v = np.random.default_rng(0).normal(size=dimensions)
+    step = _noise.spacing(eta, dimensions)
+    exact, longer = (_noise.snapped(v + noise, step) for noise in (z, z * (1 + 2.0**-18)))
+    changed = (exact != longer).any(axis=1).mean()
+    bound = dimensions * _noise.near_boundary(2.0**-18, 0.0, eta, dimensions, step)
+    assert bound / 4 < changed < bound  # errors of one sign: a half of the bound
+
+
+def test_the_distance_in_total_variation_is_a_small_number():
+    for dimensions in (1, 2, 3, 50, 384, 1024):
+        for eta in (0.01, 1.0, 300.0):
+            distance = _noise.float_distance(dimensions, eta, reach=1.0)
+            assert 0 < distance < 1e-8
+            step = _noise.spacing(eta, dimensions)
+            assert math.log2(step).is_integer()
+            deviation = math.sqrt(dimensions + 1) / eta
+            assert _noise.SNAP / 2 < step / deviation <= _noise.SNAP
+    assert _noise.float_distance(8, 1e3, reach=1e14) == 1.0  # no digits are left
+    sentence = MetricNoise(eta=100.0).assumptions(random_space(dimensions=384))[0]
+    assert "e-9 in total variation" in sentence
+
+
+def test_the_grid_is_a_grid_and_does_not_depend_on_the_token():
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    step = 2.0**-6
+    cells = _noise.snapped(points, step) / step
+    assert (cells == np.rint(cells)).all()
+    assert np.abs(_noise.snapped(points, step) - points).max() <= step / 2
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
+def test_a_mechanism_is_a_value(mechanism):
+    assert isinstance(mechanism, NoiseMechanism)
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+    assert hash(dataclasses.replace(mechanism)) == hash(mechanism)
+    assert type(mechanism)(**mechanism.parameters) == mechanism
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mechanism.eta = 1.0
+    for name, other in {"eta": 2.0, "window": 3, "sigma": 1.0, "index": "approximate"}.items():
+        if name in mechanism.parameters:
+            changed = dataclasses.replace(mechanism, **{name: other})
+            assert changed.fingerprint != mechanism.fingerprint
+
+
+def test_equal_parameters_are_one_mechanism():
+    assert len({MetricNoise(eta=e).fingerprint for e in (3, 3.0, np.float64(3))}) == 1
+    made = {
+        DChiStencil(eta=3, window=w, sigma=s).fingerprint for w, s in [(5, 1), (np.int64(5), 1.0)]
+    }
+    assert len(made) == 1
+
+
+def test_nominal_parameters_and_claims():
+    assert MetricNoise(eta=3.0).nominal == MetricNoise(eta=3.0).claimed_epsilon == 3.0
+    assert MetricNoise(eta=3.0).lipschitz(None) == MetricNoise(eta=3.0).lipschitz(7) == 3.0
+    assert DChiStencil(eta=3.0).claimed_epsilon == 6.0
+    assert DChiStencil(eta=3.0).at(2.0) == DChiStencil(eta=2.0)
+    assert DChiStencil(eta=3.0).lipschitz(0) == pytest.approx(3.0)
+    assert Stencil().lipschitz(5) == Stencil().claimed_epsilon == math.inf
+    with pytest.raises(dp.ParameterError, match="no parameter"):
+        Stencil().nominal  # noqa: B018
+    space = random_space()
+    assert Stencil.with_defaults(3.0, space) == Stencil()
+    assert DChiStencil.with_defaults(3.0, space) == DChiStencil(eta=3.0)
+
+
+@pytest.mark.parametrize("kind", [Stencil, lambda **kw: DChiStencil(eta=1.0, **kw)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("window", v) for v in (0, -1, 2.5, "5", True)]
+    + [("sigma", v) for v in (0, -1.0, math.nan, math.inf, "1")],
+)
+def test_a_bad_window_is_refused(kind, name, value):
+    with pytest.raises(dp.ParameterError, match=name):
+        kind(**{name: value})
+
+
+@pytest.mark.parametrize("kind", [MetricNoise, DChiStencil])
+@pytest.mark.parametrize("eta", [0, -1.0, math.nan, math.inf, "3", None, True, 1e-7, 1e7])
+def test_a_bad_eta_is_refused(kind, eta):
+    with pytest.raises(dp.ParameterError, match="eta"):
+        kind(eta=eta)
+
+
+def test_a_bad_index_is_refused():
+    with pytest.raises(dp.ParameterError, match="index"):
+        MetricNoise(eta=1.0, index="fast")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
+class TestReleases:
+    @pytest.mark.parametrize("ids", [[-1], [99], [0.5], [[0]]])
+    def test_bad_ids_are_refused(self, mechanism, ids):
+        with pytest.raises(dp.ParameterError, match="expected ids"):
+            mechanism.perturb(ids, random_space(), os_entropy)
+
+    def test_no_ids_give_no_releases(self, mechanism):
+        released = mechanism.perturb([], random_space(), os_entropy)
+        assert released.shape == (0,)
+        assert released.dtype == np.int64
+
+    @settings(max_examples=20)
+    @given(space=spaces(), seed=st.integers(0, 9))
+    def test_every_space_has_releases(self, mechanism, space, seed):
+        ids = np.random.default_rng(seed).integers(len(space), size=30)
+        released = mechanism.perturb(ids, space, os_entropy)
+        assert released.shape == ids.shape
+        assert released.min() >= 0
+        assert released.max() < len(space)
+
+    def test_a_seed_reproduces_a_release(self, mechanism):
+        space, ids = random_space(tokens=60, dimensions=6), np.arange(60)
+        first, second = (mechanism.perturb(ids, space, insecure_entropy(5)) for _ in range(2))
+        assert np.array_equal(first, second)
+        other = mechanism.perturb(ids, space, insecure_entropy(6))
+        assert np.array_equal(first, other) == isinstance(mechanism, Stencil)
+
+
+@pytest.mark.parametrize("mechanism", [MECHANISMS[0], MECHANISMS[2]], ids=lambda m: m.name)
+def test_entropy_is_fresh_and_of_known_size(mechanism):
+    space, ids, taken = random_space(tokens=60, dimensions=6), np.arange(60), []
+    assert not np.array_equal(*(mechanism.perturb(ids, space, os_entropy) for _ in range(2)))
+    mechanism.perturb(ids, space, lambda count: taken.append(count) or os_entropy(count))
+    assert sum(taken) == 32 * 6 * 60  # whatever the tokens are
+
+
+def test_a_token_alone_is_released():
+    space = space_of([[2.0, 1.0]])
+    for mechanism in (MetricNoise(eta=1.0), DChiStencil(eta=1.0)):
+        assert mechanism.perturb([0, 0], space, os_entropy).tolist() == [0, 0]
+
+
+def test_a_release_does_not_depend_on_the_batch():
+    """The same bytes give the same token, alone or among others, in one block or two."""
+    space, ids = random_space(tokens=90, dimensions=7), np.arange(600) % 90
+    together = MetricNoise(eta=2.0).perturb(ids, space, insecure_entropy(3))
+    part = MetricNoise(eta=2.0).perturb(ids[:301], space, insecure_entropy(3))
+    assert np.array_equal(part, together[:301])
+    entropy = insecure_entropy(3)
+    alone = [int(MetricNoise(eta=2.0).perturb([i], space, entropy)[0]) for i in ids]
+    assert alone == together.tolist()
+
+
+def test_vectors_far_from_the_origin_are_centred():
+    """Moving all vectors by a public constant changes no release and no accuracy."""
+    near = random_space(tokens=40, dimensions=5)
+    vectors = np.rint(near.vectors * 2**20) / 2**20  # exact after moving, too
+    near, far = space_of(vectors), space_of(vectors + 2.0**30)
+    for mechanism in (MetricNoise(eta=5.0), DChiStencil(eta=5.0)):
+        released = [
+            mechanism.perturb(np.arange(200) % 40, space, insecure_entropy(2))
+            for space in (near, far)
+        ]
+        assert (released[0] == released[1]).mean() > 0.95  # the grid lies elsewhere
+        assert mechanism.float_distance(far, None) < 1e-8
+    assert _noise.float_distance(5, 5.0, reach=2.0**30) > 1e-5  # without it
+
+
+def test_probabilities_are_shown_rounded_up():
+    shown = [_noise.rounded_up(p) for p in (1.0, 3.0, 0.95, 2.1e-9, 3e-7, 9.9e-5)]
+    assert shown == ["1", "1", "1", "3e-9", "3e-7", "1e-4"]

@@ -1,0 +1,172 @@
+"""Windows by hand, what one token weighs in them, and the claims for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from noise_laws import fits, line_law, plane_law
+from spaces import space_of
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import _nearest, _noise, _window
+from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.sampling import os_entropy
+
+HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
+
+
+@pytest.mark.parametrize(
+    ("window", "vectors", "means"),
+    [
+        # weights 1/2, 1, 1/2: (0 + 6/2)/1.5, (0/2 + 6 + 12/2)/2, (6/2 + 12)/1.5
+        (3, [0, 6, 12], [2, 6, 10]),
+        # offsets 0 and 1, equal weights; the last token is alone
+        (2, [0, 6, 12], [3, 9, 12]),
+        # offsets -1, 0, 1, 2 about 1/2: weights 1/4, 1, 1, 1/4
+        (4, [0, 4, 8, 16], [6 / 2.25, 16 / 2.5, 25 / 2.25, 18 / 1.25]),
+        # weights 1/16, 1/2, 1, 1/2, 1/16 on a text shorter than the window
+        (5, [0, 8], [4 / 1.5, 8 / 1.5]),
+        (1, [3, 5], [3, 5]),
+        (6, [7], [7]),
+    ],
+)
+def test_means_by_hand(window, vectors, means):
+    found = _window.window_means(np.array(vectors, dtype=float)[:, None], window, HALF)
+    assert found[:, 0] == pytest.approx(means)
+
+
+def test_stencil_by_hand():
+    space = space_of([[0.0], [6.0], [12.0], [2.1], [9.9]])
+    # means 2, 6, 10: the nearest are 3, 1, 4; at the middle 1 is the token itself, then 3 and
+    # 4 are as far (3.9) up to the last digit of 2.1 and 9.9
+    released = Stencil(window=3, sigma=HALF).perturb([0, 1, 2], space, os_entropy)
+    assert released[[0, 2]].tolist() == [3, 4]
+    assert released[1] in (3, 4)
+    tied = space_of([[0.0], [6.0], [12.0], [2.0], [10.0]])
+    assert Stencil(window=3, sigma=HALF).perturb([0, 1, 2], tied, os_entropy).tolist() == [3, 3, 4]
+
+
+def test_stencil_takes_a_duplicate_for_another_token_and_needs_two():
+    space = space_of([[0.0], [5.0], [0.0]])
+    assert Stencil(window=1).perturb([0, 2, 1], space, os_entropy).tolist() == [2, 0, 0]
+    with pytest.raises(dp.ParameterError, match="two tokens"):
+        Stencil().perturb([0], space_of([[1.0]]), os_entropy)
+
+
+def weight_matrix(length, window, sigma):
+    """f_ij by the definition, entry by entry."""
+    first, last, c = (
+        (-(window - 1) // 2, (window - 1) // 2, 0.0)
+        if window % 2
+        else (-window // 2 + 1, window // 2, 0.5)
+    )
+    f = np.zeros((length, length))
+    for i, j in itertools.product(range(length), repeat=2):
+        if first <= j - i <= last:
+            f[i, j] = math.exp(-((j - i - c) ** 2) / (2 * sigma**2))
+    return f / f.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("window", range(1, 10))
+@pytest.mark.parametrize("sigma", [0.4, 1.25, 50.0])
+def test_influences_are_the_columns_of_the_weights(window, sigma):
+    worst = 0.0
+    for length in range(1, 3 * window + 3):
+        f = weight_matrix(length, window, sigma)
+        vectors = np.random.default_rng(length).normal(size=(length, 2))
+        assert _window.window_means(vectors, window, sigma) == pytest.approx(f @ vectors)
+        assert _window.influences(length, window, sigma) == pytest.approx(f.sum(axis=0))
+        mechanism = DChiStencil(eta=2.0, window=window, sigma=sigma)
+        assert mechanism.lipschitz(length) == pytest.approx(2 * f.sum(axis=0).max())
+        worst = max(worst, f.sum(axis=0).max())
+    assert mechanism.lipschitz(None) == pytest.approx(2 * worst)
+    assert worst < (1.4 if window % 2 else 1.5 + 1e-9)
+
+
+def test_narrow_and_wide_windows_have_means():
+    vectors = np.array([[0.0], [2.0], [4.0]])
+    assert _window.window_means(vectors, 5, 1e-300).tolist() == vectors.tolist()
+    assert _window.window_means(vectors, 4, 5e-324).tolist() == [[1.0], [3.0], [4.0]]
+    assert _window.window_means(vectors, 101, 1e9) == pytest.approx(np.full((3, 1), 2.0))
+
+
+def line_loss(mechanism, tokens, ids, position, other):
+    """The exact loss of a whole text over a replaced token: positions are independent."""
+    texts = np.array(ids), np.array(ids)
+    texts[1][position] = other
+    means = [_window.window_means(tokens[t][:, None], mechanism.window, mechanism.sigma)[:, 0]
+             for t in texts]  # fmt: skip
+    laws = [[np.log(line_law(tokens, m, mechanism.eta)) for m in row] for row in means]
+    return max(
+        sum(float((p - q).max()) for p, q in zip(*pair, strict=True)) for pair in (laws, laws[::-1])
+    )
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+def test_the_loss_of_a_text_is_eta_times_influence_times_distance(window):
+    """Tight: the outermost cells see every mean move; 2 eta d is loose."""
+    tokens, ids = np.array([-10.0, 0.0, 1.0, 10.0]), [1, 2, 1, 1, 2, 1]
+    mechanism = DChiStencil(eta=1.2, window=window)
+    f = weight_matrix(len(ids), window, mechanism.sigma)
+    for position in range(len(ids)):
+        other = 3 - ids[position]
+        loss = line_loss(mechanism, tokens, ids, position, other)
+        assert loss == pytest.approx(1.2 * f[:, position].sum(), rel=1e-9)
+        assert loss <= mechanism.lipschitz(len(ids)) * 1.0 + 1e-9
+        assert loss < mechanism.claimed_epsilon * 0.8
+
+
+def test_the_cosine_half_of_theorem_1_is_false():
+    """Unit vectors a small angle apart: the loss is above 2 eta (1 - cos), below eta chord."""
+    eta, angle = 4.0, 0.2
+    angles = np.array([0.0, angle, angle + 1.2, -1.2, 3.0])
+    tokens = np.column_stack([np.cos(angles), np.sin(angles)])
+    first, second = (np.log(plane_law(tokens, tokens[k], eta)) for k in (0, 1))
+    loss = float(np.abs(first - second).max())
+    chord = float(np.linalg.norm(tokens[0] - tokens[1]))
+    cosine_distance = 1 - math.cos(angle)
+    assert cosine_distance == pytest.approx(chord**2 / 2)
+    assert loss > 2 * 2 * eta * cosine_distance  # twice the claim
+    assert loss <= eta * chord + 1e-3
+    assert eta * chord <= DChiStencil(eta=eta, window=1).lipschitz(1) * chord
+
+
+class WithoutTheOriginal(DChiStencil):
+    """DChiStencil as printed for STENCIL: the original is never released."""
+
+    def perturb(self, ids, space, entropy):
+        numbers = space.checked(ids)
+        means = _window.window_means(space.vectors[numbers], self.window, self.sigma)
+        noise = _noise.random_vectors(*means.shape, self.eta, entropy)
+        return _nearest.nearest(space, means + noise, numbers)
+
+
+def test_leaving_out_the_original_makes_the_loss_infinite():
+    """Token 0 is impossible for 0 and released for 1: no finite epsilon."""
+    space = space_of([[-1.0], [0.0], [0.5], [2.0], [3.5]])
+    kept = {}
+    for kind in (WithoutTheOriginal, DChiStencil):
+        mechanism = kind(eta=1.0, window=1)
+        kept[kind] = [
+            int((mechanism.perturb(np.full(2000, token), space, os_entropy) == 0).sum())
+            for token in (0, 1)
+        ]
+    assert kept[WithoutTheOriginal][0] == 0
+    assert min(kept[WithoutTheOriginal][1], *kept[DChiStencil]) > 50
+
+
+def test_window_noise_follows_the_law_at_every_position_independently():
+    tokens, ids = np.array([0.0, 1.0, 2.5]), np.array([0, 2, 1])
+    mechanism = DChiStencil(eta=1.5, window=3, sigma=HALF)
+    space = space_of(tokens[:, None])
+    # means by hand: (0 + 2.5/2)/1.5, (0/2 + 2.5 + 1/2)/2, (2.5/2 + 1)/1.5
+    means = [1.25 / 1.5, 3.0 / 2, 2.25 / 1.5]
+    counts = np.zeros((3, 3, 3), dtype=int)
+    for _ in range(8000):
+        counts[tuple(mechanism.perturb(ids, space, os_entropy))] += 1
+    for eta, expected in ((1.5, True), (3.0, False)):
+        laws = [line_law(tokens, mean, eta) for mean in means]
+        assert fits(counts.ravel(), np.einsum("a,b,c->abc", *laws).ravel()) == expected

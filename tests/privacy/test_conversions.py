@@ -1,0 +1,176 @@
+"""Conversions between kinds of privacy hold for all pairs and cannot be improved."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.privacy.conversions import (
+    approx_of_zcdp,
+    zcdp_of_bounded_range,
+    zcdp_of_pure,
+    zcdp_of_two_level,
+)
+
+EPSILONS = [0.01, 0.5, 1.0, 3.0, 8.0, 20.0]
+ORDERS = 1 + np.logspace(-4, 3, 120)
+
+
+def concentration(log_p, log_q, orders=ORDERS):
+    """Largest D_alpha(P || Q) / alpha over the orders; rows over the last axis."""
+    alpha = np.asarray(orders)
+    moments = [logsumexp(a * log_p + (1 - a) * log_q, axis=-1) / (a * (a - 1)) for a in alpha]
+    return np.max(moments, axis=0)
+
+
+def binary_pairs(high, low):
+    """ln P and ln Q on two outputs with ln(P/Q) = high and low; high > 0 > low."""
+    log_q = np.log(-np.expm1(low)) - high - np.log(-np.expm1(low - high))
+    other = np.log(-np.expm1(-high)) - np.log(-np.expm1(low - high))
+    log_q = np.stack([log_q, other], axis=-1)
+    return log_q + np.stack([high, low], axis=-1), log_q
+
+
+def test_binary_pairs_are_laws():
+    log_p, log_q = binary_pairs(np.array([1.0, 3.0]), np.array([-2.0, -0.1]))
+    for rows in (log_p, log_q):
+        assert np.exp(rows).sum(axis=-1) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_pure_privacy_concentrates_as_stated_and_no_more(epsilon):
+    """Over all pairs on two outputs, which are the worst, and to the last 0.1 %."""
+    grid = np.linspace(0, epsilon, 41)[1:]
+    worst = concentration(*binary_pairs(*np.meshgrid(grid, -grid))).max()
+    assert worst <= zcdp_of_pure(epsilon) * (1 + 1e-6)
+    assert worst > zcdp_of_pure(epsilon) * 0.999
+    assert zcdp_of_pure(epsilon) <= epsilon**2 / 2 + 1e-15
+
+
+@pytest.mark.parametrize("width", EPSILONS)
+def test_a_bounded_range_concentrates_as_stated_and_no_more(width):
+    high = width * np.linspace(0, 1, 2001)[1:-1]
+    worst = concentration(*binary_pairs(high, high - width)).max()
+    assert worst <= zcdp_of_bounded_range(width) * (1 + 1e-6)
+    assert worst > zcdp_of_bounded_range(width) * 0.999
+    assert zcdp_of_bounded_range(width) <= min(width**2 / 8, zcdp_of_pure(width))
+
+
+def test_golden_values():
+    assert zcdp_of_pure(2 * math.log(3)) == pytest.approx(2 * math.log(3) * 0.8)  # tanh: 8/10
+    q = 2 * math.log(2)  # range / (1 - 1/2)
+    assert zcdp_of_bounded_range(math.log(2)) == pytest.approx(q - 1 - math.log(q))
+    assert zcdp_of_bounded_range(1e-8) == pytest.approx(1e-16 / 8)
+    below, above = (zcdp_of_bounded_range(x) for x in (0.999_999e-3, 1.000_001e-3))
+    assert below == pytest.approx(above, rel=1e-5)
+    # the same conversion in OpenDP: rho = 1/32, delta = 1e-3
+    assert approx_of_zcdp(1 / 32, 1e-3) == pytest.approx(0.6880024554878086, rel=1e-12)
+
+
+@given(
+    logits=hnp.arrays(
+        np.float64, st.tuples(st.just(2), st.integers(2, 6)), elements=st.floats(-4, 4)
+    )
+)
+def test_both_constants_hold_for_any_pair(logits):
+    log_p, log_q = logits - logsumexp(logits, axis=1, keepdims=True)
+    loss = np.abs(log_p - log_q).max()
+    width = np.ptp(log_p - log_q)
+    found = concentration(log_p, log_q)
+    assert found <= zcdp_of_pure(loss) + 1e-9  # moments at alpha near 1 lose digits
+    assert found <= zcdp_of_bounded_range(width) + 1e-9
+
+
+def two_level(epsilon, outputs, near, shared):
+    """Two rows whose near sets have ``shared`` outputs in common."""
+    weights = np.zeros((2, outputs))
+    weights[0, :near] = weights[1, near - shared : 2 * near - shared] = epsilon
+    return weights - logsumexp(weights, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize(("outputs", "near"), [(2, 1), (5, 1), (5, 3), (5, 4), (40, 7), (2000, 1)])
+def test_two_levels_concentrate_as_stated_and_no_more(epsilon, outputs, near):
+    rho = zcdp_of_two_level(epsilon, outputs, near)
+    fewest = max(0, 2 * near - outputs)
+    orders = np.concatenate([1 + np.logspace(-4, 0, 50), np.geomspace(2, 1e4, 350)])
+    worst = concentration(*two_level(epsilon, outputs, near, fewest), orders)
+    assert worst <= rho + 1e-9
+    assert rho <= worst * 1.002
+    uniform = np.full(outputs, -math.log(outputs))
+    row = two_level(epsilon, outputs, near, fewest)[0]
+    assert max(concentration(row, uniform), concentration(uniform, row)) <= rho + 1e-9
+    if fewest < near - 1:
+        assert concentration(*two_level(epsilon, outputs, near, fewest + 1)) <= rho + 1e-9
+
+
+def test_the_kl_divergence_is_too_small_for_many_outputs():
+    """It is the limit of D_alpha / alpha at alpha = 1, and not the largest value."""
+    log_p, log_q = two_level(8.0, 2000, 1, 0)
+    divergence = float((np.exp(log_p) * (log_p - log_q)).sum())
+    assert concentration(log_p, log_q) > 1.05 * divergence
+    assert zcdp_of_two_level(8.0, 30_000, 1) < zcdp_of_pure(8.0) / 2
+
+
+def test_extreme_parameters():
+    assert zcdp_of_pure(0) == zcdp_of_bounded_range(0) == zcdp_of_two_level(0, 5, 2) == 0
+    assert zcdp_of_two_level(3.0, 5, 5) == 0  # all outputs near: uniform
+    assert zcdp_of_pure(math.inf) == zcdp_of_bounded_range(math.inf) == math.inf
+    assert zcdp_of_two_level(math.inf, 5, 2) == approx_of_zcdp(math.inf, 0.1) == math.inf
+    assert approx_of_zcdp(0, 1e-5) == 0
+    assert zcdp_of_pure(1e5) == 1e5
+    assert zcdp_of_two_level(1e3, 30_000, 1) <= 1e3
+    assert 0 < zcdp_of_two_level(1e-6, 30_000, 1) < 1e-12
+    assert zcdp_of_bounded_range(1e5) == pytest.approx(1e5 - math.log(1e5) - 1)
+
+
+RHOS = st.floats(1e-6, 1e4)
+DELTAS = st.floats(1e-15, 0.5)
+
+
+@given(rho=RHOS, delta=DELTAS)
+def test_approximate_privacy_is_never_worse_than_the_classic_bound(rho, delta):
+    assert approx_of_zcdp(rho, delta) <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
+@given(rho=RHOS, delta=DELTAS)
+def test_no_order_gives_less(rho, delta):
+    above_one = np.logspace(-6, 9, 4000)
+    alpha = 1 + above_one
+    bounds = rho * alpha - np.log(alpha * delta) / above_one + np.log(above_one / alpha)
+    assert approx_of_zcdp(rho, delta) <= max(0.0, bounds.min()) + 1e-9
+
+
+@given(rho=st.floats(1e-3, 1e3), delta=DELTAS)
+def test_gaussian_noise_has_the_delta_promised(rho, delta):
+    """Gaussian noise is rho-zCDP with D_alpha = rho alpha, and its exact delta is known."""
+    epsilon, shift = approx_of_zcdp(rho, delta), math.sqrt(2 * rho)
+
+    def exact(at):
+        tail = at + norm.logcdf(-shift / 2 - at / shift)
+        return norm.cdf(shift / 2 - at / shift) - math.exp(tail)
+
+    assert exact(epsilon) <= delta * (1 + 1e-9)
+    if 1e-9 < delta < 1e-3:  # and not far above it: half would be wrong
+        assert exact(epsilon / 2) > delta
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, "3", None, True])
+def test_bad_parameters_are_refused(value):
+    for convert in (zcdp_of_pure, zcdp_of_bounded_range, lambda x: approx_of_zcdp(x, 0.1)):
+        with pytest.raises(ParameterError, match=r"expected .* >= 0, got"):
+            convert(value)
+    with pytest.raises(ParameterError, match="delta"):
+        approx_of_zcdp(1.0, value)
+    with pytest.raises(ParameterError, match="near"):
+        zcdp_of_two_level(1.0, 5, value)
+    with pytest.raises(ParameterError, match="near <= outputs"):
+        zcdp_of_two_level(1.0, 5, 6)

@@ -36,6 +36,7 @@ _ENTRIES = 1 << 29  # similarities held at once, 4 bytes each
 _BATCH = 128  # columns judged together
 _FEW = 32  # codewords up to which a larger k is worth its time
 _NEAR = 8  # the larger k
+_UNIONS = 4  # tried for it
 _COARSE = 1024  # tokens of the thinned problem on which it is started
 _TOLERANCE = 1e-6  # relative gain below which a move is not made
 _PASS_TOLERANCE = 1e-4  # relative gain of a pass below which there is no other
@@ -103,8 +104,8 @@ def _with_larger_near(one: _Search) -> _Search:
     """Start from the union of several good codebooks, each of which takes one of the k.
 
     f is concave in how often each codeword is repeated, for a given value of f, so a union is
-    worth at least the mean of its parts. The parts are found on a thinned problem, from random
-    starts that are public and the same in every run.
+    worth at least the mean of its parts. The best of several unions is found on a thinned
+    problem, from random starts that are public and the same in every run.
     """
     import torch
 
@@ -112,12 +113,15 @@ def _with_larger_near(one: _Search) -> _Search:
     rows, columns = (_thinned(length, _COARSE) for length in problem.similarity.shape)
     coarse, generator = problem.part(rows, columns), np.random.default_rng(0)
     device = one.codebook.device
-    parts = []
-    for _ in range(_NEAR):
+
+    def part() -> torch.Tensor:
         chosen = generator.choice(len(rows), min(size, len(rows)), replace=False)
-        parts.append(_Search(coarse, torch.from_numpy(chosen).to(device)).improve().codebook)
-    union = _Search(coarse, torch.cat(parts), near=_NEAR).improve()
-    start = torch.from_numpy(rows).to(device)[union.codebook]
+        return _Search(coarse, torch.from_numpy(chosen).to(device)).improve().codebook
+
+    parts = ([part() for _ in range(_NEAR)] for _ in range(_UNIONS))
+    unions = [_Search(coarse, torch.cat(each), near=_NEAR).improve() for each in parts]
+    best = max(unions, key=lambda each: each.value)
+    start = torch.from_numpy(rows).to(device)[best.codebook]
     return _Search(problem, start, near=_NEAR).improve()
 
 

@@ -43,6 +43,7 @@ _HOME = {
     "Certificate": "privacy",
     "MetricDP": "privacy",
     "NoGuarantee": "privacy",
+    "PrivacyLedger": "privacy.ledger",
     "PureDP": "privacy",
     "audit": "certification",
     "calibrate": "certification",
@@ -55,14 +56,19 @@ _HOME = {
     "Release": "sanitizers",
     "Sanitizer": "sanitizers",
     "sanitizer": "sanitizers",
+    "Session": "sessions",
     "Answer": "frameworks",
     "InferDPT": "frameworks",
+    "PrivRewrite": "frameworks",
+    "PrivRewriteNaive": "frameworks",
+    "Progress": "frameworks",
     "ChatModel": "frameworks",
     "chat_model": "frameworks",
     "BudgetExhausted": "errors",
     "CannotCalibrate": "errors",
     "ChatError": "errors",
     "DPMiddlewareError": "errors",
+    "EventRefused": "errors",
     "ExtractorError": "errors",
     "IncompatibleGuarantees": "errors",
     "InfiniteEpsilon": "errors",
@@ -70,6 +76,7 @@ _HOME = {
     "ParameterError": "errors",
     "RemoteError": "errors",
     "UnknownTokenError": "errors",
+    "LedgerError": "errors",
     "UntrustedHost": "errors",
 }
 
@@ -92,16 +99,26 @@ if TYPE_CHECKING:
         CannotCalibrate,
         ChatError,
         DPMiddlewareError,
+        EventRefused,
         ExtractorError,
         IncompatibleGuarantees,
         InfiniteEpsilon,
+        LedgerError,
         MissingExtra,
         ParameterError,
         RemoteError,
         UnknownTokenError,
         UntrustedHost,
     )
-    from dp_middleware.frameworks import Answer, ChatModel, InferDPT, chat_model
+    from dp_middleware.frameworks import (
+        Answer,
+        ChatModel,
+        InferDPT,
+        PrivRewrite,
+        PrivRewriteNaive,
+        Progress,
+        chat_model,
+    )
     from dp_middleware.mechanisms import (
         MECHANISMS,
         Cape,
@@ -133,7 +150,9 @@ if TYPE_CHECKING:
         NoGuarantee,
         PureDP,
     )
+    from dp_middleware.privacy.ledger import PrivacyLedger
     from dp_middleware.sanitizers import Release, Sanitizer, sanitizer
+    from dp_middleware.sessions import Session
     from dp_middleware.vocabulary import Vocabulary
 
 

@@ -34,6 +34,14 @@ class BudgetExhausted(DPMiddlewareError, RuntimeError):
     """A charge would exceed the budget; nothing was drawn and nothing was sent."""
 
 
+class LedgerError(DPMiddlewareError, RuntimeError):
+    """The ledger cannot be read or written, or is not what it should be; nothing was released."""
+
+
+class EventRefused(DPMiddlewareError, RuntimeError):
+    """A session does not release this event; nothing was charged, drawn or sent for it."""
+
+
 class ChatError(DPMiddlewareError, RuntimeError):
     """A chat model failed. Names the kind of failure only: a vendor may quote the prompt."""
 

@@ -22,7 +22,16 @@ LAYERS = [
     {"sampling"},
     {"mechanisms", "contexts"},
     {"certification"},
-    {"sanitizers", "policies", "explanation", "_plan"},
+    {
+        "sanitizers",
+        "policies",
+        "explanation",
+        "_plan",
+        "sessions",
+        "_memo",
+        "_positions",
+        "_digests",
+    },
     {"frameworks"},
     {"cli", "demo"},
 ]

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dp_middleware.cli import ledger
 from dp_middleware.cli import settings as options
 from dp_middleware.cli.failures import Commands
 from dp_middleware.cli.inputs import read_text
@@ -17,6 +18,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(ledger.app, name="ledger")
 
 
 @app.callback(invoke_without_command=True)

@@ -21,6 +21,9 @@ _CODES: dict[type[Exception], int] = {
     errors.CannotCalibrate: REFUSED,
     errors.UntrustedHost: REFUSED,
     errors.BudgetExhausted: REFUSED,
+    errors.EventRefused: REFUSED,
+    errors.IncompatibleGuarantees: REFUSED,
+    errors.LedgerError: REFUSED,
     errors.ChatError: CHAT,
     errors.MissingExtra: MISSING,
 }

@@ -1,7 +1,18 @@
-"""Frameworks around a sanitizer: chat models, where they run, and InferDPT."""
+"""Frameworks around a sanitizer: chat models, where they run, InferDPT and PrivRewrite."""
 
+from dp_middleware.frameworks._candidates import Progress
 from dp_middleware.frameworks.chat import ChatModel, chat_model
 from dp_middleware.frameworks.endpoints import open_model
 from dp_middleware.frameworks.inferdpt import Answer, InferDPT
+from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 
-__all__ = ["Answer", "ChatModel", "InferDPT", "chat_model", "open_model"]
+__all__ = [
+    "Answer",
+    "ChatModel",
+    "InferDPT",
+    "PrivRewrite",
+    "PrivRewriteNaive",
+    "Progress",
+    "chat_model",
+    "open_model",
+]

@@ -1,0 +1,69 @@
+"""Names of events and digests of raw texts, keyed: without the key they tell nothing."""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from dp_middleware.errors import ParameterError
+
+Item = tuple[str | None, str, str]
+
+ROLES = ("system", "user", "assistant", "tool")
+
+_KEY_BYTES = 32
+
+
+class Digests:
+    """HMAC-SHA256 under one key. Held in memory only.
+
+    Args:
+        key: 32 bytes or more; ``None``: a fresh one.
+
+    Raises:
+        ParameterError: Too short, or not bytes.
+    """
+
+    def __init__(self, key: bytes | None) -> None:
+        given: Any = os.urandom(_KEY_BYTES) if key is None else key
+        if not isinstance(given, bytes) or len(given) < _KEY_BYTES:
+            raise ParameterError(f"expected key= of type bytes, {_KEY_BYTES} of them or more")
+        self._key = given
+
+    def of(self, *parts: str | bytes) -> bytes:
+        """Digest of parts, each with its length; 32 bytes."""
+        mac = hmac.new(self._key, digestmod="sha256")
+        for part in parts:
+            data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+            mac.update(len(data).to_bytes(8, "little") + data)
+        return mac.digest()
+
+    def of_id(self, conversation: bytes, event_id: str) -> bytes:
+        """The name of an event with an id."""
+        return self.of("id", conversation, event_id)
+
+    def names(self, conversation: bytes, transcript: Iterable[Item]) -> list[bytes]:
+        """The name of each event: of its id, or else a chain over the transcript up to it."""
+        chain, found = self.of("start", conversation), []
+        for event_id, role, text in transcript:
+            chain = self.of("chain", chain, role, text)
+            found.append(chain if event_id is None else self.of_id(conversation, event_id))
+        return found
+
+
+def checked(item: Any) -> Item:
+    """An event id, a role and a text.
+
+    Raises:
+        ParameterError: One of them is not what it should be; quotes none of them.
+    """
+    event_id, role, text = item
+    if event_id is not None and (not isinstance(event_id, str) or not event_id):
+        raise ParameterError("expected an event id of type str, not empty")
+    if role not in ROLES:
+        raise ParameterError(f"expected a role in {ROLES}")
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    return event_id, role, text

@@ -1,0 +1,171 @@
+"""Where a session keeps what it released: in memory, or in an SQLite file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dp_middleware.errors import ParameterError
+
+_WAIT = 60.0  # seconds for another process that is just releasing
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS checks (value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS memo (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    event BLOB NOT NULL UNIQUE,
+    digest BLOB NOT NULL,
+    created REAL NOT NULL,
+    released TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS memo_created ON memo (created);
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What was released for an event.
+
+    Attributes:
+        digest: Keyed digest of the raw text; empty for a remote answer, which is public.
+        created: Seconds since the epoch.
+        released: Public: the release, as JSON.
+    """
+
+    digest: bytes = field(repr=False)
+    created: float
+    released: str = field(repr=False)
+
+
+class Table(ABC):
+    """Entries by keyed digest of their event, while nobody else can change them."""
+
+    @abstractmethod
+    def get(self, event: bytes) -> Entry | None:
+        """The entry of an event, however old."""
+
+    @abstractmethod
+    def put(self, event: bytes, entry: Entry) -> None:
+        """Set an event's entry; it is then the newest."""
+
+    @abstractmethod
+    def forget(self, before: float) -> None:
+        """Drop all entries created earlier."""
+
+    @abstractmethod
+    def forget_oldest(self) -> None:
+        """Drop one entry."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+
+class MemoryMemo(Table):
+    """Entries of one process. The session's lock keeps others out."""
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, Entry] = {}
+
+    @contextmanager
+    def exclusive(self) -> Iterator[Table]:
+        """The entries."""
+        yield self
+
+    def get(self, event: bytes) -> Entry | None:
+        """The entry of an event, however old."""
+        return self._entries.get(event)
+
+    def put(self, event: bytes, entry: Entry) -> None:
+        """Set an event's entry; it is then the newest."""
+        self._entries.pop(event, None)
+        self._entries[event] = entry
+
+    def forget(self, before: float) -> None:
+        """Drop all entries created earlier."""
+        while self._entries and next(iter(self._entries.values())).created < before:
+            self.forget_oldest()
+
+    def forget_oldest(self) -> None:
+        """Drop one entry."""
+        del self._entries[next(iter(self._entries))]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class FileMemo:
+    """Entries in an SQLite file, shared by threads and processes of one machine.
+
+    Args:
+        path: The file; made if it is not there, readable by its owner only.
+        check: Keyed digest of a constant: the file is for one key.
+
+    Raises:
+        ParameterError: The file was written with another key.
+    """
+
+    def __init__(self, path: Path, check: bytes) -> None:
+        self._path = path
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with self.exclusive() as table:
+            found = table.check(check)
+        if found != check:
+            raise ParameterError(
+                "expected the key that the memo was written with, got another; with a new memo "
+                "every event is released and charged again"
+            )
+
+    @contextmanager
+    def exclusive(self) -> Iterator[_Rows]:
+        """The entries; changes are durable when this ends, and undone if it fails."""
+        with closing(self._connect()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield _Rows(connection)
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def _connect(self) -> sqlite3.Connection:
+        """A connection of its own for every use: none is shared by threads or after a fork."""
+        connection = sqlite3.connect(self._path, timeout=_WAIT, isolation_level=None)
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+
+class _Rows(Table):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def check(self, value: bytes) -> bytes:
+        for statement in _TABLES.split(";"):
+            self._connection.execute(statement)
+        row = self._connection.execute("SELECT value FROM checks").fetchone()
+        if row is None:
+            self._connection.execute("INSERT INTO checks VALUES (?)", (value,))
+        return value if row is None else bytes(row[0])
+
+    def get(self, event: bytes) -> Entry | None:
+        query = "SELECT digest, created, released FROM memo WHERE event = ?"
+        row = self._connection.execute(query, (event,)).fetchone()
+        return None if row is None else Entry(digest=row[0], created=row[1], released=row[2])
+
+    def put(self, event: bytes, entry: Entry) -> None:
+        command = "INSERT OR REPLACE INTO memo(event, digest, created, released) VALUES (?,?,?,?)"
+        values = (event, entry.digest, entry.created, entry.released)
+        self._connection.execute(command, values)
+
+    def forget(self, before: float) -> None:
+        self._connection.execute("DELETE FROM memo WHERE created < ?", (before,))
+
+    def forget_oldest(self) -> None:
+        self._connection.execute("DELETE FROM memo WHERE number = (SELECT min(number) FROM memo)")
+
+    def __len__(self) -> int:
+        return int(self._connection.execute("SELECT count(*) FROM memo").fetchone()[0])

@@ -1,0 +1,170 @@
+"""Candidate rewrites from a chat model: asked for at once, cleaned and pruned by public rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware.errors import ChatError, RemoteError
+from dp_middleware.frameworks.adapters.base import Adapter, Messages
+from dp_middleware.frameworks.chat import ChatModel, chat_model
+
+T = TypeVar("T")
+
+_MARK = ">"
+
+
+class Encoder(Protocol):
+    """What pruning needs of an embedding service."""
+
+    def encode(self, texts: Sequence[str], /) -> ArrayLike:
+        """Unit vectors of whole texts, float (n, d)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a rewrite is; counts only.
+
+    Attributes:
+        stage: ``"sanitized"``, in texts; ``"answered"`` and ``"failed"``, in candidates;
+            ``"selected"``, in texts.
+        done: How many there are of this stage so far.
+        total: How many there can be.
+    """
+
+    stage: Literal["sanitized", "answered", "failed", "selected"]
+    done: int
+    total: int
+
+
+Listener = Callable[[Progress], object]
+
+
+class Tally:
+    """Counts events of a rewrite and tells a listener of them."""
+
+    def __init__(self, listener: Listener | None, totals: dict[str, int]) -> None:
+        self._listener = listener
+        self._totals = totals
+        self._done = dict.fromkeys(totals, 0)
+
+    def add(self, stage: Any, count: int = 1) -> None:
+        """Count and tell."""
+        self._done[stage] += count
+        if self._listener is not None:
+            done, total = self._done[stage], self._totals[stage]
+            self._listener(Progress(stage=stage, done=done, total=total))
+
+
+def prompt(sanitized: str) -> Messages:
+    """What the chat model is asked for one candidate. Public text only."""
+    task = (
+        "Words of the text below were replaced at random. Write one fluent text in its place: "
+        "keep the topic, the sentence structure and about the length, correct what makes no "
+        "sense, and add no facts. Answer with the text only."
+    )
+    return [{"role": "user", "content": f"{task}\n\nText:\n{sanitized}"}]
+
+
+class _Marked(Adapter):
+    """Puts a mark before each answer: to a :class:`ChatModel`, an empty one is a failure."""
+
+    def __init__(self, inner: Adapter) -> None:
+        self._inner = inner
+
+    def ask(self, messages: Messages) -> str:
+        return _MARK + self._inner.ask(messages)
+
+    async def aask(self, messages: Messages) -> str:
+        return _MARK + await self._inner.aask(messages)
+
+
+def generator_model(x: Any) -> ChatModel:
+    """A chat model whose failures are :class:`RemoteError` and whose answers may be empty.
+
+    Args:
+        x: What :func:`chat_model` takes.
+    """
+    model = chat_model(x)
+    return replace(model, adapter=_Marked(model.adapter), error=RemoteError)
+
+
+async def answers(
+    model: ChatModel, sanitized: str, k: int, minimum: int, gate: asyncio.Semaphore, tally: Tally
+) -> list[str]:
+    """Up to k answers, in the order in which they were asked for.
+
+    Args:
+        model: From :func:`generator_model`.
+        sanitized: Public.
+        k: Number of calls.
+        minimum: Fewest calls that must succeed.
+        gate: Bounds how many calls run at once.
+        tally: Is told of every answer and failure.
+
+    Raises:
+        RemoteError: More than ``k - minimum`` calls failed.
+    """
+    failures: list[str] = []
+
+    async def ask() -> str | None:
+        try:
+            async with gate:
+                answer = await model.acall(prompt(sanitized))
+        except ChatError as error:
+            failures.append(str(error))
+            tally.add("failed")
+            return None
+        tally.add("answered")
+        return answer.removeprefix(_MARK)
+
+    found = [answer for answer in await all_of(ask() for _ in range(k)) if answer is not None]
+    if len(found) < minimum:
+        raise RemoteError(
+            f"expected at least {minimum} of {k} candidates, got {len(found)}; {failures[-1]}"
+        )
+    return found
+
+
+async def all_of(work: Iterable[Awaitable[T]]) -> list[T]:
+    """Results in order; the first failure, or being cancelled, cancels the rest."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def distinct(texts: Iterable[str], usable: Callable[[str], bool]) -> list[str]:
+    """Usable texts in order, without those that repeat an earlier one but for case and blanks."""
+    found: dict[str, str] = {}
+    for text in texts:
+        found.setdefault(" ".join(text.split()).casefold(), text.strip())
+    return [text for text in found.values() if usable(text)]
+
+
+def prune(texts: list[str], encoder: Encoder, above: float) -> list[str]:
+    """Greedy, in the given order: drop a text too similar to one already kept.
+
+    Args:
+        texts: Public.
+        encoder: Gives sentence vectors.
+        above: Largest similarity (1 + cosine) / 2 between two texts that are both kept.
+    """
+    if above >= 1 or len(texts) < 2:
+        return texts
+    rows = np.asarray(encoder.encode(texts), dtype=np.float64)
+    similarity = (1 + rows @ rows.T) / 2
+    kept: list[int] = []
+    for number in range(len(texts)):
+        if (similarity[number, kept] <= above).all():
+            kept.append(number)
+    return [texts[number] for number in kept]

@@ -1,0 +1,139 @@
+"""Choosing one of several public candidates for a private text: the exponential mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dp_middleware import _validate, sampling
+from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.sampling import Floats, Ids
+from dp_middleware.vocabulary import UNKNOWN
+
+Sensitivity = Literal["candidates", "paper", "naive"]
+
+LARGEST_NORM = 1 + 1e-9
+
+_ARITHMETIC = 1e-12  # added to a sensitivity: above the float64 error of two utilities
+_ROUNDING = 1e-6  # nats: the loss that rounding to integers may add, proof in Selection
+_DEEPEST = 24.0  # nats below the best candidate at which probabilities level out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Release candidate y for x with probability proportional to exp(epsilon u / (2 Delta)).
+
+    u(x, y) = clip_[0,1]((<m(x), m(y)> + alpha) / (1 + alpha)), m the mean of the vectors of all
+    tokens: of norm at most 1, the zero vector for an unknown token, **not** renormalised.
+
+    Reference:
+        PrivRewrite, phase 2. A sentence of the paper renormalises m: then one token of two that
+        cancel each other turns m(x) round, and no sensitivity below 1 is true.
+
+    Guarantee:
+        epsilon-DP for one replaced token of x, given the candidates and the number T of tokens.
+        u moves by at most Delta: 1 ("naive", as u is in [0, 1]); min(1, 2 / (T (1 + alpha)))
+        ("paper"); or the largest range over v of <e(v), m(y)> / (T (1 + alpha)) over the
+        candidates ("candidates": public given them, never above the paper's).
+        Utilities more than 2 Delta 24 / epsilon below the best are raised to that: a maximum of
+        two functions of sensitivity Delta has sensitivity Delta. No probability is then below
+        e^-24 / m, so its integer of 64 bits is above 2^64 e^-30, or it has 128 bits: rounding
+        moves a logarithm by at most 3e-7 and a loss by 6e-7, and we draw with epsilon - 1e-6.
+
+    Attributes:
+        epsilon: Nats per token occurrence of x. Positive.
+        alpha: Shift of the inner product, at least 0; from 1 on nothing is ever clipped.
+        sensitivity: Which bound is used.
+    """
+
+    epsilon: float
+    alpha: float = 1.0
+    sensitivity: Sensitivity = "candidates"
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.one_of(("candidates", "paper", "naive"), sensitivity=self.sensitivity)
+        if self.alpha != 0:
+            _validate.positive(alpha=self.alpha)
+
+    def utilities(self, ids: Ids, similarities: Floats) -> Floats:
+        """u(x, y) for every candidate, float64 (m,) in [0, 1].
+
+        Args:
+            ids: int64 (T,), T at least 1, -1 for an unknown token. Private.
+            similarities: From :func:`token_similarities`.
+        """
+        means = [math.fsum(column) / len(ids) for column in similarities[ids].T.tolist()]
+        utilities: Floats = (np.array(means) + self.alpha) / (1 + self.alpha)
+        return utilities.clip(0.0, 1.0)
+
+    def delta(self, count: int, similarities: Floats) -> float:
+        """The most that a utility moves when one of ``count`` tokens is replaced."""
+        if self.sensitivity == "naive":
+            return 1.0
+        ranges = similarities.max(axis=0) - similarities.min(axis=0)
+        widest = 2.0 if self.sensitivity == "paper" else float(ranges.max())
+        return min(1.0, widest / (count * (1 + self.alpha)) + _ARITHMETIC)
+
+    def log_probs(self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace) -> Floats:
+        """The law of the chosen index, float64 (m,).
+
+        Args:
+            ids: int64 (T,), T at least 1, -1 for an unknown token. Private.
+            candidates: Ids of each of m candidates, at least one id each. Public.
+            space: V tokens with vectors of norm at most 1.
+        """
+        similarities = token_similarities(candidates, space)
+        utilities = self.utilities(ids, similarities)
+        spent = max(0.0, self.epsilon - _ROUNDING)
+        scale = spent / (2 * self.delta(len(ids), similarities))
+        below = np.maximum(scale * (utilities - utilities.max()), -_DEEPEST)
+        law: Floats = sampling.log_softmax(below[None, :])[0]
+        return law
+
+    def table(self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace) -> sampling.Table:
+        """The integers that are drawn from; exact probabilities for audits. Private."""
+        return sampling.tables(self.log_probs(ids, candidates, space)[None, :])[0]
+
+    def draw(
+        self,
+        ids: Ids,
+        candidates: Sequence[Ids],
+        space: EmbeddingSpace,
+        entropy: sampling.Entropy = sampling.os_entropy,
+    ) -> int:
+        """The index of the chosen candidate."""
+        return int(self.table(ids, candidates, space).draw(1, entropy)[0])
+
+
+def token_similarities(candidates: Sequence[Ids], space: EmbeddingSpace) -> Floats:
+    """<e(v), m(y)> for every token v and candidate y, float64 (V + 1, m) in [-1, 1].
+
+    The last row is the unknown symbol's, which id -1 picks. Utilities and their sensitivity are
+    taken from these same numbers, so that no rounding comes between them.
+    """
+    means = [space.vectors[ids[ids != UNKNOWN]].sum(axis=0) / len(ids) for ids in candidates]
+    similarities = np.zeros((len(space) + 1, len(candidates)))
+    np.matmul(space.vectors, np.stack(means, axis=1), out=similarities[:-1])
+    np.clip(similarities, -1.0, 1.0, out=similarities)
+    return similarities
+
+
+def require_short_vectors(space: EmbeddingSpace) -> None:
+    """Refuse a space on which the sensitivity would be wrong.
+
+    Raises:
+        ParameterError: A vector has a norm above 1.
+    """
+    norms = np.linalg.norm(space.vectors, axis=1)
+    above = int((norms > LARGEST_NORM).sum())
+    if above:
+        raise ParameterError(
+            f"expected token vectors of norm at most 1, got {above} of {len(space)} above it, "
+            f"the largest {norms.max():.6g}; divide all vectors by that"
+        )

@@ -1,0 +1,240 @@
+"""PrivRewrite: sanitize, let a chat model write candidates, release one that suits the text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from dp_middleware import _validate, sampling
+from dp_middleware.embedding import EmbeddingService
+from dp_middleware.errors import DPMiddlewareError, ParameterError, RemoteError
+from dp_middleware.frameworks import _candidates, _two_phases, bridge
+from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, Tally
+from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
+from dp_middleware.privacy import Certificate
+from dp_middleware.sampling import Ids
+from dp_middleware.sanitizers import Release, Sanitizer
+from dp_middleware.vocabulary import Vocabulary
+
+Fallback = Literal["abstain", "sanitized"]
+
+
+@dataclass(frozen=True, eq=False)
+class PrivRewrite:
+    """Sanitize a text, have k rewrites of that written, and privately choose one of them.
+
+    The chat model sees the sanitized text only. Candidates, their pruning and the fallback
+    depend on that text and on public parameters; the private text is looked at twice: by the
+    sanitizer and by the choice.
+
+    Reference:
+        PrivRewrite: sanitizer with epsilon_1 (the paper: TokenExponential), candidates, greedy
+        pruning, exponential mechanism with epsilon_2.
+
+    Guarantee:
+        epsilon_1 + epsilon_select per token occurrence, under the sanitizer's adjacency: basic
+        composition of the sanitizer with :class:`Selection`, whose inputs other than the text
+        are functions of what the sanitizer released. The chat model alone has epsilon_1. Both
+        are charged at once, before the first draw, and stay spent whatever fails.
+
+    Attributes:
+        sanitizer: Phase 1. Its guarantee must be pure; its space, with vectors of norm at most
+            1, is that of the choice; its ledger is charged for both phases.
+        generator: What :func:`chat_model` takes; its temperature is its own (the paper: 0.75).
+        service: Sentence vectors for pruning; default an :class:`EmbeddingService`.
+        epsilon_select: Nats per token occurrence for the choice; default the sanitizer's
+            certified epsilon, which is the even split.
+        k: Calls of the chat model for a text.
+        prune_above: A candidate is dropped if (1 + cosine) / 2 with one kept before is larger;
+            1 keeps all.
+        alpha: See :class:`Selection`. With 1 nothing is clipped, and a smaller one gains nothing
+            with a sensitivity that shrinks with it: their ratio does not depend on alpha.
+        sensitivity: ``"candidates"`` or ``"paper"``; see :class:`Selection`.
+        minimum: Fewest calls that must succeed, at most k.
+        fallback: If no candidate is left: ``"abstain"`` raises, ``"sanitized"`` releases the
+            sanitized text.
+        at_once: Calls of the chat model at the same time.
+        insecure_entropy: Replaces the operating system's entropy of the choice in tests.
+
+    Raises:
+        IncompatibleGuarantees: The sanitizer's guarantee is not pure and finite; here or, where
+            that takes a certificate, at first use.
+        ParameterError: A vector of norm above 1, or a parameter out of range.
+    """
+
+    sanitizer: Sanitizer
+    _: KW_ONLY
+    generator: Any = field(repr=False)
+    service: Encoder = field(default_factory=EmbeddingService, repr=False)
+    epsilon_select: float | None = None
+    k: int = 10
+    prune_above: float = 0.8
+    alpha: float = 1.0
+    sensitivity: Sensitivity = "candidates"
+    minimum: int = 1
+    fallback: Fallback = "abstain"
+    at_once: int = 8
+    insecure_entropy: sampling.Entropy | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.at_least(1, k=self.k, at_once=self.at_once)
+        _validate.positive(prune_above=self.prune_above)
+        _validate.one_of(("abstain", "sanitized"), fallback=self.fallback)
+        if self.minimum not in range(1, self.k + 1):
+            raise ParameterError(f"expected 1 <= minimum <= k={self.k}, got {self.minimum!r}")
+        _two_phases.require_pure(self.sanitizer.mechanism)
+        require_short_vectors(self.sanitizer.space)
+        self._selection_of(1.0 if self.epsilon_select is None else self.epsilon_select)
+        object.__setattr__(self, "generator", _candidates.generator_model(self.generator))
+
+    @cached_property
+    def selection(self) -> Selection:
+        """Phase 2. Computes the sanitizer's certificate if ``epsilon_select`` is the default."""
+        epsilon = self.epsilon_select
+        if epsilon is None:
+            epsilon = _two_phases.pure_epsilon(self.sanitizer.certificate)
+        return self._selection_of(epsilon)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The guarantee of every rewrite, per token occurrence. Computed at first use."""
+        return self._composed(self.sanitizer.certificate)
+
+    def rewrite(self, text: str, *, progress: Listener | None = None) -> Release:
+        """A private rewrite of a text.
+
+        Args:
+            text: Private.
+            progress: Called with a :class:`Progress` at every step, on another thread.
+
+        Raises:
+            ParameterError: The text has no tokens; nothing was charged or sent.
+            BudgetExhausted: From the ledger; nothing was drawn or sent.
+            RemoteError: Too few candidates, or none left; what was charged stays spent.
+        """
+        return bridge.run(self.arewrite(text, progress=progress))
+
+    async def arewrite(self, text: str, *, progress: Listener | None = None) -> Release:
+        """As :meth:`rewrite`, without blocking the event loop, on which ``progress`` is called."""
+        return (await self.arewrite_batch([text], progress=progress))[0]
+
+    def rewrite_batch(
+        self, texts: Sequence[str], *, progress: Listener | None = None
+    ) -> list[Release]:
+        """Independent rewrites; all are charged before the first draw.
+
+        Raises:
+            As :meth:`rewrite`, for the first text that fails; the others are given up.
+        """
+        return bridge.run(self.arewrite_batch(texts, progress=progress))
+
+    async def arewrite_batch(
+        self, texts: Sequence[str], *, progress: Listener | None = None
+    ) -> list[Release]:
+        """As :meth:`rewrite_batch`, without blocking the event loop."""
+        private, sanitized = await asyncio.to_thread(self._sanitized, texts)
+        calls = self.k * len(sanitized)
+        totals = {"sanitized": len(sanitized), "answered": calls, "failed": calls}
+        tally = Tally(progress, totals | {"selected": len(sanitized)})
+        tally.add("sanitized", len(sanitized))
+        gate = asyncio.Semaphore(self.at_once)
+        pairs = zip(private, sanitized, strict=True)
+        return await _candidates.all_of(self._chosen(*pair, gate, tally) for pair in pairs)
+
+    def events(self, text: str) -> Generator[Progress | Release, None, None]:
+        """As :meth:`rewrite`, giving every step and at last the release.
+
+        Closing it gives up the rewrite. Nothing is charged before the first step is asked for.
+        """
+        return bridge.iterate(self.aevents(text))
+
+    async def aevents(self, text: str) -> AsyncGenerator[Progress | Release, None]:
+        """As :meth:`events`, without blocking the event loop."""
+        steps: asyncio.Queue[Progress | None] = asyncio.Queue()
+        task = asyncio.create_task(self.arewrite(text, progress=steps.put_nowait))
+        task.add_done_callback(lambda _: steps.put_nowait(None))
+        try:
+            while (step := await steps.get()) is not None:
+                yield step
+            yield await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _selection_of(self, epsilon: float) -> Selection:
+        return Selection(epsilon=epsilon, alpha=self.alpha, sensitivity=self.sensitivity)
+
+    @cached_property
+    def _phase_one(self) -> Sanitizer:
+        """The sanitizer, with a ledger that is charged for both phases at once."""
+        self.certificate  # noqa: B018 - refuses what cannot be composed
+        return _two_phases.charged_for_both(self.sanitizer, self._composed)
+
+    @cached_property
+    def _reader(self) -> Vocabulary:
+        """The vocabulary, for which a candidate's unknown token is unknown and no error."""
+        own = self.sanitizer.space.vocabulary
+        if own.unknown != "raise":
+            return own
+        return Vocabulary(own.tokens, tokenizer=own.tokenizer, unknown="uniform")
+
+    def _sanitized(self, texts: Sequence[str]) -> tuple[list[Ids], list[Release]]:
+        """Ids of the private texts, and their releases."""
+        if isinstance(texts, str):
+            raise ParameterError("expected a list of texts, got one str")
+        private = [self._private_ids(text) for text in texts]
+        if not all(len(ids) for ids in private):
+            raise ParameterError("expected texts with at least one token, got one without")
+        return private, self._phase_one.release_batch(texts)
+
+    def _private_ids(self, text: str) -> Ids:
+        try:
+            return self.sanitizer.space.vocabulary.encode(text)
+        except DPMiddlewareError:
+            raise
+        except Exception as error:  # a tokenizer of the user's may quote the text
+            failed = type(error).__name__
+        raise ParameterError(f"the tokenizer failed with {failed}")
+
+    async def _chosen(
+        self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, tally: Tally
+    ) -> Release:
+        answers = await _candidates.answers(
+            self.generator, sanitized.text, self.k, self.minimum, gate, tally
+        )
+        candidates = await asyncio.to_thread(self._pruned, answers)
+        if candidates:
+            text = await asyncio.to_thread(self._choice, private, candidates)
+        elif self.fallback == "sanitized":
+            text = sanitized.text
+        else:
+            raise RemoteError(
+                f"expected a candidate with tokens, got none in {len(answers)} answers; retry, "
+                'which is charged, or use fallback="sanitized"'
+            )
+        tally.add("selected")
+        return replace(sanitized, text=text, certificate=self._composed(sanitized.certificate))
+
+    def _pruned(self, answers: list[str]) -> list[str]:
+        texts = _candidates.distinct(answers, lambda text: len(self._reader.encode(text)) > 0)
+        return _candidates.prune(texts, self.service, self.prune_above)
+
+    def _choice(self, private: Ids, candidates: list[str]) -> str:
+        ids = [self._reader.encode(text) for text in candidates]
+        entropy = self.insecure_entropy or sampling.os_entropy
+        return candidates[self.selection.draw(private, ids, self.sanitizer.space, entropy)]
+
+    def _composed(self, first: Certificate) -> Certificate:
+        """Of both phases, from that of the first."""
+        settings = (self.selection, self.k, self.prune_above, self.minimum, self.fallback)
+        return _two_phases.composed(first, self.selection.epsilon, repr(settings))
+
+
+@dataclass(frozen=True, eq=False)
+class PrivRewriteNaive(PrivRewrite):
+    """PrivRewrite that chooses with sensitivity 1, whatever the length: the paper's baseline."""
+
+    sensitivity: Sensitivity = "naive"

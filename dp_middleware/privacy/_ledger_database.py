@@ -1,0 +1,245 @@
+"""The database under a privacy ledger: durable transactions, one writer per subject at a time.
+
+SQLite: a write-ahead log, synchronised at every commit, and one writer at a time. PostgreSQL: an
+advisory lock on the subject until the commit. One connection per process, shared by its threads
+and closed before a fork.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from dp_middleware.errors import LedgerError, MissingExtra, ParameterError
+from dp_middleware.privacy._ledger_rows import metadata, releases, settings
+
+T = TypeVar("T")
+
+PATIENCE = 60  # seconds until a transaction that waits for another one gives up
+_PAUSE = 0.01
+_SQLITE_APPEND_ONLY = """CREATE TRIGGER {table}_{event} BEFORE {event} ON {table}
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
+_POSTGRESQL_APPEND_ONLY = (
+    """CREATE FUNCTION dp_append_only() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$""",
+    *(
+        f"""CREATE TRIGGER dp_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
+FOR EACH STATEMENT EXECUTE FUNCTION dp_append_only()"""
+        for table in (releases.name, settings.name)
+    ),
+)
+
+
+class Database:
+    """Transactions on the database of one ledger.
+
+    Args:
+        url: An SQLAlchemy URL of a SQLite file or of a PostgreSQL database.
+
+    Raises:
+        ParameterError: Another kind of database, or one in memory, which is not durable.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = _resolved(url)
+        self._open()
+
+    def _open(self) -> None:
+        self._engine: sa.Engine | None = None
+        self._lock = RLock()
+        _databases.add(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_url": self._url}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+    @property
+    def kind(self) -> str:
+        """``"sqlite"`` or ``"postgresql"``."""
+        return self._url.get_backend_name()
+
+    @property
+    def exists(self) -> bool:
+        """Whether a ledger was created here; creates nothing."""
+        if self.kind == "sqlite" and not Path(str(self._url.database)).is_file():
+            return False
+        return self.read(lambda connection: sa.inspect(connection).has_table(settings.name))
+
+    def create(self, values: dict[str, str]) -> None:
+        """Make the tables and keep the settings, unless another process was faster."""
+        if self.kind == "sqlite":
+            path = Path(str(self._url.database))
+            if not path.parent.is_dir():
+                raise ParameterError("expected a ledger in an existing folder; create the folder")
+            path.touch(mode=0o600)
+        self.write("", lambda connection: _create(connection, values))
+
+    def write(self, subject: str, work: Callable[[sa.Connection], T]) -> T:
+        """Do ``work`` alone on this subject's rows; durable on return, undone on any error."""
+        return self._transact("write", work, subject)
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do ``work`` on one state of the whole ledger."""
+        return self._transact("read", work)
+
+    def close(self) -> None:
+        """Close the connection; the next transaction opens another."""
+        with self._lock:
+            if self._engine is not None:
+                self._engine.dispose()
+
+    def _transact(
+        self, mode: Literal["read", "write"], work: Callable[[sa.Connection], T], subject: str = ""
+    ) -> T:
+        with self._lock:
+            if self._engine is None:
+                self._engine = _engine(self._url)
+                weakref.finalize(self, self._engine.dispose)
+            try:
+                with self._begun(mode, self._engine) as connection:
+                    if mode == "write" and self.kind == "postgresql":
+                        lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
+                        connection.execute(sa.select(lock))
+                    done = work(connection)
+                    connection.commit()
+                    return done
+            except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
+                failure = type(getattr(error, "orig", None) or error).__name__
+        raise LedgerError(  # out of the handler: a driver's own error may quote a row
+            f"expected a working {self.kind} ledger, got {failure}; nothing may be released, and "
+            "a charge that was under way may be recorded all the same"
+        )
+
+    def _begun(self, mode: Literal["read", "write"], engine: sa.Engine) -> sa.Connection:
+        """A connection in a transaction; waits for another process's."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            connection = None
+            try:
+                connection = engine.connect().execution_options(dp_ledger=mode)
+                connection.begin()
+                return connection
+            except (OperationalError, sqlite3.OperationalError) as error:
+                if connection is not None:
+                    connection.close()
+                if "database is locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
+
+
+def _resolved(url: str) -> sa.URL:
+    """The URL; a file's path is made absolute, it must not change with the folder."""
+    try:
+        parsed = sa.make_url(url)
+    except SQLAlchemyError:
+        parsed = None
+    if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ParameterError(
+            "expected url= of the form sqlite:///FILE or postgresql+psycopg://HOST/NAME"
+        )
+    if parsed.get_backend_name() == "postgresql":
+        return parsed
+    if parsed.database in (None, "", ":memory:") or str(parsed.database).startswith("file:"):
+        raise ParameterError("expected a ledger in a file, sqlite:///FILE; memory is not durable")
+    return parsed.set(database=str(Path(str(parsed.database)).absolute()))
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    """Connects at first use; never shows parameters, which hold subjects."""
+    common: dict[str, Any] = {"pool_size": 1, "max_overflow": 0, "hide_parameters": True}
+    if url.get_backend_name() == "sqlite":
+        arguments = {"timeout": PATIENCE, "check_same_thread": False}
+        engine = sa.create_engine(url, connect_args=arguments, **common)
+        sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        engine = sa.create_engine(
+            url, pool_pre_ping=True, isolation_level="READ COMMITTED", **common
+        )
+    except ImportError:
+        raise MissingExtra("psycopg", "postgresql") from None
+    sa.event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say so
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA fullfsync=ON")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("dp_ledger") == "write"
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _prepare_postgresql(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW synchronous_commit")
+        if cursor.fetchone()[0] == "off":
+            cursor.execute("SET synchronous_commit = on")
+        cursor.execute(f"SET lock_timeout = '{PATIENCE}s'")
+        cursor.execute(f"SET idle_in_transaction_session_timeout = '{PATIENCE}s'")
+    connection.commit()
+
+
+def _create(connection: sa.Connection, values: dict[str, str]) -> None:
+    if sa.inspect(connection).has_table(settings.name):
+        return
+    metadata.create_all(connection)
+    if connection.dialect.name == "postgresql":
+        for statement in _POSTGRESQL_APPEND_ONLY:
+            connection.exec_driver_sql(statement)
+    else:
+        for table in (releases.name, settings.name):
+            for event in ("UPDATE", "DELETE"):
+                connection.exec_driver_sql(_SQLITE_APPEND_ONLY.format(table=table, event=event))
+    rows = [{"name": name, "value": value} for name, value in values.items()]
+    connection.execute(sa.insert(settings), rows)
+
+
+def _lock_number(subject: str) -> int:
+    """64 bits; two subjects with one number wait for each other, no more."""
+    digest = hashlib.sha256(f"dp-middleware ledger {subject}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_forking = RLock()
+_held: list[Database] = []
+
+
+def _before_fork() -> None:
+    """No connection and no held lock crosses a fork: both would be shared with the child."""
+    _forking.acquire()
+    for database in list(_databases):
+        database._lock.acquire()
+        _held.append(database)
+        database.close()
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop()._lock.release()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

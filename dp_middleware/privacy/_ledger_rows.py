@@ -1,0 +1,196 @@
+"""Rows of a privacy ledger: what a charge costs, what a row says, and its link to the row before.
+
+A row is a subject's whole state after an event, so the last row is all that a charge needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal, Self
+
+from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
+
+from dp_middleware import _validate
+from dp_middleware.errors import IncompatibleGuarantees, ParameterError
+from dp_middleware.privacy.certificate import Certificate
+from dp_middleware.privacy.guarantee import ApproxDP, MetricDP, NoGuarantee
+
+PER_NAT = 10**12
+UNLIMITED = 2**62  # also where counting ends, 4.6 million nats; the sum of two fits 64 bits
+PURE, NOTHING, OVERRIDE = "nats", "infinite", "budget"
+
+Event = Literal["charge", "replay", "budget"]
+Unit = Literal["occurrence", "document"]
+Kind = Literal["pure", "metric", "infinite"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a release adds, in integers of 1e-12, rounded up.
+
+    Attributes:
+        kind: ``"pure"``, ``"metric"`` or ``"infinite"``.
+        scale: What may be added up: the name of a sum.
+        epsilon: 1e-12 nats; 0 unless pure.
+        metric: 1e-12 nats per unit of distance; 0 unless metric.
+        slack: 1e-12 nats that a metric guarantee has on top, whatever the distance.
+    """
+
+    kind: Kind
+    scale: str
+    epsilon: int = 0
+    metric: int = 0
+    slack: int = 0
+
+    @classmethod
+    def of(cls, certificate: Certificate, times: int) -> Self:
+        """Of ``times`` releases under a certificate.
+
+        Raises:
+            IncompatibleGuarantees: The guarantee has a delta, which no budget bounds.
+        """
+        found, epsilon = certificate.guarantee, certificate.epsilon
+        if not epsilon >= 0:
+            raise ParameterError(f"expected a certificate of epsilon >= 0, got {epsilon}")
+        if math.isinf(epsilon) or isinstance(found, NoGuarantee):
+            return cls(kind="infinite", scale=NOTHING)
+        if isinstance(found, MetricDP):
+            per_distance, slack = integer(found.epsilon, times), integer(found.slack, times)
+            scale = f"{found.distance}@{certificate.space}"
+            return cls(kind="metric", scale=scale, metric=per_distance, slack=slack)
+        if isinstance(found, ApproxDP):
+            raise IncompatibleGuarantees(
+                "expected a pure, a metric or no guarantee, got ApproxDP: a ledger has no budget "
+                "for delta; compose with dp_middleware.privacy.accountant"
+            )
+        return cls(kind="pure", scale=PURE, epsilon=integer(epsilon, times))
+
+    @property
+    def amount(self) -> int:
+        """What is added to the sum of this scale."""
+        return self.epsilon + self.metric  # one of them is 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One event of a subject; never text.
+
+    Attributes:
+        subject: Whose budget.
+        number: 1, 2, ... per subject, without gaps.
+        release: Random name of the event.
+        time: Microseconds since 1970; never decreasing along a subject's rows.
+        event: A charge, a replay of an earlier one at no cost, or a budget of the subject's own.
+        replay_of: The release that is replayed, else empty.
+        unit: ``"occurrence"`` or ``"document"``.
+        tokens: Number of tokens released; public.
+        mechanism: Fingerprint.
+        certificate: Fingerprint.
+        kind: See :class:`Cost`, as ``scale``, ``epsilon``, ``metric`` and ``slack``.
+        total: Sum over the subject's rows of this scale up to here, 1e-12 nats (per unit of
+            distance).
+        infinite_by: The first release of this subject without a finite guarantee, else empty.
+        budget: The subject's own budget in force, 1e-12 nats; -1: the ledger's.
+        digest: SHA-256 of the fields and of the digest before, in hexadecimal.
+    """
+
+    subject: str = field(repr=False)
+    number: int
+    release: str
+    time: int
+    event: Event
+    replay_of: str
+    unit: str
+    tokens: int
+    mechanism: str
+    certificate: str
+    kind: Kind
+    scale: str
+    epsilon: int
+    metric: int
+    slack: int
+    total: int
+    infinite_by: str
+    budget: int
+    digest: str = ""
+
+    @property
+    def amount(self) -> int:
+        """What the row adds to the sum of its scale."""
+        return self.epsilon + self.metric
+
+    def linked(self, before: Row | None) -> str:
+        """The digest that this row must have after ``before``."""
+        values: list[Any] = [getattr(self, each.name) for each in fields(self)][:-1]
+        chained = json.dumps([before.digest if before else "", *values])
+        return hashlib.sha256(chained.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+def integer(nats: float, times: int = 1) -> int:
+    """``times`` as many nats in 1e-12, rounded up; at most :data:`UNLIMITED`.
+
+    A float is taken at its shortest decimal, as it was written: 0.1 is a tenth.
+    """
+    if math.isinf(nats):
+        return UNLIMITED
+    return min(math.ceil(Fraction(repr(float(nats))) * times * PER_NAT), UNLIMITED)
+
+
+def nats_of(units: int) -> float:
+    """Nats; ``inf`` where counting ends."""
+    return math.inf if units >= UNLIMITED else units / PER_NAT
+
+
+def budget_of(**parameters: float) -> int:
+    """A budget in 1e-12 nats, rounded down; ``inf`` is :data:`UNLIMITED`."""
+    for name, value in parameters.items():
+        if value != math.inf:
+            _validate.positive(**{name: value})
+            found = math.floor(Fraction(repr(float(value))) * PER_NAT)
+            if not 0 < found < UNLIMITED:
+                raise ParameterError(
+                    f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {value}"
+                )
+            return found
+    return UNLIMITED
+
+
+@lru_cache(maxsize=64)
+def fingerprint(certificate: Certificate) -> str:
+    """Identifies a certificate."""
+    text = json.dumps(certificate.to_dict(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+metadata = MetaData()
+releases = Table(
+    "dp_releases",
+    metadata,
+    *(
+        Column(
+            each.name,
+            BigInteger if each.type == "int" else Text,
+            primary_key=each.name in ("subject", "number"),
+            autoincrement=False,
+            nullable=False,
+            unique=each.name == "release",
+        )
+        for each in fields(Row)
+    ),
+    Index("dp_releases_by_scale", "subject", "scale", "time", "number"),
+)
+settings = Table(
+    "dp_settings",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)

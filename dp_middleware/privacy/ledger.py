@@ -1,0 +1,246 @@
+"""A persistent privacy budget that threads, processes and machines share and cannot overdraw."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from dp_middleware import _validate
+from dp_middleware.errors import LedgerError, ParameterError
+from dp_middleware.privacy import _ledger_book as book
+from dp_middleware.privacy._ledger_audit import Audit, audited
+from dp_middleware.privacy._ledger_book import MICROSECONDS, Account, Rules
+from dp_middleware.privacy._ledger_database import Database
+from dp_middleware.privacy._ledger_rows import (
+    OVERRIDE,
+    Cost,
+    Row,
+    Unit,
+    budget_of,
+    fingerprint,
+    nats_of,
+    releases,
+    settings,
+)
+from dp_middleware.privacy.certificate import Certificate
+
+__all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
+
+_UNITS: tuple[Unit, ...] = ("occurrence", "document")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What was recorded, durable when it is handed out.
+
+    Attributes:
+        release_id: Name of the release in the ledger.
+        number: Which event of its subject.
+        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee and for a replay.
+    """
+
+    release_id: str
+    number: int
+    epsilon: float
+
+
+class PrivacyLedger:
+    """Charges before the draw, durably, and raises rather than exceed a budget.
+
+    A pure guarantee adds its epsilon to ``spent``: a valid sum also where what is released next
+    depends on what was released. A metric guarantee has another unit and sits in another column
+    with a budget of its own. A release without a finite guarantee is refused under a finite
+    budget; with ``budget=math.inf`` it is recorded, and absorbs: the subject's ``spent`` is
+    infinite from then on, ``remaining`` 0, and the account names the release.
+
+    Objects are shared by threads, survive a fork and pickle without their connection. Machines
+    that share a ledger with a window need clocks that agree. SQLite needs a local disk;
+    PostgreSQL must run with ``fsync`` on, as it does unless told otherwise.
+
+    Args:
+        url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored as they
+            are given: use pseudonyms where names should not be on disk.
+        budget: Nats per subject, rounded down to 1e-12; may be ``math.inf``. Stored with the
+            ledger; ``None``: the stored one, of a ledger that exists.
+        window: Seconds; charges count against the budgets for so long. ``None``: for ever.
+        metric_budget: Nats per unit of distance, per subject, distance and space.
+        clock: Seconds since 1970.
+
+    Raises:
+        ParameterError: The ledger was created with another budget or window, or none is there.
+        LedgerError: The database cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        budget: float | None = None,
+        window: float | None = None,
+        metric_budget: float = math.inf,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._database = Database(url)
+        wanted = None if budget is None else Rules.of(budget, window, metric_budget)
+        if not self._database.exists:
+            if wanted is None:
+                raise ParameterError("expected an existing ledger; give budget= to create one")
+            self._database.create({**wanted.settings, "ledger": secrets.token_hex(16)})
+        self._stored = self._database.read(_settings)
+        stored = Rules.stored(self._stored)
+        if stored is None:
+            raise LedgerError("expected a ledger of this library's format, got another")
+        if wanted not in (None, stored):
+            raise ParameterError(f"expected the terms of the ledger, {stored}; got {wanted}")
+        self._rules = stored
+
+    def __repr__(self) -> str:
+        return f"PrivacyLedger({self._database.kind}, budget={self.budget})"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if not self._database.exists or self._database.read(_settings) != self._stored:
+            raise LedgerError("expected the ledger that was pickled, got none or another one")
+
+    @property
+    def budget(self) -> float:
+        """Nats per subject and window."""
+        return nats_of(self._rules.budget)
+
+    @property
+    def window(self) -> float | None:
+        """Seconds for which a charge counts against the budgets; ``None``: for ever."""
+        return self._rules.window / MICROSECONDS if self._rules.window else None
+
+    def charge(
+        self, subject: str, certificate: Certificate, n: int, unit: Unit = "occurrence"
+    ) -> Receipt:
+        """Record a release of ``n`` tokens before it is drawn; durable on return.
+
+        Args:
+            subject: Whose budget.
+            certificate: Of one occurrence.
+            n: Number of tokens, public.
+            unit: ``"occurrence"`` adds the certificate's epsilon once, ``"document"`` ``n`` times.
+
+        Raises:
+            BudgetExhausted: It does not fit; nothing is recorded.
+            IncompatibleGuarantees: The guarantee has a delta.
+            LedgerError: The database failed: nothing may be drawn.
+        """
+        _check_subject(subject)
+        _validate.at_least(1, n=n)
+        _validate.one_of(_UNITS, unit=unit)
+        return self._append(
+            subject,
+            Cost.of(certificate, int(n) if unit == "document" else 1),
+            event="charge",
+            unit=unit,
+            tokens=int(n),
+            mechanism=certificate.mechanism,
+            certificate=fingerprint(certificate),
+        )
+
+    def record_replay(self, subject: str, release_id: str) -> Receipt:
+        """Record that an earlier release was sent again unchanged, which costs nothing.
+
+        Raises:
+            ParameterError: This subject has no such release.
+        """
+        _check_subject(subject)
+        first = self._database.read(
+            lambda connection: book.release_named(connection, subject, release_id)
+        )
+        if first is None:
+            raise ParameterError("expected a release of this subject; charge before a release")
+        same = {name: getattr(first, name) for name in _DESCRIPTION}
+        cost = Cost(kind=first.kind, scale=first.scale)
+        return self._append(subject, cost, event="replay", **{**same, "replay_of": release_id})
+
+    def set_budget(self, subject: str, budget: float) -> None:
+        """Give a subject a budget of its own, once: the same again is nothing, another refused.
+
+        Raises:
+            ParameterError: It already has another.
+        """
+        _check_subject(subject)
+        wanted = budget_of(budget=budget)
+        before = self._database.read(lambda connection: book.last_row(connection, subject))
+        if before is None or before.budget != wanted:
+            cost = Cost(kind="pure", scale=OVERRIDE)
+            self._append(subject, cost, event="budget", budget=wanted)
+
+    def spent(self, subject: str) -> float:
+        """Nats over all releases ever; ``inf`` after one without a finite guarantee."""
+        return self.account(subject).spent
+
+    def remaining(self, subject: str) -> float:
+        """Nats that may be charged now; 0 after a release without a finite guarantee."""
+        return self.account(subject).remaining
+
+    def account(self, subject: str) -> Account:
+        """The subject's standing; an unknown subject has spent nothing."""
+        _check_subject(subject)
+        now = self._now()
+        return self._database.read(
+            lambda connection: book.account(connection, self._rules, subject, now)
+        )
+
+    def subjects(self) -> list[str]:
+        """Every subject with a row, sorted."""
+        query = sa.select(releases.c.subject).distinct()
+        return sorted(self._database.read(lambda connection: connection.scalars(query).all()))
+
+    def rows(self, subject: str) -> list[Row]:
+        """The audit trail of a subject, in order."""
+        _check_subject(subject)
+        return self._database.read(lambda connection: list(book.all_rows(connection, subject)))
+
+    def verify(self) -> Audit:
+        """Recompute every sum and every link of the chains.
+
+        Raises:
+            LedgerError: A row is missing, added, out of order or altered, a sum is wrong or a
+                budget exceeded.
+        """
+        return self._database.read(lambda connection: audited(connection, self._rules))
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        self._database.close()
+
+    def _now(self) -> int:
+        return int(self._clock() * MICROSECONDS)
+
+    def _append(self, subject: str, cost: Cost, **event: Any) -> Receipt:
+        now, described = self._now(), {**_DESCRIPTION, **event}
+        row = self._database.write(
+            subject,
+            lambda connection: book.appended(
+                connection, self._rules, subject, cost, now, **described
+            ),
+        )
+        infinite = row.event == "charge" and row.kind == "infinite"
+        epsilon = math.inf if infinite else nats_of(row.epsilon)
+        return Receipt(release_id=row.release, number=row.number, epsilon=epsilon)
+
+
+_DESCRIPTION = {"unit": "", "tokens": 0, "mechanism": "", "certificate": "", "replay_of": ""}
+
+
+def _settings(connection: sa.Connection) -> dict[str, str]:
+    found = connection.execute(sa.select(settings.c.name, settings.c.value))
+    return {row.name: row.value for row in found}
+
+
+def _check_subject(subject: object) -> None:
+    good = isinstance(subject, str) and subject.isprintable()
+    if not good or not subject:
+        raise ParameterError("expected subject= of printable characters, not empty")

@@ -1,0 +1,536 @@
+"""PrivRewrite: the exact epsilon of all that is seen, its charge, and real HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import math
+import pickle
+import threading
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from chat_models import CANARY, KINDS, WORDS, Make
+from openai_server import OpenAIServer
+from scipy import stats
+from spaces import random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware import sampling
+from dp_middleware.frameworks._candidates import Progress, distinct, prune
+from dp_middleware.frameworks._selection import Selection, token_similarities
+from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
+from dp_middleware.privacy import Certificate
+
+# On a line, so that two tokens nearly cancel and the third decides on which side they end.
+LINE = space_of([[0.95], [-0.9], [-1.0]])
+TOKENS = [*LINE.vocabulary.tokens, "other"]  # the last one is unknown
+INPUTS = list(itertools.product(range(4), repeat=2))
+EPSILON_ONE, EPSILON_SELECT = 1.0, 2.0
+
+
+class FakeService:
+    """Sentence vectors that depend on the text alone."""
+
+    def encode(self, texts: Any) -> Any:
+        rows = np.array([[text.count("w0") + 1.0, text.count("w2")] for text in texts])
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def candidate(sanitized: str, number: int) -> str:
+    """A deterministic chat model: one candidate with w0, the others without, or the reverse."""
+    odd, even = ("w0", "w1 w2") if sanitized.endswith("w1") else ("w2 w1", "w0 w0")
+    return f"{odd if number == 0 else even} {'other ' * number}".strip()
+
+
+class Model:
+    """Answers with the candidates of the text it is sent, one after the other."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.calls = 0
+
+    async def __call__(self, messages: Any) -> str:
+        self.calls += 1
+        sanitized = messages[-1]["content"].split("Text:\n")[1]
+        return candidate(sanitized, (self.calls - 1) % self.k)
+
+
+def rewriter(kind: type[PrivRewrite] = PrivRewrite, **options: Any) -> PrivRewrite:
+    mechanism = dp.NearestResponse(epsilon=EPSILON_ONE, candidates=1)
+    entropy = sampling.insecure_entropy(1)
+    sanitizer = dp.Sanitizer(mechanism, LINE, insecure_entropy=entropy)
+    settings = {"epsilon_select": EPSILON_SELECT, "k": 4, "prune_above": 1.0, **options}
+    return kind(sanitizer, generator=Model(4), service=FakeService(), **settings)
+
+
+Law = dict[tuple[str, str], Fraction]
+
+
+def law(rewrite: PrivRewrite, ids: tuple[int, ...], selection: Selection) -> Law:
+    """The exact law of (sanitized text, final text), from the integers that are drawn from."""
+    private = np.array([i if i < 3 else -1 for i in ids])
+    rows = sampling.tables(rewrite.sanitizer.mechanism.rows(private, LINE))
+    integers = [[Fraction(n, 2**64) for n in row.integers(3)] for row in rows]
+    found: Law = {}
+    for outputs in itertools.product(range(3), repeat=2):
+        first = integers[0][outputs[0]] * integers[1][outputs[1]]
+        sanitized = LINE.vocabulary.decode(outputs)
+        texts = rewrite._pruned([candidate(sanitized, n) for n in range(rewrite.k)])
+        read = [LINE.vocabulary.encode(text) for text in texts]
+        table = selection.table(private, read, LINE)
+        for text, second in zip(texts, table.integers(len(texts)), strict=True):
+            found[sanitized, text] = first * Fraction(second, 2**64)
+    assert sum(found.values()) == 1
+    return found
+
+
+def marginal(joint: Law, part: int) -> dict[str, Fraction]:
+    totals: Counter[str] = Counter()
+    for outputs, probability in joint.items():
+        totals[outputs[part]] += probability  # type: ignore[assignment]
+    return dict(totals)  # type: ignore[arg-type]
+
+
+def loss(laws: dict[tuple[int, ...], Any]) -> float:
+    """The largest log-ratio over all outputs and all inputs that differ in one token."""
+    return max(
+        math.log(laws[x][y] / laws[z][y])
+        for x, z in itertools.permutations(INPUTS, 2)
+        if sum(a != b for a, b in zip(x, z, strict=True)) == 1
+        for y in laws[x]
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renormalised(Selection):
+    """The misreading of the paper: the mean vector of x scaled to length 1."""
+
+    def utilities(self, ids: Any, similarities: Any) -> Any:
+        vectors = np.vstack([LINE.vectors, np.zeros(1)])
+        length = np.linalg.norm(vectors[ids].mean(axis=0))
+        means = similarities[ids].mean(axis=0) / (length if length > 0 else 1.0)
+        return ((means + self.alpha) / (1 + self.alpha)).clip(0, 1)
+
+
+CASES: list[tuple[type[PrivRewrite], dict[str, Any]]] = [
+    (PrivRewrite, {"sensitivity": "candidates"}),
+    (PrivRewrite, {"sensitivity": "candidates", "prune_above": 0.95}),
+    (PrivRewrite, {"sensitivity": "candidates", "alpha": 0.0}),
+    (PrivRewrite, {"sensitivity": "paper"}),
+    (PrivRewriteNaive, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), CASES)
+def test_the_exact_epsilon_end_to_end(kind: type[PrivRewrite], options: dict[str, Any]) -> None:
+    rewrite = rewriter(kind, **options)
+    laws = {ids: law(rewrite, ids, rewrite.selection) for ids in INPUTS}
+    provider = loss({ids: marginal(joint, 0) for ids, joint in laws.items()})
+    final = loss({ids: marginal(joint, 1) for ids, joint in laws.items()})
+    both = loss(laws)
+    certified = rewrite.certificate.epsilon
+    assert certified == pytest.approx(EPSILON_ONE + EPSILON_SELECT, abs=1e-9)
+    assert provider <= rewrite.sanitizer.certificate.epsilon
+    assert final <= both <= certified
+    assert both > provider + 0.1  # the choice does depend on the text
+    assert final > 0
+
+
+@pytest.mark.parametrize("sensitivity", ["candidates", "paper"])
+def test_a_renormalised_mean_breaks_it(sensitivity: Any) -> None:
+    rewrite = rewriter(sensitivity=sensitivity)
+    wrong = Renormalised(epsilon=EPSILON_SELECT, sensitivity=sensitivity)
+    assert loss({ids: law(rewrite, ids, wrong) for ids in INPUTS}) > 1.02 * (
+        EPSILON_ONE + EPSILON_SELECT
+    )
+
+
+def test_what_is_released_follows_the_enumerated_law() -> None:
+    rewrite = rewriter(insecure_entropy=sampling.insecure_entropy(2))
+    ids, runs = (0, 0), 1000
+
+    async def repeat() -> list[dp.Release]:
+        return [await rewrite.arewrite("w0 w0") for _ in range(runs)]
+
+    counts = Counter(release.text for release in asyncio.run(repeat()))
+    p_values = []
+    for epsilon in (EPSILON_SELECT, 3 * EPSILON_SELECT):
+        final = marginal(law(rewrite, ids, Selection(epsilon=epsilon)), 1)
+        assert set(counts) <= set(final)
+        expected = [runs * float(probability) for probability in final.values()]
+        observed = [counts[text] for text in final]
+        p_values.append(stats.chisquare(observed, np.array(expected) * runs / sum(expected)).pvalue)
+    assert p_values[0] > 1e-4
+    assert p_values[1] < 1e-9
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_no_replacement_moves_a_utility_by_more_than_its_sensitivity(
+    count: int, alpha: float
+) -> None:
+    generator = np.random.default_rng(count)
+    space = random_space(tokens=8, dimensions=3, seed=count)
+    space = space_of(space.vectors / np.linalg.norm(space.vectors, axis=1).max())
+    candidates = [generator.integers(-1, 8, size=3) for _ in range(4)]
+    similarities = token_similarities(candidates, space)
+    kinds = [Selection(epsilon=1, alpha=alpha, sensitivity=s) for s in ("candidates", "paper")]
+    ours, papers = (kind.delta(count, similarities) for kind in kinds)
+    assert ours < papers == min(1.0, 2 / (count * (1 + alpha)) + 1e-12)
+    moves = [0.0]
+    for _ in range(100):
+        ids = generator.integers(-1, 8, size=count)
+        for token in range(-1, 8):
+            changed = ids.copy()
+            changed[0] = token
+            pair = [kinds[0].utilities(each, similarities) for each in (ids, changed)]
+            moves.append(float(np.abs(pair[0] - pair[1]).max()))
+    assert max(moves) <= ours
+    if alpha == 1.0:  # nothing is clipped, so the bound is reached
+        assert max(moves) == pytest.approx(ours, abs=1e-9)
+
+
+def test_utilities_by_hand() -> None:
+    similarities = token_similarities([np.array([0, 1]), np.array([2]), np.array([-1])], LINE)
+    means = [0.025, -1.0, 0.0]
+    expected = [[token * mean for mean in means] for token in (0.95, -0.9, -1.0, 0.0)]
+    np.testing.assert_allclose(similarities, expected)
+    selection = Selection(epsilon=1, alpha=0.5)
+    utilities = selection.utilities(np.array([0, 0, -1]), similarities)
+    np.testing.assert_allclose(utilities, [(0.95 * 0.025 * 2 / 3 + 0.5) / 1.5, 0.0, 0.5 / 1.5])
+    assert selection.delta(3, similarities) == pytest.approx(1.95 / (3 * 1.5))
+    law = selection.log_probs(np.array([0, 0, -1]), [np.array([0, 1]), np.array([2])], LINE)
+    scale = (1 - 1e-6) / (2 * 1.95 / (3 * 1.5))  # less by what rounding to integers may add
+    assert law[0] - law[1] == pytest.approx(scale * utilities[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 0.5, 20.0, 45.0, 500.0])
+def test_the_drawn_integers_keep_epsilon_on_steep_rows(epsilon: float) -> None:
+    selection = Selection(epsilon=epsilon)
+    candidates = [np.array([0]), np.array([2]), np.array([1, 2]), np.array([0, 1])]
+    tables = [selection.table(np.array([i]), candidates, LINE) for i in (0, 1, 2, -1)]
+    bits = 64 if tables[0].low is None else 128
+    rows = [table.integers(4) for table in tables]
+    assert all(sum(row) == 2**bits for row in rows)
+    worst = max(math.log(Fraction(a, b)) for p in rows for q in rows for a, b in zip(p, q))  # noqa: B905
+    assert worst <= epsilon
+    if epsilon == 20.0:
+        assert worst > 0.5 * epsilon
+
+
+def test_the_utility_bound_of_the_exponential_mechanism() -> None:
+    space = space_of(np.random.default_rng(0).normal(size=(30, 4)) / 8)
+    generator = np.random.default_rng(1)
+    candidates = [generator.integers(0, 30, size=6) for _ in range(12)]
+    ids = generator.integers(0, 30, size=20)
+    selection, beta, draws = Selection(epsilon=4.0), 0.2, 5000
+    similarities = token_similarities(candidates, space)
+    utilities = selection.utilities(ids, similarities)
+    delta = selection.delta(len(ids), similarities)
+    chosen = selection.table(ids, candidates, space).draw(draws, sampling.os_entropy)
+    slack = 2 * delta * math.log(len(candidates) / beta) / selection.epsilon
+    assert utilities.min() < utilities.max() - slack / 4  # there is something to lose
+    missed = (utilities[chosen] < utilities.max() - slack).mean()
+    assert missed <= beta + math.sqrt(math.log(1e9) / (2 * draws))
+    uniform = utilities.mean()
+    assert utilities[chosen].mean() > uniform  # better than no look at the text
+
+
+def test_pruning_is_greedy_and_in_order() -> None:
+    class Angles:
+        def encode(self, texts: Any) -> Any:
+            turns = np.radians([float(text) for text in texts])
+            return np.stack([np.cos(turns), np.sin(turns)], axis=1)
+
+    # (1 + cos 60 degrees) / 2 = 0.75: "50" goes for "0", "100" stays although near to "50".
+    assert prune(["0", "50", "100"], Angles(), 0.76) == ["0", "100"]
+    assert prune(["50", "0", "100"], Angles(), 0.76) == ["50"]
+    assert prune(["0", "50", "100"], Angles(), 1.0) == ["0", "50", "100"]
+    assert distinct([" A b", "", "a  B", "c", " \n"], bool) == ["A b", "c"]
+
+
+class Books:
+    """Remembers charges, and whether a request had been made before."""
+
+    def __init__(self, server: OpenAIServer | None = None, budget: float = math.inf) -> None:
+        self.rows: list[tuple[str, float, int]] = []
+        self.certificates: list[Certificate] = []
+        self.requests_before: list[int] = []
+        self._server, self._budget = server, budget
+
+    def charge(self, subject: str, certificate: Certificate, n: int) -> None:
+        if sum(e * k for _, e, k in self.rows) + certificate.epsilon * n > self._budget:
+            raise dp.BudgetExhausted("the budget of this subject is spent")
+        self.rows.append((subject, certificate.epsilon, n))
+        self.certificates.append(certificate)
+        self.requests_before.append(len(self._server.requests) if self._server else 0)
+
+
+class Scripted(OpenAIServer):
+    """Answers its requests from a list of (mode, reply), in the order they come in."""
+
+    def __init__(self, script: list[tuple[str, str]]) -> None:
+        self._script = iter(script)
+        self._taking = threading.Lock()
+        self._own = threading.local()  # a request has a thread of its own
+        super().__init__()
+
+    def _step(self) -> tuple[Any, str]:
+        if not hasattr(self._own, "step"):
+            with self._taking:
+                self._own.step = next(self._script)
+        step: tuple[str, str] = self._own.step
+        return step
+
+    mode = property(lambda self: self._step()[0], lambda self, value: None)  # type: ignore[assignment]
+    reply = property(lambda self: self._step()[1], lambda self, value: None)  # type: ignore[assignment]
+
+
+UNIT = dp.TokenExponential(epsilon=2.0)
+
+
+@pytest.fixture(scope="module")
+def space() -> dp.EmbeddingSpace:
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 8))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
+
+
+TEXT = f"word1 word2 {CANARY} word3"
+
+
+def over_http(
+    model: Any, space: dp.EmbeddingSpace, books: Books | None = None, **options: Any
+) -> PrivRewrite:
+    sanitizer = dp.Sanitizer(UNIT, space, ledger=books, subject="s" if books else None)
+    return PrivRewrite(sanitizer, generator=model, service=FakeService(), **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_model_sees_the_sanitized_text_only(
+    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace, caplog: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    books = Books(remote)
+    rewrite = over_http(make(kind, remote.url), space, books, k=3)
+    releases = [rewrite.rewrite(TEXT), asyncio.run(rewrite.arewrite(TEXT))]
+    total = 2 * rewrite.sanitizer.certificate.epsilon
+    for release in releases:
+        assert release.text == "remote text"
+        assert release.certificate.guarantee == dp.PureDP(epsilon=total)
+        assert (release.tokens_total, release.tokens_verbatim) == (4, 0)
+    assert books.rows == [("s", total, 4)] * 2
+    assert books.certificates == [release.certificate for release in releases]
+    assert books.requests_before == [0, 3]  # charged before anything is sent
+    assert len(set(remote.prompts)) <= 2
+    for prompt in remote.prompts:
+        assert set(prompt.split("Text:\n")[1].split()) <= set(WORDS)
+    assert not remote.saw(CANARY)
+    assert CANARY not in caplog.text + repr(rewrite) + repr(releases)
+
+
+def test_failed_empty_and_repeated_candidates(make: Make, space: dp.EmbeddingSpace) -> None:
+    script = [("ok", "word1 word2"), ("error", ""), ("empty", ""), ("ok", " Word1  word2 ")]
+    script += [("malformed", ""), ("ok", "word9")]
+    with Scripted(script) as server:
+        steps: list[Progress] = []
+        rewrite = over_http(
+            make("openai", server.url), space, k=6, at_once=1, minimum=4, prune_above=1.0
+        )
+        release = rewrite.rewrite(TEXT, progress=steps.append)
+    assert release.text in {"word1 word2", "word9"}
+    assert Counter(step.stage for step in steps) == {
+        "sanitized": 1, "answered": 4, "failed": 2, "selected": 1,
+    }  # fmt: skip
+    assert steps[0] == Progress(stage="sanitized", done=1, total=1)
+    assert [s.done for s in steps if s.stage == "answered"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", ["error", "malformed", "slow"])
+def test_too_few_answers(
+    mode: Any, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace, caplog: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    remote.mode = mode
+    books = Books()
+    rewrite = over_http(make("openai", remote.url, timeout=0.3), space, books, k=2)
+    with pytest.raises(dp.RemoteError, match="expected at least 1 of 2 candidates, got 0") as error:
+        rewrite.rewrite(TEXT)
+    assert error.value.__context__ is None
+    told = f"{error.value!r}{''.join(traceback.format_exception(error.value))}{caplog.text}"
+    assert CANARY not in told + pickle.dumps(error.value).decode("latin-1")
+    assert not remote.saw(CANARY)
+    assert len(books.rows) == 1  # it stays spent
+
+
+def test_no_candidate_left(make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace) -> None:
+    remote.mode = "empty"
+    books = Books()
+    model = make("async_openai", remote.url)
+    with pytest.raises(dp.RemoteError, match="expected a candidate with tokens"):
+        over_http(model, space, books, k=2).rewrite(TEXT)
+    release = over_http(model, space, books, k=2, fallback="sanitized").rewrite(TEXT)
+    assert release.text == remote.prompts[-1].split("Text:\n")[1]
+    assert len(books.rows) == 2
+    assert release.certificate.epsilon == books.rows[1][1]
+
+
+def test_slow_candidates_do_not_hold_up_each_other(space: dp.EmbeddingSpace) -> None:
+    running, most = 0, 0
+
+    async def slow(messages: Any) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return "word1"
+
+    releases = over_http(slow, space, k=5, at_once=3).rewrite_batch([TEXT, "word2 word7"])
+    assert [release.tokens_total for release in releases] == [4, 2]
+    assert most == 3  # over the whole batch
+
+
+@pytest.mark.parametrize("kind", ["openai", "async_openai"])
+def test_cancelled_half_way(
+    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    remote.mode = "slow"
+    books = Books()
+    rewrite = over_http(make(kind, remote.url, timeout=1.5), space, books, k=4, at_once=2)
+
+    async def cancelled() -> float:
+        task = asyncio.create_task(rewrite.arewrite(TEXT))
+        while len(remote.requests) < 2:  # noqa: ASYNC110 - filled by the server's threads
+            await asyncio.sleep(0.01)
+        start = time.perf_counter()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.perf_counter() - start
+
+    assert asyncio.run(cancelled()) < 0.75
+    assert len(remote.requests) == 2  # those that waited for their turn were never sent
+    assert len(books.rows) == 1
+
+
+def test_events_end_with_the_release(
+    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    books = Books()
+    rewrite = over_http(make("openai", remote.url), space, books, k=3)
+    events = rewrite.events(TEXT)
+    assert not books.rows
+    *steps, release = events
+    assert isinstance(release, dp.Release)
+    assert [s.stage for s in steps if isinstance(s, Progress)] == [
+        "sanitized", "answered", "answered", "answered", "selected",
+    ]  # fmt: skip
+    remote.mode = "error"
+    with pytest.raises(dp.RemoteError):
+        list(rewrite.events(TEXT))
+    remote.mode = "slow"
+    abandoned = rewrite.events(TEXT)
+    next(abandoned)
+    abandoned.close()
+    assert len(books.rows) == 3
+
+
+def test_a_spent_budget_sends_nothing(
+    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    sanitized = dp.Sanitizer(UNIT, space).certificate.epsilon
+    books = Books(budget=8 * sanitized)  # one rewrite of four tokens, or two sanitized texts
+    rewrite = over_http(make("openai", remote.url), space, books, k=1)
+    rewrite.rewrite(TEXT)
+    with pytest.raises(dp.BudgetExhausted):
+        rewrite.rewrite("word1")
+    assert len(remote.requests) == len(books.rows) == 1
+    assert rewrite.sanitizer.ledger is books  # the sanitizer is left as it was
+
+
+def test_refusals(space: dp.EmbeddingSpace) -> None:
+    def model(messages: Any) -> str:
+        return "word1"
+
+    def built(mechanism: Any, where: Any = space, **options: Any) -> PrivRewrite:
+        sanitizer = dp.Sanitizer(mechanism, where, accept_infinite=True)
+        return PrivRewrite(sanitizer, generator=model, **options)
+
+    with pytest.raises(dp.IncompatibleGuarantees, match="metric"):
+        built(dp.SanText(epsilon=1.0))
+    with pytest.raises(dp.IncompatibleGuarantees, match="NoGuarantee"):
+        built(dp.CusText(epsilon=1.0, candidates=3)).rewrite("word1")
+    long = dp.EmbeddingSpace(space.vocabulary, space.vectors * (1 + 1e-6))
+    with pytest.raises(dp.ParameterError, match="norm at most 1, got 40 of 40"):
+        built(UNIT, long)
+    for options in (
+        {"k": 0}, {"k": 2, "minimum": 3}, {"minimum": 0}, {"at_once": 0}, {"alpha": -0.1},
+        {"alpha": math.nan}, {"epsilon_select": 0}, {"epsilon_select": math.inf},
+        {"prune_above": 0}, {"sensitivity": "none"}, {"fallback": "raw"},
+    ):  # fmt: skip
+        with pytest.raises(dp.ParameterError, match="expected"):
+            built(UNIT, **options)
+    books = Books()
+    rewrite = over_http(model, space, books)
+    for texts in (["word1", ""], "word1", ["word1", None]):
+        with pytest.raises(dp.ParameterError):
+            rewrite.rewrite_batch(texts)  # type: ignore[arg-type]
+    assert not books.rows
+
+
+def test_epsilon_is_split_evenly_by_default(space: dp.EmbeddingSpace) -> None:
+    rewrite = over_http(lambda messages: "word1", space)
+    first = rewrite.sanitizer.certificate
+    assert rewrite.certificate.epsilon == 2 * first.epsilon
+    assert rewrite.certificate.adjacency == first.adjacency
+    naive = PrivRewriteNaive(rewrite.sanitizer, generator=rewrite.generator, epsilon_select=0.5)
+    assert naive.certificate.epsilon == first.epsilon + 0.5
+    assert naive.selection.delta(1000, np.zeros((2, 1))) == 1.0
+    assert naive.certificate.mechanism != rewrite.certificate.mechanism
+    assert naive.certificate.to_dict()["loss"] is None
+
+
+def test_a_tokenizer_that_quotes_the_text_is_not_passed_on(space: dp.EmbeddingSpace) -> None:
+    class Careless:
+        name, continuation = "careless", ""
+
+        def pieces(self, text: str) -> Any:
+            raise RuntimeError(text)
+
+        def join(self, tokens: Any) -> str:
+            return " ".join(tokens)
+
+    vocabulary = dp.Vocabulary(WORDS, tokenizer=Careless())
+    own = dp.EmbeddingSpace(vocabulary, space.vectors)
+    with pytest.raises(dp.ParameterError, match="RuntimeError") as error:
+        over_http(lambda messages: "word1", own).rewrite(TEXT)
+    assert CANARY not in "".join(traceback.format_exception(error.value))
+
+
+def test_a_candidate_with_unknown_words_under_raise(space: dp.EmbeddingSpace) -> None:
+    strict = dp.EmbeddingSpace(dp.Vocabulary(WORDS, unknown="raise"), space.vectors)
+    rewrite = over_http(lambda messages: "quite new words", strict)
+    assert rewrite.rewrite("word1 word2").text == "quite new words"
+    with pytest.raises(dp.UnknownTokenError) as error:
+        rewrite.rewrite(TEXT)
+    assert CANARY not in "".join(traceback.format_exception(error.value))
+
+
+def test_the_sanitizer_may_keep_public_words(space: dp.EmbeddingSpace) -> None:
+    policy = dp.KeepPolicy.words(["word1"], label="one word")
+    books = Books()
+    sanitizer = dp.Sanitizer(UNIT, space, policy=policy, ledger=books, subject="s")
+    rewrite = PrivRewrite(sanitizer, generator=lambda messages: "word3", service=FakeService())
+    release = rewrite.rewrite(TEXT)
+    assert (release.tokens_total, release.tokens_verbatim) == (4, 1)
+    assert books.rows == [("s", rewrite.certificate.epsilon, 3)]
+    assert release.certificate.adjacency.classes is not None

@@ -1,0 +1,243 @@
+"""Compositions against closed forms, and refusals to add what has no common unit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import comb, log_softmax
+
+import dp_middleware as dp
+from dp_middleware.privacy import (
+    Adjacency,
+    ApproxDP,
+    Certificate,
+    MetricDP,
+    NoGuarantee,
+    PureDP,
+    approx_of_zcdp,
+    zcdp_of_bounded_range,
+    zcdp_of_pure,
+)
+from dp_middleware.privacy.accountant import Exposure, basic, zero_concentrated
+from dp_middleware.privacy.losses import LossDistribution
+
+pytest.importorskip("dp_accounting", reason="needs the accounting extra")
+
+DELTA = 1e-6
+
+
+def certified(guarantee, epsilon, space="plane", adjacency=None):
+    return Certificate(
+        guarantee=guarantee,
+        adjacency=adjacency or Adjacency.substitution(),
+        method="proof",
+        assumptions=(),
+        claimed=epsilon,
+        epsilon=epsilon,
+        mechanism="toy()",
+        space=space,
+    )
+
+
+def pure(epsilon, **fields):
+    return Exposure(certificate=certified(PureDP(epsilon=epsilon), epsilon), **fields)
+
+
+def metric(epsilon, space="plane", **fields):
+    return Exposure(certificate=certified(MetricDP(epsilon=epsilon), 3.0, space), **fields)
+
+
+NOTHING = Exposure(certificate=certified(NoGuarantee(reason="supports differ"), math.inf))
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
+def test_pure_epsilons_add_up_and_are_never_understated(millionths):
+    epsilons = [n / 2**20 for n in millionths]
+    found = basic([pure(epsilon) for epsilon in epsilons])
+    assert isinstance(found, PureDP)
+    assert math.fsum(epsilons) <= found.epsilon <= math.fsum(epsilons) * (1 + 1e-14)
+
+
+def test_the_unit_says_what_is_protected():
+    """Two releases of one document of 5 tokens, one of another of 100."""
+    exposures = [
+        pure(2.0, tokens=5, document="a"),
+        pure(1.0, tokens=5, document="a"),
+        pure(0.5, tokens=100, document="b"),
+    ]
+    found = {unit: basic(exposures, unit).epsilon for unit in ("occurrence", "document", "subject")}
+    assert found == pytest.approx({"occurrence": 3.0, "document": 50.0, "subject": 65.0})
+
+
+def test_other_kinds_add_up_among_themselves():
+    found = basic([metric(1.0), metric(0.5)])
+    assert isinstance(found, MetricDP)
+    assert found.epsilon == pytest.approx(1.5)
+    approximate = certified(ApproxDP(epsilon=1.0, delta=1e-6), 1.0)
+    found = basic([Exposure(certificate=approximate)] * 3)
+    assert isinstance(found, ApproxDP)
+    assert (found.epsilon, found.delta) == pytest.approx((3.0, 3e-6))
+    with pytest.raises(dp.IncompatibleGuarantees, match="delta grows"):
+        basic([Exposure(certificate=approximate, tokens=2)], "document")
+
+
+@pytest.mark.parametrize("compose", [basic, lambda found: zero_concentrated(found, DELTA)])
+def test_kinds_do_not_add(compose):
+    within = certified(PureDP(epsilon=1.0), 1.0, adjacency=Adjacency.within([0, 0, 1]))
+    approximate = certified(ApproxDP(epsilon=1.0, delta=1e-6), 1.0)
+    for other in (
+        metric(1.0),
+        Exposure(certificate=within),
+        Exposure(certificate=approximate),
+    ):
+        with pytest.raises(dp.IncompatibleGuarantees):
+            compose([pure(1.0), other])
+    with pytest.raises(dp.IncompatibleGuarantees):
+        compose([metric(1.0), metric(1.0, space="sphere")])
+    with pytest.raises(dp.ParameterError, match="at least one"):
+        compose([])
+
+
+@pytest.mark.parametrize("compose", [basic, lambda found: zero_concentrated(found, DELTA)])
+def test_infinity_absorbs_and_names_its_cause(compose):
+    found = compose([pure(1.0), NOTHING, pure(2.0)])
+    assert found == NoGuarantee(reason="release 2 of 3: supports differ")
+    found = compose([Exposure(certificate=certified(PureDP(epsilon=math.inf), math.inf))])
+    assert isinstance(found, NoGuarantee)
+
+
+def test_concentration_adds_up():
+    exposures = [pure(0.1)] * 400
+    found = zero_concentrated(exposures, DELTA)
+    assert found.delta == DELTA
+    assert found.epsilon == pytest.approx(approx_of_zcdp(400 * zcdp_of_pure(0.1), DELTA))
+    assert found.epsilon < basic(exposures).epsilon / 2
+    ranged = [replace(each, rho=zcdp_of_bounded_range(0.1)) for each in exposures]
+    assert zero_concentrated(ranged, DELTA).epsilon < 0.6 * found.epsilon
+
+
+def test_concentration_of_a_document_needs_independent_positions():
+    dependent = zero_concentrated([pure(0.1, tokens=50)], DELTA, "document").epsilon
+    assert dependent == pytest.approx(approx_of_zcdp(zcdp_of_pure(5.0), DELTA))
+    independent = [pure(0.1, tokens=50, positions="independent")]
+    found = zero_concentrated(independent, DELTA, "document").epsilon
+    assert found == pytest.approx(approx_of_zcdp(50 * zcdp_of_pure(0.1), DELTA))
+
+
+def randomised_response(epsilon):
+    """Two rows over two outputs."""
+    row = log_softmax([epsilon, 0.0])
+    return row, row[::-1]
+
+
+def response_delta(epsilon, count, at):
+    """Kairouz, Oh and Viswanath (2015), Theorem 3.3: over the number of answers that are true."""
+    true = np.arange(count + 1)
+    log_p = true * epsilon - count * np.logaddexp(0, epsilon)
+    log_q = (count - true) * epsilon - count * np.logaddexp(0, epsilon)
+    return float(comb(count, true) @ np.maximum(0, np.exp(log_p) - np.exp(at + log_q)))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_exact_composition_of_randomised_response(count):
+    epsilon = 0.5  # a multiple of the resolution: nothing is rounded
+    found = LossDistribution.of_rows(*randomised_response(epsilon), resolution=2**-12).times(count)
+    for at in (0.0, 0.3, 1.0, 2.5, 6.0):
+        exact = response_delta(epsilon, count, at)
+        assert exact <= found.delta(at) <= exact + 1e-9
+    assert found.delta(count * epsilon * 1.001) == 0
+
+
+def test_exact_composition_beats_both_bounds_and_is_their_limit():
+    rows = randomised_response(0.3)
+    exposures = [pure(0.3)] * 30
+    exact = LossDistribution.of_rows(*rows).times(30).guarantee(DELTA)
+    bound = min(
+        zero_concentrated(exposures, DELTA).epsilon,
+        basic(exposures).epsilon,
+    )
+    assert exact.delta == DELTA
+    assert exact.epsilon < 0.95 * bound
+    assert response_delta(0.3, 30, exact.epsilon) <= DELTA
+    assert response_delta(0.3, 30, exact.epsilon - 30 * 2e-4) > DELTA
+    once = LossDistribution.of_rows(*rows)
+    assert once.guarantee(1e-15).epsilon == pytest.approx(0.3)
+
+
+def row_delta(log_p, log_q, at):
+    return float(np.maximum(0, np.exp(log_p) - np.exp(at + log_q)).sum())
+
+
+@given(seed=st.integers(0, 10**6), outputs=st.integers(2, 6))
+def test_two_different_releases_compose_exactly(seed, outputs):
+    """Against the product laws, enumerated, in both directions."""
+    rng = np.random.default_rng(seed)
+    first, second = log_softmax(rng.normal(size=(2, 2, outputs)), axis=-1)
+    found = LossDistribution.of_rows(*first).then(LossDistribution.of_rows(*second))
+    product = (first[:, :, None] + second[:, None, :]).reshape(2, -1)
+    for at in (0.0, 0.2, 1.0):
+        exact = max(row_delta(*product, at), row_delta(*product[::-1], at))
+        assert exact <= found.delta(at) <= exact + 3e-4
+
+
+def test_impossible_outputs_are_infinite_losses():
+    p, q = np.log([0.9, 0.1, 1e-300]), np.log([0.9, 1e-300, 0.1])
+    p[2] = q[1] = -math.inf
+    found = LossDistribution.of_rows(p, q).times(3)
+    assert found.largest == math.inf
+    assert found.delta(50.0) == pytest.approx(1 - 0.9**3)
+    assert found.guarantee(0.2).epsilon == math.inf
+
+
+def test_a_curve_dominates_every_pair():
+    """Three rows; the curve is the worst pair's at each epsilon, a different one at each."""
+    rows = log_softmax(np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.5]]), axis=-1)
+    pairs = [(p, q) for p in rows for q in rows if p is not q]
+    epsilons = np.linspace(0, 3, 301)
+    deltas = [max(row_delta(p, q, at) for p, q in pairs) for at in epsilons]
+    curve = LossDistribution.of_curve(epsilons, deltas).times(5)
+    for at in (0.0, 0.5, 2.0, 4.0):
+        worst = max(LossDistribution.of_rows(p, q).times(5).delta(at) for p, q in pairs)
+        assert worst - 1e-4 <= curve.delta(at) <= worst + 0.05
+    coarse = LossDistribution.of_curve(epsilons[::20], deltas[::20]).times(5)
+    assert coarse.delta(1.0) >= curve.delta(1.0) - 1e-9
+
+
+def test_the_curve_of_randomised_response_gives_its_composition_back():
+    epsilon, step = 0.5, 2**-10
+    epsilons = np.arange(0, epsilon + step, step)
+    deltas = [response_delta(epsilon, 1, at) for at in epsilons]
+    found = LossDistribution.of_curve(epsilons, deltas, resolution=step).times(8)
+    for at in (0.0, 0.5, 1.0, 3.0):
+        exact = response_delta(epsilon, 8, at)
+        assert exact <= found.delta(at) <= exact + 1e-6
+
+
+def test_a_bump_in_a_bound_is_no_harm():
+    """A bound need not be convex or fall; the hull under it still bounds what is convex."""
+    epsilons, deltas = [0.0, 0.2, 0.4, 1.0], [0.3, 0.29, 0.35, 0.0]
+    found = LossDistribution.of_curve(epsilons, deltas)
+    assert found.delta(0.0) == pytest.approx(0.3)
+    assert found.delta(1.1) == 0
+
+
+def test_bad_losses_are_refused():
+    good = np.log([0.5, 0.5])
+    with pytest.raises(dp.ParameterError, match="mass"):
+        LossDistribution.of_rows([0.0, 0.0], good)
+    with pytest.raises(dp.ParameterError, match="equal length"):
+        LossDistribution.of_rows(good, np.log([0.2, 0.3, 0.5]))
+    with pytest.raises(dp.ParameterError):
+        LossDistribution.of_curve([-1.0], [0.5])
+    once = LossDistribution.of_rows(good, good)
+    with pytest.raises(dp.ParameterError, match="count"):
+        once.times(0)
+    with pytest.raises(dp.IncompatibleGuarantees, match="resolution"):
+        once.then(LossDistribution.of_rows(good, good, resolution=1e-3))
+    with pytest.raises(dp.ParameterError, match="delta"):
+        once.guarantee(0.0)

@@ -1,0 +1,447 @@
+"""Sessions: one release and one charge per event, over turns, edits, restarts and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import pickle
+import sqlite3
+import stat
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+from spaces import random_space
+from texts import TORTURE
+
+import dp_middleware as dp
+from dp_middleware import _positions, sampling
+from dp_middleware.errors import EventRefused
+from dp_middleware.sessions import Session
+
+CANARY = "zxqvcanary"  # in no vocabulary
+KEY = bytes(range(32))
+SPACE = random_space(tokens=40, dimensions=6)
+MECHANISM = dp.NearestResponse(epsilon=1.0, candidates=3)
+WORDS = SPACE.vocabulary.tokens
+
+
+class Books:
+    def __init__(self, budget: float = math.inf) -> None:
+        self.charges: list[int] = []
+        self.budget = budget
+
+    def charge(self, subject: str, certificate: Any, n: int) -> None:
+        if sum(self.charges) + n > self.budget:
+            raise dp.BudgetExhausted("the budget of this subject is spent")
+        self.charges.append(n)
+
+
+def session(books: Books | None = None, mechanism: Any = MECHANISM, **options: Any) -> Session:
+    sanitizer = dp.Sanitizer(
+        mechanism, SPACE, ledger=books, subject=options.pop("subject", "s") if books else None
+    )
+    return Session(sanitizer, **options)
+
+
+def words(count: int, seed: int = 0) -> str:
+    return " ".join(np.random.default_rng(seed).choice(WORDS, size=count))
+
+
+@pytest.fixture(params=["memory", "file"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    return {} if request.param == "memory" else {"memo": tmp_path / "memo.sqlite", "key": KEY}
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_a_conversation_of_20_turns_is_charged_once_per_private_message(
+    with_ids: bool, options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, **options)
+    transcript: list[tuple[str | None, str, str]] = []
+    sent: list[dp.Release] = []
+    for turn in range(20):
+        question = f"{words(5, seed=turn)} {CANARY}"
+        transcript.append((f"q{turn}" if with_ids else None, "user", question))
+        again = talk.release_many(transcript)
+        assert again[:-1] == sent  # all that was sent before is sent again, bit for bit
+        answer = f"remote says {turn}"
+        talk.note_remote(f"a{turn}" if with_ids else None, answer)
+        transcript.append((f"a{turn}" if with_ids else None, "assistant", answer))
+        sent = talk.release_many(transcript)
+        assert sent[-1].text == answer
+        assert sent[-1].certificate.epsilon == 0.0
+    assert books.charges == [6] * 20
+    assert len({release.text for release in sent}) == 40
+    assert not any(CANARY in release.text for release in sent)
+
+
+def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    text = words(30)
+    first = talk.release("m1", "user", text)
+    assert all(talk.release("m1", "user", text) == first for _ in range(3))
+    assert asyncio.run(talk.arelease("m1", "user", text)) == first
+    second = talk.release("m2", "user", text)  # the same content: never looked up by it
+    assert second.text != first.text
+    assert talk.release("m1", "user", text, conversation="other").text not in (
+        first.text,
+        second.text,
+    )
+    assert books.charges == [30, 30, 30]
+
+
+def test_a_release_is_that_of_the_sanitizer() -> None:
+    policy = dp.KeepPolicy.words(["w3"], label="one word")
+    for mechanism in (MECHANISM, dp.SanText(epsilon=2.0), dp.MetricNoise(eta=9.0)):
+        for text in [*TORTURE.values(), "w3 w1 unknown w3 w2", words(50)]:
+            built = [
+                dp.Sanitizer(
+                    mechanism, SPACE, policy=policy, insecure_entropy=sampling.insecure_entropy(3)
+                )
+                for _ in range(2)
+            ]
+            plain = built[0].release(text)
+            assert Session(built[1]).release("m", "user", text) == plain
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "charged", "kept"),
+    [
+        ("w0 w1 w2 w3", "w0 w9 w2 w3", 1, {0: 0, 2: 2, 3: 3}),
+        ("w0 w1 w2 w3", "w0 w1 w2 w3 w4 w5", 2, {k: k for k in range(4)}),
+        ("w0 w1 w2 w3", "w7 w0 w1 w2 w3", 1, {k + 1: k for k in range(4)}),
+        ("w0 w1 w2 w3", "w0 w3", 0, {0: 0, 1: 3}),
+        ("w0 w1 w2 w3", "w5 w1 w6 w3", 2, {1: 1, 3: 3}),
+        ("w0 w0 w0", "w0 w0", 0, {0: 0, 1: 1}),
+        ("w0 new w2", "w0 newer w2", 0, {0: 0, 1: 1, 2: 2}),  # one unknown token for another
+        ("w0 w1", "", 0, {}),
+    ],
+)
+def test_an_edit_is_charged_for_what_changed(
+    before: str, after: str, charged: int, kept: dict[int, int], options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, **options)
+    first = talk.release("m", "user", before)
+    edited = talk.release("m", "user", after)
+    assert books.charges == [len(before.split()), charged][: 1 + bool(charged)]
+    old, new = first.text.split(), edited.text.split()
+    assert len(new) == len(after.split()) == edited.tokens_total
+    assert {k: new[k] for k in kept} == {k: old[source] for k, source in kept.items()}
+    assert talk.release("m", "user", after) == edited
+    if kept:
+        assert "earlier version is public" in edited.certificate.assumptions[-1]
+
+
+def test_going_back_to_an_earlier_version_is_an_edit() -> None:
+    books = Books()
+    talk = session(books)
+    for text in ("w0 w1 w2", "w0 w9 w2", "w0 w1 w2", "w0 w1 w2"):
+        talk.release("m", "user", text)
+    assert books.charges == [3, 1, 1]
+
+
+def test_changed_positions_are_drawn_by_the_mechanisms_law() -> None:
+    talk = session(None)
+    counts: Counter[str] = Counter()
+    runs = 1500
+    for k in range(runs):
+        talk.release(str(k), "user", "w0 w1")
+        counts[talk.release(str(k), "user", "w0 w5").text.split()[1]] += 1
+    law = np.exp(MECHANISM.log_probs(np.array([5]), SPACE)[0])
+    observed = np.array([counts[word] for word in WORDS]) / runs
+    assert np.abs(observed - law).sum() < 0.25
+    other = np.exp(MECHANISM.log_probs(np.array([1]), SPACE)[0])
+    assert np.abs(observed - other).sum() > 0.25  # it is not the old token's
+
+
+def test_where_positions_depend_on_each_other_an_edit_is_a_whole_release() -> None:
+    books = Books()
+    talk = session(books, dp.DChiStencil(eta=5.0, window=3, sigma=1.0))
+    talk.release("m", "user", "w0 w1 w2 w3")
+    talk.release("m", "user", "w0 w1 w2 w9")
+    assert books.charges == [4, 4]
+
+
+def test_alignment_keeps_both_ends() -> None:
+    def aligned(old: str, new: str) -> list[int | None]:
+        return _positions.unchanged([c.encode() for c in old], [c.encode() for c in new])
+
+    assert aligned("abcd", "abcd") == [0, 1, 2, 3]
+    assert aligned("abcd", "axcd") == [0, None, 2, 3]
+    assert aligned("abcd", "xbyd") == [None, 1, None, 3]
+    assert aligned("abcd", "xabcd") == [None, 0, 1, 2, 3]
+    assert aligned("abcbd", "abd") == [0, 1, 4]
+    assert aligned("aaaa", "aa") == [0, 1]
+    assert aligned("", "ab") == [None, None]
+    assert aligned("ab", "") == []
+
+
+def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    talk.note_remote("a1", "remote words")
+    # The transcript shows the local answer; what goes out is what the remote model wrote.
+    out = talk.release("a1", "assistant", f"local answer with {CANARY}")
+    assert (out.text, out.tokens_total, out.tokens_verbatim) == ("remote words", 2, 2)
+    assert talk.release("a9", "assistant", "remote words").text == "remote words"
+    talk.release("q1", "user", "w1 w2")
+    for refused in (
+        lambda: talk.release("a2", "assistant", f"local answer with {CANARY}"),
+        lambda: talk.release("q1", "assistant", "w1 w2"),
+        lambda: talk.release("a1", "user", "remote words"),
+        lambda: talk.release("a1", "assistant", "remote words", conversation="other"),
+        lambda: talk.note_remote("q1", "remote words"),
+    ):
+        with pytest.raises(EventRefused) as error:
+            refused()
+        assert CANARY not in "".join(traceback.format_exception(error.value))
+    assert books.charges == [2]
+    talk.note_remote("a1", "another try")  # the answer was asked for again
+    assert talk.release("a1", "assistant", "x").text == "another try"
+
+
+def test_a_restart_replays(tmp_path: Path) -> None:
+    path = tmp_path / "memo.sqlite"
+    books = Books()
+    texts = {f"m{k}": words(8, seed=k) for k in range(4)}
+    before = session(books, memo=path, key=KEY)
+    sent = [before.release(name, "user", text) for name, text in texts.items()]
+    before.note_remote("a", "remote \ud800 words")
+    after = session(books, memo=path, key=KEY)
+    assert [after.release(name, "user", text) for name, text in texts.items()] == sent
+    assert after.release("a", "assistant", "").text == "remote \ud800 words"
+    assert books.charges == [8] * 4
+    after.release("m0", "user", texts["m0"] + " w1")  # its old tokens are not on disk
+    assert books.charges == [8, 8, 8, 8, 9]
+    assert session(books, memo=path, key=KEY, subject="t").release("m1", "user", texts["m1"])
+    other = session(books, dp.NearestResponse(epsilon=2.0, candidates=3), memo=path, key=KEY)
+    assert other.release("m1", "user", texts["m1"]) != sent[1]
+    assert books.charges[5:] == [8, 8]  # another subject, another mechanism: other events
+    with pytest.raises(dp.ParameterError, match="the key that the memo was written with"):
+        session(books, memo=path, key=bytes(32))
+
+
+def test_an_edit_elsewhere_is_noticed(tmp_path: Path) -> None:
+    books = Books()
+    one, two = (session(books, memo=tmp_path / "m", key=KEY) for _ in range(2))
+    one.release("m", "user", "w0 w1 w2")
+    two.release("m", "user", "w0 w9 w2")
+    third = one.release("m", "user", "w0 w9 w3")  # the version that one knows is not the latest
+    assert books.charges == [3, 3, 3]
+    assert two.release("m", "user", "w0 w9 w3") == third
+
+
+def test_nothing_raw_on_disk_or_in_words(tmp_path: Path, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = os.urandom(32)
+    talk = session(Books(), memo=tmp_path / "memo.sqlite", key=key)
+    secret = f"{CANARY} w1 {CANARY}"
+    talk.release(f"id-{CANARY}", "user", secret)
+    talk.release(f"id-{CANARY}", "user", f"w2 {secret}")
+    talk.release_many([(None, "user", secret)], conversation=CANARY)
+    talk.note_remote(f"a-{CANARY}", "remote words")
+    with pytest.raises(EventRefused) as error:
+        talk.release(f"b-{CANARY}", "assistant", secret)
+    for bad in ((CANARY, CANARY, CANARY), (CANARY, "user", 7), ("", "user", CANARY)):
+        with pytest.raises(dp.ParameterError) as caught:
+            talk.release(*bad)  # type: ignore[arg-type]
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert b"remote words" in files["memo.sqlite"]
+    for content in files.values():
+        assert CANARY.encode() not in content
+        assert key not in content
+        assert key.hex().encode() not in content
+    assert stat.S_IMODE((tmp_path / "memo.sqlite").stat().st_mode) == 0o600
+    assert CANARY not in f"{talk!r}{caplog.text}{error.value}"
+    with pytest.raises(TypeError, match="holds a key"):
+        pickle.dumps(talk)
+
+
+def test_equal_texts_leave_different_digests(tmp_path: Path) -> None:
+    talk = session(Books(), memo=tmp_path / "m", key=KEY)
+    for name in "abc":
+        talk.release(name, "user", "w1")
+    with sqlite3.connect(tmp_path / "m") as connection:
+        rows = connection.execute("SELECT event, digest FROM memo").fetchall()
+    connection.close()
+    assert len({part for row in rows for part in row}) == 6
+
+
+def test_many_threads_and_one_event(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    text, barrier = words(6), Barrier(16)
+
+    def released(k: int) -> str:
+        barrier.wait()
+        return talk.release(f"m{k % 2}", "user", text).text
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(released, range(16)))
+    assert len(set(found[::2])) == len(set(found[1::2])) == 1
+    assert books.charges == [6, 6]
+
+
+def test_async_callers_of_one_event() -> None:
+    books = Books()
+    talk = session(books)
+
+    async def together() -> list[list[dp.Release]]:
+        transcript = [("m0", "user", words(4)), ("m1", "tool", words(5))]
+        return await asyncio.gather(*(talk.arelease_many(transcript) for _ in range(8)))
+
+    found = asyncio.run(together())
+    assert all(each == found[0] for each in found)
+    assert books.charges == [4, 5]
+
+
+SHARED = """
+import sys
+sys.path[:0] = [{tests!r}]
+from test_sessions import KEY, Books, session, words
+
+talk = session(Books(), memo={memo!r}, key=KEY)
+print("ready", flush=True)
+input()
+for k in range(5):
+    print(talk.release(str(k), "user", words(20, seed=k)).text)
+"""
+
+
+def test_processes_share_a_memo(tmp_path: Path) -> None:
+    code = SHARED.format(tests=str(Path(__file__).parent), memo=str(tmp_path / "memo"))
+    command = [sys.executable, "-c", code]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(3)]  # type: ignore[call-overload]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    found = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert len(found[0].splitlines()) == 5
+    assert found == [found[0]] * 3
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:0] = [{tests!r}]
+from test_sessions import KEY, Books, session, words
+
+class Deadly(Books):
+    def charge(self, *details):
+        with open({ledger!r}, "a") as file:
+            file.write("x")
+        if {when!r} == "charging":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+talk = session(Deadly(), memo={memo!r}, key=KEY)
+print(talk.release("m", "user", words(12)).text, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["charging", "released"])
+def test_a_killed_process_loses_no_release(when: str, tmp_path: Path) -> None:
+    memo, ledger = tmp_path / "memo", tmp_path / "ledger"
+    names = {"tests": str(Path(__file__).parent), "ledger": str(ledger), "memo": str(memo)}
+    code = KILLED.format(when=when, **names)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+    assert ledger.read_text() == "x"
+    books = Books()
+    release = session(books, memo=memo, key=KEY).release("m", "user", words(12))
+    if when == "released":
+        assert (release.text, books.charges) == (done.stdout.strip(), [])
+    else:
+        assert (done.stdout, books.charges) == ("", [12])
+
+
+def test_a_refused_charge_leaves_nothing_behind(options: dict[str, Any]) -> None:
+    books = Books(budget=5)
+    talk = session(books, **options)
+    transcript = [("m0", "user", words(5)), ("m1", "user", words(4))]
+    for _ in range(2):
+        with pytest.raises(dp.BudgetExhausted):
+            talk.release_many(transcript)
+    assert books.charges == [5]
+    books.budget = 9
+    assert len(talk.release_many(transcript)) == 2
+    assert books.charges == [5, 4]
+
+
+def test_a_full_memo_forgets_or_refuses(options: dict[str, Any], tmp_path: Path) -> None:
+    books = Books()
+    talk = session(books, capacity=3, **options)
+    first = talk.release("m0", "user", words(6))
+    for k in range(1, 4):
+        talk.release(f"m{k}", "user", "w1")
+    assert talk.release("m3", "user", "w1")
+    assert books.charges == [6, 1, 1, 1]
+    again = talk.release("m0", "user", words(6))  # forgotten: a new release, charged in full
+    assert books.charges == [6, 1, 1, 1, 6]
+    assert again.text != first.text
+    if "memo" in options:
+        options = {**options, "memo": tmp_path / "other"}
+    strict = session(books, capacity=3, when_full="refuse", **options)
+    for k in range(3):
+        strict.release(f"m{k}", "user", "w1")
+    count = len(books.charges)
+    for refused in (
+        lambda: strict.release("m3", "user", "w1"),
+        lambda: strict.note_remote("a", "b"),
+    ):
+        with pytest.raises(EventRefused, match="expected room in the memo, got 3 entries"):
+            refused()
+    strict.release("m2", "user", "w2")  # an edit needs no more room
+    assert len(books.charges) == count + 1
+
+
+def test_entries_expire(options: dict[str, Any]) -> None:
+    books, now = Books(), [1000.0]
+    talk = session(books, expires=60, clock=lambda: now[0], **options)
+    talk.release("m", "user", "w0 w1 w2")
+    talk.note_remote("a", "remote words")
+    now[0] += 59
+    talk.release("m", "user", "w0 w1 w2")
+    assert talk.release("a", "assistant", "").text == "remote words"
+    now[0] += 2
+    with pytest.raises(EventRefused):
+        talk.release("a", "assistant", "remote words")
+    talk.release("m", "user", "w0 w1 w9")  # no edit: the version before is forgotten
+    assert books.charges == [3, 3]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    for bad in (
+        {"capacity": 1}, {"expires": 0}, {"when_full": "grow"}, {"key": b"short"},
+        {"key": "x" * 32}, {"memo": tmp_path / "m"}, {"memo": tmp_path / "m", "key": b"short"},
+    ):  # fmt: skip
+        with pytest.raises(dp.ParameterError, match="expected"):
+            session(**bad)
+    talk = session()
+    with pytest.raises(dp.ParameterError, match="distinct event ids"):
+        talk.release_many([("m", "user", "w1"), ("m", "user", "w2")])
+    with pytest.raises(dp.ParameterError, match="event id"):
+        talk.release(None, "user", "w1")  # type: ignore[arg-type]
+    literal = dp.CusText(epsilon=1.0, candidates=3)
+    careless = dp.Sanitizer(literal, SPACE, accept_infinite=True)
+    assert Session(careless).release("m", "user", "w1").text
+    careless.accept_infinite = False
+    with pytest.raises(dp.InfiniteEpsilon):
+        Session(careless).release("m", "user", "w1")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import _lists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +43,7 @@ class KeepPolicy:
     @classmethod
     def stop_words(cls) -> KeepPolicy:
         """English function words, scikit-learn's list."""
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-        return cls(kept=frozenset(ENGLISH_STOP_WORDS), label="stop words (scikit-learn)")
+        return cls(kept=_lists.stop_words(), label="stop words (scikit-learn)")
 
     @classmethod
     def punctuation(cls) -> KeepPolicy:
@@ -64,4 +63,4 @@ class KeepPolicy:
 
     def kept_tokens(self, space: EmbeddingSpace) -> NDArray[np.bool_]:
         """Which tokens of the space are kept, bool (V,)."""
-        return np.array([t.strip().lower() in self.kept for t in space.vocabulary.tokens])
+        return _lists.on_list(space, self.kept)

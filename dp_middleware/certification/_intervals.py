@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import sampling
-from dp_middleware.certification.enumeration import RECOMPUTED
+from dp_middleware.certification.enumeration import BORDER, RECOMPUTED
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int64]
 
 _ARITHMETIC = 1e-14  # relative error of the float64 arithmetic on one probability
-_BORDER = math.exp(sampling.WIDE_BELOW) * (1 - 1e-6)  # closer rows may have 64 bits elsewhere
 
 
 def interval(
@@ -37,7 +36,7 @@ def interval(
     exact = torch.from_numpy(rounded.weights).to(space.device).mul_(units)
     possible = exact > 0
     smallest = torch.where(possible, exact, 1.0).amin(dim=1, keepdim=True)
-    units = torch.where(smallest > _BORDER, 2.0**-64, units)
+    units = torch.where(smallest > BORDER, 2.0**-64, units)
     drift = RECOMPUTED * (-0.1 * smallest.log()).clamp_(min=1.0) + _ARITHMETIC
     high = torch.where(possible, (exact + units) * drift.exp(), 0.0)
     low = torch.where(possible, torch.maximum(exact - units, units) * (-drift).exp(), 0.0)

@@ -28,7 +28,8 @@ Nats, for |ln P| up to 10, and in proportion above. The certificate covers every
 integers differ from ours by this factor and one unit.
 """
 
-_BORDER = math.exp(sampling.WIDE_BELOW) * (1 - 1e-6)
+BORDER = math.exp(sampling.WIDE_BELOW) * (1 - 1e-6)
+"""A row with a smallest probability above this may have 64 bits on another device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +200,7 @@ class _Pass:
         self._kept += float(rounded.weights[possible, self._place[ids[possible]]].sum())
         smallest = torch.where(probabilities > 0, probabilities, 1.0).amin(dim=1).numpy()
         # a row this close to the border may have 64 bits elsewhere
-        units = np.where(smallest > _BORDER, 2.0**-64, units)
+        units = np.where(smallest > BORDER, 2.0**-64, units)
         self._smallest = min(self._smallest, float((smallest / units).min()))
         self._steepest = max(self._steepest, -float(np.log(smallest.min())))
         return rounded.weights, units.astype(object)

@@ -147,7 +147,7 @@ class _Problem:
         shares = (prior / total if total > 0 else prior + 1 / len(columns)).float()
         return _Problem(self.similarity[rows][:, columns], shares, self.epsilon)
 
-    def value(self, best: torch.Tensor, codebook: torch.Tensor, near: int = 1) -> float:
+    def value(self, best: torch.Tensor, codebook: torch.Tensor, near: int) -> float:
         """f for sums of the ``near`` largest similarities (P,) and the codewords (M,)."""
         reached = float(best.double() @ self.prior.double())
         total = self.weight * reached + float(self.mean[codebook].double().sum())

@@ -13,30 +13,18 @@ from decimal import Decimal
 import postgres
 import pytest
 import sqlalchemy as sa
+from certified import certified
 from hypothesis import given
 from hypothesis import strategies as st
 from spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware.errors import LedgerError
-from dp_middleware.privacy import Adjacency, ApproxDP, Certificate, MetricDP, NoGuarantee, PureDP
+from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
 from dp_middleware.privacy._ledger_rows import Cost, Row, integer
 from dp_middleware.privacy.ledger import PrivacyLedger
 
 CANARY = "zanzibar"
-
-
-def certified(guarantee, epsilon):
-    return Certificate(
-        guarantee=guarantee,
-        adjacency=Adjacency.substitution(),
-        method="proof",
-        assumptions=(),
-        claimed=epsilon,
-        epsilon=epsilon,
-        mechanism="toy()",
-        space="plane",
-    )
 
 
 def pure(epsilon):

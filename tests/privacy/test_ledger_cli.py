@@ -9,24 +9,12 @@ import math
 import sqlite3
 
 import pytest
+from certified import certified
 from typer.testing import CliRunner
 
 from dp_middleware.cli.ledger import app
-from dp_middleware.privacy import Adjacency, Certificate, MetricDP, NoGuarantee, PureDP
+from dp_middleware.privacy import MetricDP, NoGuarantee, PureDP
 from dp_middleware.privacy.ledger import PrivacyLedger
-
-
-def certified(guarantee, epsilon):
-    return Certificate(
-        guarantee=guarantee,
-        adjacency=Adjacency.substitution(),
-        method="proof",
-        assumptions=(),
-        claimed=epsilon,
-        epsilon=epsilon,
-        mechanism="toy()",
-        space="plane",
-    )
 
 
 def run(*arguments, code=0):

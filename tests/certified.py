@@ -1,0 +1,18 @@
+"""Certificates of a toy mechanism, for tests of what is done with certificates."""
+
+from __future__ import annotations
+
+from dp_middleware.privacy import Adjacency, Certificate
+
+
+def certified(guarantee, epsilon):
+    return Certificate(
+        guarantee=guarantee,
+        adjacency=Adjacency.substitution(),
+        method="proof",
+        assumptions=(),
+        claimed=epsilon,
+        epsilon=epsilon,
+        mechanism="toy()",
+        space="plane",
+    )

@@ -28,11 +28,18 @@ _STOP_SECONDS = 10
 
 
 def new_database() -> str:
-    """URL of an empty database of its own; skips the test where there is no PostgreSQL."""
-    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    """URL of an empty database of its own; skips the test where there is no PostgreSQL.
+
+    With ``REQUIRE_POSTGRESQL`` in the environment, as in continuous integration, it fails.
+    """
+    without = pytest.fail if os.environ.get("REQUIRE_POSTGRESQL") else pytest.skip
+    if find_spec("psycopg") is None:
+        without("psycopg is not installed")
+    import psycopg
+
     folder, reason = _server()
     if folder is None:
-        pytest.skip(reason)
+        without(reason)
     name = f"ledger_{uuid.uuid4().hex}"
     with psycopg.connect(_conninfo(folder), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from dp_middleware.errors import ParameterError
+from dp_middleware import _validate
+from dp_middleware.errors import EventRefused, ParameterError
+
+WhenFull = Literal["forget", "refuse"]
 
 _WAIT = 60.0  # seconds for another process that is just releasing
 
@@ -63,6 +68,58 @@ class Table(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How many entries are kept, and how long.
+
+    Attributes:
+        capacity: Largest number of entries.
+        expires: Seconds after which an entry is dropped; ``inf`` for never.
+        when_full: ``"forget"`` drops the oldest entry, ``"refuse"`` raises.
+        clock: Seconds since the epoch.
+
+    Raises:
+        ParameterError: One of them is out of range.
+    """
+
+    capacity: int
+    expires: float
+    when_full: WhenFull
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        _validate.at_least(2, capacity=self.capacity)
+        _validate.one_of(("forget", "refuse"), when_full=self.when_full)
+        if self.expires != math.inf:
+            _validate.positive(expires=self.expires)
+
+    def current(self, table: Table, event: bytes) -> Entry | None:
+        """The entry of an event, unless it expired."""
+        entry = table.get(event)
+        fresh = entry is not None and entry.created >= self.clock() - self.expires
+        return entry if fresh else None
+
+    def store(self, table: Table, event: bytes, digest: bytes, released: str) -> None:
+        """Set an event's entry."""
+        self.make_room(table, event)
+        table.put(event, Entry(digest=digest, created=self.clock(), released=released))
+
+    def make_room(self, table: Table, event: bytes) -> None:
+        """Before a charge, so that a full memo costs nothing.
+
+        Raises:
+            EventRefused: It is full.
+        """
+        table.forget(self.clock() - self.expires)
+        while len(table) >= self.capacity and table.get(event) is None:
+            if self.when_full == "refuse":
+                raise EventRefused(
+                    f"expected room in the memo, got {len(table)} entries; raise capacity= or use "
+                    'when_full="forget", which charges forgotten events again'
+                )
+            table.forget_oldest()
 
 
 class MemoryMemo(Table):

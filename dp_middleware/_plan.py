@@ -3,38 +3,157 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary import Vocabulary
 
-Span = tuple[int, int]
+
+@dataclass(frozen=True)
+class Span:
+    """Private characters of a text, and how what is released for them is written there.
+
+    For text that is written in another way than it is read, such as a string in JSON: ``text``
+    is the string, ``encode`` writes one in JSON.
+
+    Attributes:
+        start: Offset of its first character.
+        end: Offset behind its last.
+        text: What is private, where it differs from ``source[start:end]``; this is perturbed.
+        encode: Makes of the released text what stands in place of the span. It must be public:
+            a function of what it is given only, and not of any private text.
+
+    Raises:
+        ParameterError: ``encode`` is not a function.
+    """
+
+    start: int
+    end: int
+    text: str | None = field(default=None, repr=False)
+    encode: Callable[[str], str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.encode is not None and not callable(self.encode):
+            raise ParameterError("expected encode= as a function from a str to a str")
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is its offsets only, and so may be merged with another."""
+        return self.text is None and self.encode is None
+
+    def private(self, source: str) -> str:
+        """What is to be perturbed."""
+        return source[self.start : self.end] if self.text is None else self.text
+
+
 Detector = Callable[[str], Iterable[Any]]
-Scope = Sequence[Span] | Detector
+Scope = Sequence[tuple[int, int] | Span] | Detector
 
 
-class Token(NamedTuple):
-    """A private token: its id, and its public spelling if the policy keeps it."""
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A private token.
 
-    id: int
-    kept: str | None
+    Attributes:
+        id: In the vocabulary, -1 for an unknown one.
+        kept: Its public spelling if the policy keeps it.
+        output: The id that was released for it, ``None`` before the draw and for a kept one.
+    """
+
+    id: int = field(repr=False)
+    kept: str | None = field(default=None, repr=False)
+    output: int | None = field(default=None, repr=False)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is to be drawn for."""
+        return self.kept is None and self.output is None
 
 
-class Plan(NamedTuple):
-    """A text cut into public strings and lists of private tokens."""
+@dataclass(frozen=True)
+class Private:
+    """The tokens of a span, and how what is released for them is written."""
 
-    parts: list[str | list[Token]]
+    tokens: tuple[Token, ...] = field(repr=False)
+    encode: Callable[[str], str] | None = field(default=None, repr=False)
+
+    def released(self, vocabulary: Vocabulary) -> str:
+        """What stands in place of the span, once all is drawn."""
+        words = [
+            token.kept if token.output is None else vocabulary.tokens[token.output]
+            for token in self.tokens
+        ]
+        return _encoded(self.encode, vocabulary.tokenizer.join([w for w in words if w is not None]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A text cut into public strings and private tokens, in reading order.
+
+    Attributes:
+        parts: Public as they are, or private.
+        public_tokens: Number of tokens of the public parts.
+        scoped: Whether a scope said what is private.
+    """
+
+    parts: tuple[str | Private, ...] = field(repr=False)
     public_tokens: int
+    scoped: bool
+
+    @property
+    def tokens(self) -> list[Token]:
+        """The private ones."""
+        private = (part for part in self.parts if isinstance(part, Private))
+        return [token for part in private for token in part.tokens]
 
     @property
     def tokens_total(self) -> int:
-        return self.public_tokens + sum(len(p) for p in self.parts if not isinstance(p, str))
+        """Public and private ones."""
+        return self.public_tokens + len(self.tokens)
 
+    @property
+    def tokens_verbatim(self) -> int:
+        """Public ones, and those that the policy keeps."""
+        return self.tokens_total - len(self.perturbed)
+
+    @property
     def perturbed(self) -> list[Token]:
-        """Tokens to draw for, in reading order."""
-        private = (part for part in self.parts if not isinstance(part, str))
-        return [token for part in private for token in part if token.kept is None]
+        """Those that are drawn for, or were."""
+        return [token for token in self.tokens if token.kept is None]
+
+    @property
+    def fresh(self) -> list[Token]:
+        """Those that are to be drawn for."""
+        return [token for token in self.tokens if token.fresh]
+
+    def drawn(self, outputs: Iterable[int]) -> Plan:
+        """The same with an id released for each fresh token."""
+        ids = iter(outputs)
+        return self.with_outputs(next(ids) if t.fresh else t.output for t in self.tokens)
+
+    def with_outputs(self, outputs: Iterable[int | None]) -> Plan:
+        """The same with the id released for each private token, ``None`` where there is none."""
+        ids: Iterator[int | None] = iter(outputs)
+        parts = tuple(
+            part
+            if isinstance(part, str)
+            else replace(
+                part, tokens=tuple(replace(token, output=next(ids)) for token in part.tokens)
+            )
+            for part in self.parts
+        )
+        return replace(self, parts=parts)
+
+    def released(self, vocabulary: Vocabulary) -> str:
+        """The text that goes out, once all is drawn.
+
+        Raises:
+            ParameterError: An encoder failed.
+        """
+        return "".join(p if isinstance(p, str) else p.released(vocabulary) for p in self.parts)
 
 
 def spans_of(text: str, scope: Scope) -> list[Span]:
@@ -42,31 +161,61 @@ def spans_of(text: str, scope: Scope) -> list[Span]:
     failed: str | None = None
     found: list[Span] = []
     try:
-        found = sorted(_span(each) for each in (scope(text) if callable(scope) else scope))
+        every = scope(text) if callable(scope) else scope
+        found = sorted(map(_span, every), key=lambda span: (span.start, span.end))
     except Exception as error:  # whatever a detector raises or returns may quote the text
         failed = type(error).__name__
     if failed is not None:
         raise ParameterError(f"expected spans (start, end); the scope failed with {failed}")
+    if not all(0 <= span.start <= span.end <= len(text) for span in found):
+        raise ParameterError(f"expected spans inside the text of {len(text)} characters")
+    return _merged(found)
+
+
+def _merged(found: list[Span]) -> list[Span]:
+    """Plain spans that overlap or touch are one; others must stand apart."""
     merged: list[Span] = []
-    for start, end in found:
-        if not 0 <= start <= end <= len(text):
-            raise ParameterError(f"expected spans inside the text of {len(text)} characters")
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif start < end:
-            merged.append((start, end))
+    for span in found:
+        if span.start == span.end and not span.text:
+            continue
+        last = merged[-1] if merged else None
+        if last is None or span.start > last.end:
+            merged.append(span)
+        elif last.plain and span.plain:
+            merged[-1] = replace(last, end=max(span.end, last.end))
+        elif span.start == last.end:
+            merged.append(span)
+        else:
+            raise ParameterError(
+                "expected spans with text= or encode= to overlap no other span, got two that do"
+            )
     return merged
 
 
 def _span(each: Any) -> Span:
-    """Character offsets from a pair, a regular expression's match or a detector's result.
+    """From a span, a pair, a regular expression's match or a detector's result.
 
     Results of Presidio have ``start`` and ``end``; spans of spaCy count tokens in these and
     characters in ``start_char`` and ``end_char``.
     """
+    if isinstance(each, Span):
+        return replace(each, start=index(each.start), end=index(each.end))
     if isinstance(each, re.Match):
-        return each.span()
+        return Span(*each.span())
     if hasattr(each, "start_char"):
-        return index(each.start_char), index(each.end_char)
+        return Span(index(each.start_char), index(each.end_char))
     start, end = (each.start, each.end) if hasattr(each, "start") else each
-    return index(start), index(end)
+    return Span(index(start), index(end))
+
+
+def _encoded(encode: Callable[[str], str] | None, released: str) -> str:
+    if encode is None:
+        return released
+    failed, found = "", None
+    try:
+        found = encode(released)
+    except Exception as error:  # it may quote what it holds
+        failed = f"; it failed with {type(error).__name__}"
+    if not isinstance(found, str):
+        raise ParameterError(f"expected encode= of a span to return a str{failed}")
+    return found

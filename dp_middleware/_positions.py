@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from dp_middleware._plan import Token
+from dp_middleware._plan import Scope, Token
 from dp_middleware.mechanisms import ChannelMechanism
-from dp_middleware.sanitizers import Release, Sanitizer
-
-_NOT_DRAWN = -1
-_EDIT_NOTE = "at which positions an edited text differs from its earlier version is public"
+from dp_middleware.releases import Release
+from dp_middleware.sanitizers import Sanitizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,29 +18,56 @@ class Positions:
 
     Attributes:
         digest: Keyed digest of the whole text.
-        marks: A keyed digest per token.
-        outputs: The released id per token, -1 for one that a policy keeps.
+        marks: A keyed digest per private token.
+        outputs: The released id per private token, ``None`` for one that a policy keeps.
     """
 
     digest: bytes = field(repr=False)
     marks: tuple[bytes, ...] = field(repr=False)
-    outputs: tuple[int, ...] = field(repr=False)
+    outputs: tuple[int | None, ...] = field(repr=False)
+
+
+class Versions:
+    """The latest version of each event's text, of the newest events. Private; in memory only.
+
+    Args:
+        capacity: Largest number of events.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._known: OrderedDict[bytes, Positions] = OrderedDict()
+
+    def get(self, event: bytes, digest: bytes) -> Positions | None:
+        """The version with this digest; ``None`` if it is forgotten or not the latest here."""
+        found = self._known.get(event)
+        return found if found is not None and found.digest == digest else None
+
+    def put(self, event: bytes, positions: Positions) -> None:
+        """Set the latest version."""
+        self._known[event] = positions
+        self._known.move_to_end(event)
+        if len(self._known) > self._capacity:
+            self._known.popitem(last=False)
 
 
 def release(
     sanitizer: Sanitizer,
     text: str,
+    scope: Scope | None,
     digest: bytes,
     mark: Callable[[Token], bytes],
     earlier: Positions | None,
 ) -> tuple[Release, Positions]:
     """Charge and draw for the tokens that are new; the others keep what was released for them.
 
+    Private tokens are compared in reading order, whatever public text stands between them.
     Where the law at a position depends on other tokens, everything is drawn anew.
 
     Args:
         sanitizer: Charges and draws.
         text: Private.
+        scope: As for :meth:`Sanitizer.release`.
         digest: Keyed digest of the text.
         mark: Keyed digest of a token.
         earlier: The version that the text replaces.
@@ -51,31 +75,14 @@ def release(
     Raises:
         As :meth:`Sanitizer.release`.
     """
-    if not sanitizer.accept_infinite:
-        sanitizer._refuse_infinite(sanitizer.certificate.epsilon)
-    plan = sanitizer._plan(text, None)
-    tokens = [token for part in plan.parts if not isinstance(part, str) for token in part]
-    marks = tuple(mark(token) for token in tokens)
-    sources: list[int | None] = [None] * len(tokens)
+    plan = sanitizer.plan(text, scope)
+    marks = tuple(map(mark, plan.tokens))
     if earlier is not None and isinstance(sanitizer.mechanism, ChannelMechanism):
         sources = unchanged(earlier.marks, marks)
-    outputs = [
-        _NOT_DRAWN if source is None or earlier is None else earlier.outputs[source]
-        for source in sources
-    ]
-    fresh = [k for k, token in enumerate(tokens) if sources[k] is None and token.kept is None]
-    ids = np.array([tokens[k].id for k in fresh], dtype=np.int64)
-    certificate = sanitizer._certificate_of(ids, scoped=False)
-    if len(fresh) < len(plan.perturbed()):
-        certificate = replace(certificate, assumptions=(*certificate.assumptions, _EDIT_NOTE))
-    if sanitizer.ledger is not None and sanitizer.subject is not None and fresh:
-        sanitizer.ledger.charge(sanitizer.subject, certificate, len(fresh))
-    (drawn,) = sanitizer._drawer.draw([ids], sanitizer._entropy)
-    for k, output in zip(fresh, drawn.tolist(), strict=True):
-        outputs[k] = output
-    perturbed = [out for out, token in zip(outputs, tokens, strict=True) if token.kept is None]
-    released = sanitizer._released(plan, certificate, iter(perturbed))
-    return released, Positions(digest=digest, marks=marks, outputs=tuple(outputs))
+        plan = plan.with_outputs(None if k is None else earlier.outputs[k] for k in sources)
+    ((released, drawn),) = sanitizer.release_plans([plan])
+    outputs = tuple(token.output for token in drawn.tokens)
+    return released, Positions(digest=digest, marks=marks, outputs=outputs)
 
 
 def unchanged(old: Sequence[bytes], new: Sequence[bytes]) -> list[int | None]:

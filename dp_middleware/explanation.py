@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware._plan import Plan
+from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.space import BLOCK
+from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.vocabulary import UNKNOWN
+
+_LIKELY = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,4 +50,43 @@ class Explanation:
     warning: str = (
         "Every release spends its epsilon again. Do not retry until one looks good: choosing "
         "among releases by looking at the input is itself a leak that no certificate covers."
+    )
+
+
+def explained(plan: Plan, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:
+    """What the draws for a text would look like."""
+    counts = Counter(token.id for token in plan.perturbed)
+    alternatives = [
+        _alternative(number, counts[number], row, space.vocabulary.tokens)
+        for number, row in _rows(list(counts), mechanism, space)
+    ]
+    perturbed = counts.total()
+    expected = sum(each.count * each.retention for each in alternatives)
+    return Explanation(
+        tokens_total=plan.tokens_total,
+        tokens_verbatim=plan.tokens_verbatim,
+        tokens_unknown=counts[UNKNOWN],
+        expected_retention=expected / perturbed if perturbed else 0.0,
+        alternatives=tuple(alternatives),
+    )
+
+
+def _rows(
+    ids: list[int], mechanism: ChannelMechanism, space: EmbeddingSpace
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    for start in range(0, len(ids), BLOCK):
+        block = ids[start : start + BLOCK]
+        yield from zip(block, mechanism.rows(np.array(block), space), strict=True)
+
+
+def _alternative(
+    number: int, count: int, row: NDArray[np.float64], tokens: tuple[str, ...]
+) -> Alternative:
+    likeliest = np.argsort(-row, kind="stable")[:_LIKELY]
+    known = number != UNKNOWN
+    return Alternative(
+        token=tokens[number] if known else "(unknown)",
+        count=count,
+        retention=float(np.exp(row[number])) if known else 0.0,
+        likely=tuple((tokens[k], float(np.exp(row[k]))) for k in likeliest),
     )

@@ -2,65 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware import _validate, sampling
-from dp_middleware._plan import Detector, Plan, Scope, Token, spans_of
-from dp_middleware.certification import calibrate, certify
-from dp_middleware.certification.enumeration import scout
+from dp_middleware._certifier import Certifier, narrowed
+from dp_middleware._plan import Detector, Plan, Scope
+from dp_middleware._reader import Reader
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace, default_space
-from dp_middleware.embedding.space import BLOCK
-from dp_middleware.errors import DPMiddlewareError, InfiniteEpsilon, ParameterError
-from dp_middleware.explanation import Alternative, Explanation
-from dp_middleware.mechanisms import (
-    MECHANISMS,
-    ChannelMechanism,
-    Mechanism,
-    NoiseMechanism,
-)
+from dp_middleware.errors import ParameterError
+from dp_middleware.explanation import Explanation, explained
+from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.drawing import check_context, drawer
 from dp_middleware.policies import KeepPolicy
 from dp_middleware.privacy import Adjacency, Certificate
-from dp_middleware.vocabulary import UNKNOWN, Occurrence
+from dp_middleware.releases import Ledger, Release
 
 DEFAULT_MECHANISM = "nearest-response"
 
-_LIKELY = 5
 _NOT_PICKLED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
-
-
-class Ledger(Protocol):
-    """What a sanitizer needs of a privacy ledger."""
-
-    def charge(self, subject: str, certificate: Certificate, n: int) -> object:
-        """Durably add a release of ``n`` tokens, or raise ``BudgetExhausted``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Release:
-    """What leaves the trust boundary, and what it is worth. Holds nothing of the input.
-
-    Attributes:
-        text: The released text.
-        certificate: The guarantee per token occurrence.
-        tokens_total: Number of tokens of the input; public.
-        tokens_verbatim: Tokens passed through unchanged by policy or outside the scope. A
-            perturbed token that happens to be drawn as itself is not counted: that is private.
-    """
-
-    text: str
-    certificate: Certificate
-    tokens_total: int
-    tokens_verbatim: int
+_SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
+_EDIT_NOTE = "at which positions an edited text differs from its earlier version is public"
 
 
 class Sanitizer:
@@ -108,11 +76,18 @@ class Sanitizer:
         self.subject = subject
         self.accept_infinite = accept_infinite
         self._entropy = insecure_entropy if insecure_entropy is not None else sampling.os_entropy
-        self._kept = self.policy.kept_tokens(space)
-        self._adjacency = _adjacency(self.policy, self._kept, adjacency)
+        self._reader = Reader(space, self.policy)
+        self._certifier = Certifier(
+            mechanism=mechanism,
+            space=space,
+            context=context,
+            policy=self.policy,
+            adjacency=narrowed(self.policy, self._reader.kept, adjacency),
+        )
+        self._by_default = False
         self._drawer = drawer(mechanism, space, context)
         if not accept_infinite:
-            self._refuse_infinite(self._quick_loss())
+            self._certifier.refuse_infinite(self._certifier.quick_loss())
 
     def __repr__(self) -> str:
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
@@ -131,21 +106,7 @@ class Sanitizer:
         With a raw context, for texts as long as the context's window; a release of fewer tokens
         has a better one.
         """
-        return self._certified(None)
-
-    def _certified(self, tokens: int | None) -> Certificate:
-        length = tokens
-        if self.context is not None:
-            length = min(tokens or self.context.window, self.context.window)
-        found = certify(self.mechanism, self.space, adjacency=self._adjacency, length=length)
-        if not self.policy.kept:
-            return found
-        note = (
-            f"tokens in {self.policy.label} are released unchanged, also where they are a piece of "
-            "another word; where they stand is public"
-        )
-        assumptions = (*found.assumptions, note)
-        return replace(found, assumptions=assumptions, recovery=None, retention=None)
+        return self._certifier.certificate()
 
     def release(self, text: str, *, scope: Scope | None = None) -> Release:
         """Perturb a text.
@@ -181,19 +142,44 @@ class Sanitizer:
         scopes = [scope] * len(texts) if scope is None or callable(scope) else list(scope)
         if len(scopes) != len(texts):
             raise ParameterError(f"expected one scope per text, {len(texts)}, got {len(scopes)}")
+        plans = [self.plan(text, each) for text, each in zip(texts, scopes, strict=True)]
+        return [release for release, _ in self.release_plans(plans)]
+
+    def plan(self, text: str, scope: Scope | None = None) -> Plan:
+        """Cut a text into what is public and what is to be drawn for. Private; for sessions.
+
+        Raises:
+            UnknownTokenError: The vocabulary's policy is ``"raise"``.
+            ParameterError: Not a text, or a span outside of it.
+        """
+        return self._reader.plan(text, scope)
+
+    def release_plans(self, plans: Sequence[Plan]) -> list[tuple[Release, Plan]]:
+        """Charge for all fresh tokens, draw for them, and put the texts together.
+
+        Args:
+            plans: From :meth:`plan`. A token that has an output, from an earlier version of the
+                text, keeps it.
+
+        Returns:
+            Each release, and the plan with what was drawn; the latter is private.
+
+        Raises:
+            As :meth:`release`.
+        """
         if not self.accept_infinite:
-            self._refuse_infinite(self.certificate.epsilon)
-        plans = [self._plan(text, each) for text, each in zip(texts, scopes, strict=True)]
-        private = [
-            np.array([token.id for token in plan.perturbed()], dtype=np.int64) for plan in plans
-        ]
-        certificates = [self._certificate_of(ids, scoped=scope is not None) for ids in private]
+            self._certifier.refuse_infinite(self.certificate.epsilon)
+        private = [np.array([t.id for t in plan.fresh], dtype=np.int64) for plan in plans]
+        certificates = [self._certificate_of(plan) for plan in plans]
         for ids, certificate in zip(private, certificates, strict=True):
             if self.ledger is not None and self.subject is not None and len(ids):
                 self.ledger.charge(self.subject, certificate, len(ids))
         drawn = self._drawer.draw(private, self._entropy)
-        released = zip(plans, certificates, drawn, strict=True)
-        return [self._released(plan, found, iter(ids.tolist())) for plan, found, ids in released]
+        filled = [plan.drawn(ids.tolist()) for plan, ids in zip(plans, drawn, strict=True)]
+        return [
+            (self._released(plan, certificate), plan)
+            for plan, certificate in zip(filled, certificates, strict=True)
+        ]
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
         """A local dry run: what would be kept and what the draws look like. No draw, no charge.
@@ -206,113 +192,41 @@ class Sanitizer:
                 f"expected a mechanism with a law per token to explain, got {self.mechanism.name}: "
                 "its law depends on the other tokens or is known by its draws only"
             )
-        plan = self._plan(text, scope)
-        counts = Counter(token.id for token in plan.perturbed())
-        alternatives = [
-            self._alternative(number, counts[number], row)
-            for start in range(0, len(counts), BLOCK)
-            for number, row in self._rows_of(list(counts)[start : start + BLOCK])
-        ]
-        perturbed = counts.total()
-        expected = sum(each.count * each.retention for each in alternatives)
-        return Explanation(
-            tokens_total=plan.tokens_total,
-            tokens_verbatim=plan.tokens_total - perturbed,
-            tokens_unknown=counts[UNKNOWN],
-            expected_retention=expected / perturbed if perturbed else 0.0,
-            alternatives=tuple(alternatives),
-        )
+        return explained(self.plan(text, scope), self.mechanism, self.space)
 
-    def _quick_loss(self) -> float:
-        """Infinite if a few rows already show it; a certificate says the rest at first use."""
-        if isinstance(self.mechanism, NoiseMechanism):
-            return self.mechanism.lipschitz(None)
-        if not isinstance(self.mechanism, ChannelMechanism) or self.mechanism.full_support:
-            return 0.0
-        return scout(self.mechanism, self.space, self._adjacency, self.space.spread(BLOCK)).epsilon
+    def at(self, epsilon: float) -> Sanitizer:
+        """The same with its mechanism calibrated: a certified epsilon of this or just below.
 
-    def _refuse_infinite(self, epsilon: float) -> None:
-        if math.isinf(epsilon):
-            raise InfiniteEpsilon(
-                f"the loss of {self.mechanism.name} is infinite under this adjacency; use a "
-                "mechanism with a guarantee (its strict variant, where there is one), "
-                "adjacency=dp.Adjacency.within(...), or accept_infinite=True"
-            )
+        Space, context, policy, ledger and subject are the same; so are the mechanism's other
+        parameters, but for a sanitizer from :func:`sanitizer`: its public defaults may depend
+        on epsilon, as a tuned codebook does, and are taken anew.
 
-    def _certificate_of(self, ids: NDArray[np.int64], *, scoped: bool) -> Certificate:
+        Args:
+            epsilon: Nats per token occurrence.
+
+        Raises:
+            CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
+        """
+        twin = copy.copy(self)
+        twin._certifier = self._certifier.calibrated(epsilon, by_default=self._by_default)
+        twin.mechanism = twin._certifier.mechanism
+        twin._drawer = drawer(twin.mechanism, self.space, self.context)
+        return twin
+
+    def _certificate_of(self, plan: Plan) -> Certificate:
         """Of one release; the number of its tokens is public and may matter."""
+        fresh, perturbed = len(plan.fresh), len(plan.perturbed)
         channel = isinstance(self.mechanism, ChannelMechanism)
-        found = self.certificate if channel else self._certified(max(1, len(ids)))
-        if not scoped:
-            return found
-        note = "text outside the given spans is public, and so are their places and token counts"
-        return replace(found, assumptions=(*found.assumptions, note))
+        found = self.certificate if channel else self._certifier.certificate(max(1, fresh))
+        notes = [_SCOPE_NOTE] * plan.scoped + [_EDIT_NOTE] * (fresh < perturbed)
+        return replace(found, assumptions=(*found.assumptions, *notes))
 
-    def _plan(self, text: str, scope: Scope | None) -> Plan:
-        if not isinstance(text, str):
-            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-        spans = [(0, len(text))] if scope is None else spans_of(text, scope)
-        parts: list[str | list[Token]] = []
-        public_tokens, position = 0, 0
-        for start, end in [*spans, (len(text), len(text))]:
-            if outside := text[position:start]:
-                parts.append(outside)
-                public_tokens += len(self._occurrences(outside, 0, len(outside)))
-            parts.append(
-                [self._token(text[start:end], o) for o in self._occurrences(text, start, end)]
-            )
-            position = end
-        return Plan(parts, public_tokens)
-
-    def _occurrences(self, text: str, start: int, end: int) -> list[Occurrence]:
-        try:
-            return self.space.vocabulary.occurrences(text[start:end])
-        except DPMiddlewareError:
-            raise
-        except Exception as error:  # a tokenizer of the user's may quote the text
-            failed = type(error).__name__
-        raise ParameterError(f"the tokenizer failed with {failed}")
-
-    def _token(self, text: str, occurrence: Occurrence) -> Token:
-        """A token and, if the policy keeps it, its public spelling."""
-        if occurrence.id != UNKNOWN:
-            kept = bool(self._kept[occurrence.id])
-            return Token(
-                occurrence.id, self.space.vocabulary.tokens[occurrence.id] if kept else None
-            )
-        word = text[occurrence.start : occurrence.end].strip().lower()
-        return Token(UNKNOWN, word if word in self.policy.kept else None)
-
-    def _released(self, plan: Plan, certificate: Certificate, drawn: Iterator[int]) -> Release:
-        vocabulary = self.space.vocabulary
-        texts = [
-            part
-            if isinstance(part, str)
-            else vocabulary.tokenizer.join(
-                [t.kept if t.kept is not None else vocabulary.tokens[next(drawn)] for t in part]
-            )
-            for part in plan.parts
-        ]
+    def _released(self, plan: Plan, certificate: Certificate) -> Release:
         return Release(
-            text="".join(texts),
+            text=plan.released(self.space.vocabulary),
             certificate=certificate,
             tokens_total=plan.tokens_total,
-            tokens_verbatim=plan.tokens_total - len(plan.perturbed()),
-        )
-
-    def _rows_of(self, ids: list[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        assert isinstance(self.mechanism, ChannelMechanism)  # checked by the caller
-        yield from zip(ids, self.mechanism.rows(np.array(ids), self.space), strict=True)
-
-    def _alternative(self, number: int, count: int, row: NDArray[np.float64]) -> Alternative:
-        tokens = self.space.vocabulary.tokens
-        likeliest = np.argsort(-row, kind="stable")[:_LIKELY]
-        known = number != UNKNOWN
-        return Alternative(
-            token=tokens[number] if known else "(unknown)",
-            count=count,
-            retention=float(np.exp(row[number])) if known else 0.0,
-            likely=tuple((tokens[k], float(np.exp(row[k]))) for k in likeliest),
+            tokens_verbatim=plan.tokens_verbatim,
         )
 
 
@@ -347,12 +261,15 @@ def sanitizer(
     check_context(MECHANISMS[mechanism], context)
     where = space if space is not None else default_space()
     keeps = policy if policy is not None else KeepPolicy.nothing()
-    relation = _adjacency(keeps, keeps.kept_tokens(where), adjacency)
-    nominal = MECHANISMS[mechanism].with_defaults(epsilon, where)
-    length = None if context is None else context.window
-    calibrated = calibrate(nominal, where, epsilon, adjacency=relation, length=length)
-    return Sanitizer(
-        calibrated,
+    nominal = Certifier(
+        mechanism=MECHANISMS[mechanism].with_defaults(epsilon, where),
+        space=where,
+        context=context,
+        policy=keeps,
+        adjacency=narrowed(keeps, keeps.kept_tokens(where), adjacency),
+    )
+    built = Sanitizer(
+        nominal.calibrated(epsilon, by_default=False).mechanism,
         where,
         context=context,
         policy=keeps,
@@ -360,17 +277,5 @@ def sanitizer(
         ledger=ledger,
         subject=subject,
     )
-
-
-def _adjacency(
-    policy: KeepPolicy, kept: NDArray[np.bool_], adjacency: Adjacency | None
-) -> Adjacency:
-    """Each kept token alone; the others, and the unknown symbol, as given."""
-    relation = adjacency if adjacency is not None else Adjacency.substitution()
-    if not policy.kept:
-        return relation
-    labels = relation.classes if relation.classes is not None else ("perturbed",) * (len(kept) + 1)
-    return Adjacency.within(
-        ("kept", i) if i < len(kept) and kept[i] else ("class", label)
-        for i, label in enumerate(labels)
-    )
+    built._by_default = True
+    return built

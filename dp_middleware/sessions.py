@@ -5,31 +5,28 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import math
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Literal, NoReturn
+from typing import NoReturn
 
-from dp_middleware import _positions, _validate
-from dp_middleware._digests import Digests, Item, checked
-from dp_middleware._memo import Entry, FileMemo, MemoryMemo, Table
-from dp_middleware._plan import Token
-from dp_middleware._positions import Positions
+from dp_middleware import _positions, _replays, _validate
+from dp_middleware._digests import ROLES, Digests, Item, checked
+from dp_middleware._memo import Entry, FileMemo, Limits, MemoryMemo, WhenFull
+from dp_middleware._plan import Detector, Token
 from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.sanitizers import Release, Sanitizer
-
-WhenFull = Literal["forget", "refuse"]
+from dp_middleware.releases import Release
+from dp_middleware.sanitizers import Sanitizer
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
 
-_PLAIN = ("text", "tokens_total", "tokens_verbatim")
+_SAME = 1e-9  # nats
+_EPSILONS = 32  # sessions of other epsilons that are kept
 
 
 class Session:
@@ -62,6 +59,10 @@ class Session:
             is seen again is a new release and a new charge.
         when_full: ``"forget"`` drops the oldest entry, ``"refuse"`` raises.
         clock: Seconds since the epoch.
+        scope: What is private in a private message: a function that finds its spans, or one per
+            role; a role without one is released whole, and so is everything by default.
+            **What it declares public goes out as it is**, and may change in an edited message
+            at no cost. A message that is in the memo is answered from there, whatever the scope.
 
     Raises:
         ParameterError: A parameter out of range, or a memo that was written with another key.
@@ -77,19 +78,19 @@ class Session:
         expires: float = MONTH,
         when_full: WhenFull = "forget",
         clock: Callable[[], float] = time.time,
+        scope: Detector | Mapping[str, Detector] | None = None,
     ) -> None:
-        _validate.at_least(2, capacity=capacity)
-        _validate.one_of(("forget", "refuse"), when_full=when_full)
-        if expires != math.inf:
-            _validate.positive(expires=expires)
+        self._limits = Limits(capacity=capacity, expires=expires, when_full=when_full, clock=clock)
+        self._scopes = _by_role(scope)
         if memo is not None and key is None:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
         self.sanitizer = sanitizer
         self._digests = Digests(key)
-        self._capacity, self._expires, self._when_full = capacity, expires, when_full
-        self._clock = clock
         self._lock = Lock()
-        self._positions: OrderedDict[bytes, Positions] = OrderedDict()
+        self._versions = _positions.Versions(capacity)
+        self._first = self
+        self._others: OrderedDict[float, Session] = OrderedDict()
+        self._calibrating = Lock()
         self._memo: MemoryMemo | FileMemo = MemoryMemo()
         if memo is not None:
             self._memo = FileMemo(Path(memo), self._digests.of("check"))
@@ -100,6 +101,49 @@ class Session:
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a session to stay in its process: it holds a key; make another")
+
+    @property
+    def scopes(self) -> Mapping[str, Detector]:
+        """What is private in a message, by role; a role without one is released whole."""
+        return self._scopes
+
+    def at(self, epsilon: float) -> Session:
+        """The same session at another epsilon; see :meth:`Sanitizer.at`.
+
+        Memo, key, scope, limits and ledger are shared, and so are noted answers. A private
+        event, known by its id *and* the mechanism, is another one here: a new release and a new
+        charge, and both releases together are worth the sum of their epsilons. Safe for
+        threads; the latest of these sessions are kept, and an epsilon that is asked for again
+        finds its releases.
+
+        Args:
+            epsilon: Nats per token occurrence, a public number.
+
+        Returns:
+            This session, if it has this epsilon already.
+
+        Raises:
+            CannotCalibrate: The mechanism cannot reach this epsilon.
+        """
+        _validate.positive(epsilon=epsilon)
+        for each in (self, self._first):
+            if abs(each.sanitizer.certificate.epsilon - epsilon) <= _SAME:
+                return each
+        with self._calibrating:
+            found = self._others.get(epsilon) or self._with(self._first.sanitizer.at(epsilon))
+            self._others[epsilon] = found
+            self._others.move_to_end(epsilon)
+            if len(self._others) > _EPSILONS:
+                self._others.popitem(last=False)
+            return found
+
+    def _with(self, sanitizer: Sanitizer) -> Session:
+        """Shares all that is mutable, locks included."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.__dict__.pop("_settings", None)
+        twin.sanitizer = sanitizer
+        return twin
 
     def release(self, event_id: str, role: str, text: str, *, conversation: str = "") -> Release:
         """What goes out for a message.
@@ -179,92 +223,62 @@ class Session:
         names = [] if event_id is None else [self._digests.of_id(within, event_id)]
         events = [self._event(name) for name in names]
         with self._lock, self._memo.exclusive() as table:
-            if any(self._current(table, event) is not None for event in events):
+            if any(self._limits.current(table, event) is not None for event in events):
                 raise EventRefused("expected a new event to note, got one released as private")
             for note in [*map(self._note, names), self._note_of(within, text)]:
-                self._store(table, note, b"", json.dumps(text))
+                self._limits.store(table, note, b"", json.dumps(text))
+
+    def digest(self, *parts: str) -> str:
+        """A mark by which texts are known again, for what is kept outside of the memo.
+
+        Keyed with the session's key, so it tells nothing to those who do not have it; the same
+        in another process only with the same ``key=``.
+
+        Args:
+            parts: Private or public; their lengths count.
+
+        Returns:
+            64 hexadecimal digits.
+        """
+        return self._digests.of("mark", *parts).hex()
 
     def _once(self, name: bytes, answer: bytes, role: str, text: str) -> Release:
         event = self._event(name)
         digest = self._digests.of("text", event, text)
         with self._lock, self._memo.exclusive() as table:
-            noted = self._current(table, self._note(name))
+            noted = self._limits.current(table, self._note(name))
             if role == "assistant":
-                return self._noted(noted or self._current(table, answer))
+                return self._noted(noted or self._limits.current(table, answer))
             if noted is not None:
                 raise EventRefused(f"expected role assistant for a noted event, got {role}")
-            known = self._current(table, event)
+            known = self._limits.current(table, event)
             if known is not None and hmac.compare_digest(known.digest, digest):
-                return self._replayed(known)
-            self._make_room(table, event)
-            release = self._drawn(event, digest, text, known)
-            self._store(table, event, digest, _to_json(release))
+                return _replays.from_json(known.released, self.sanitizer)
+            self._limits.make_room(table, event)
+            release = self._drawn(event, digest, role, text, known)
+            self._limits.store(table, event, digest, _replays.to_json(release))
             return release
 
-    def _drawn(self, event: bytes, digest: bytes, text: str, known: Entry | None) -> Release:
-        earlier = self._positions.get(event)
-        if known is None or (earlier is not None and earlier.digest != known.digest):
-            earlier = None  # forgotten, or edited by another process since
+    def _drawn(
+        self, event: bytes, digest: bytes, role: str, text: str, known: Entry | None
+    ) -> Release:
+        earlier = None if known is None else self._versions.get(event, known.digest)
 
         def mark(token: Token) -> bytes:
             return self._digests.of("token", event, str(token.id), repr(token.kept))
 
-        release, now = _positions.release(self.sanitizer, text, digest, mark, earlier)
-        self._positions[event] = now
-        self._positions.move_to_end(event)
-        if len(self._positions) > self._capacity:
-            self._positions.popitem(last=False)
+        scope = self._scopes.get(role)
+        release, now = _positions.release(self.sanitizer, text, scope, digest, mark, earlier)
+        self._versions.put(event, now)
         return release
 
     def _noted(self, entry: Entry | None) -> Release:
-        """A remote answer: a function of what was released before."""
         if entry is None:
             raise EventRefused(
                 "expected an assistant's message known from note_remote, got another; it may hold "
                 "private text and is not sent"
             )
-        text: str = json.loads(entry.released)
-        tokens = len(self.sanitizer.space.vocabulary.tokenizer.pieces(text))
-        certificate = Certificate(
-            guarantee=PureDP(epsilon=0.0),
-            adjacency=self.sanitizer.certificate.adjacency,
-            method="proof",
-            assumptions=("written by the remote model, which saw released texts only",),
-            claimed=0.0,
-            epsilon=0.0,
-            mechanism="remote-answer",
-            space=self.sanitizer.space.fingerprint,
-        )
-        return Release(
-            text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens
-        )
-
-    def _replayed(self, entry: Entry) -> Release:
-        data = json.loads(entry.released)
-        adjacency = self.sanitizer.certificate.adjacency
-        return Release(
-            **{**data, "certificate": Certificate.from_dict(data["certificate"], adjacency)}
-        )
-
-    def _current(self, table: Table, event: bytes) -> Entry | None:
-        entry = table.get(event)
-        fresh = entry is not None and entry.created >= self._clock() - self._expires
-        return entry if fresh else None
-
-    def _store(self, table: Table, event: bytes, digest: bytes, released: str) -> None:
-        self._make_room(table, event)
-        table.put(event, Entry(digest=digest, created=self._clock(), released=released))
-
-    def _make_room(self, table: Table, event: bytes) -> None:
-        """Before a charge, so that a full memo costs nothing."""
-        table.forget(self._clock() - self._expires)
-        while len(table) >= self._capacity and table.get(event) is None:
-            if self._when_full == "refuse":
-                raise EventRefused(
-                    f"expected room in the memo, got {len(table)} entries; raise capacity= or use "
-                    'when_full="forget", which charges forgotten events again'
-                )
-            table.forget_oldest()
+        return _replays.remote_answer(json.loads(entry.released), self.sanitizer)
 
     @cached_property
     def _settings(self) -> str:
@@ -288,6 +302,14 @@ class Session:
         return self._digests.of("conversation", self.sanitizer.subject or "", name)
 
 
-def _to_json(release: Release) -> str:
-    data = {name: getattr(release, name) for name in _PLAIN}
-    return json.dumps({**data, "certificate": release.certificate.to_dict()})
+def _by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:
+    private = [role for role in ROLES if role != "assistant"]
+    if scope is None:
+        return {}
+    found = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(private, scope)
+    if not set(found) <= set(private) or not all(map(callable, found.values())):
+        raise ParameterError(
+            f"expected scope= as a function from a text to its private spans, or one per role in "
+            f"{private}"
+        )
+    return found

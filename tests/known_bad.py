@@ -1,4 +1,4 @@
-"""Mechanisms that break their claim on purpose, a small context, and spaces that show it."""
+"""Laws that break their claim on purpose, a small context, and spaces that show it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from spaces import space_of
 import dp_middleware as dp
 from dp_middleware import sampling
 from dp_middleware.contexts import Context
+from dp_middleware.frameworks._selection import Selection
 from dp_middleware.mechanisms import _nearest, _noise, _window
 from dp_middleware.mechanisms.base import NoiseMechanism
 from dp_middleware.mechanisms.stencil import DChiStencil
@@ -63,6 +64,27 @@ class ForkedWorkers(FreshWorkers):
     def workers(self, count, entropy):
         parent = np.random.default_rng(list(entropy(16)))
         return [copy.deepcopy(parent).bytes for _ in range(count)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renormalised(Selection):
+    """The choice of PrivRewrite as misread: the mean vector of x is scaled to length 1.
+
+    ``vectors`` are those of the space, float (V, d). With them on :data:`LINE`, one token of two
+    that nearly cancel turns the mean round, and epsilon_1 + epsilon_2 is broken.
+    """
+
+    vectors: np.ndarray
+
+    def utilities(self, ids, similarities):
+        vectors = np.vstack([self.vectors, np.zeros(self.vectors.shape[1])])
+        length = np.linalg.norm(vectors[ids].mean(axis=0))
+        means = similarities[ids].mean(axis=0) / (length if length > 0 else 1.0)
+        return ((means + self.alpha) / (1 + self.alpha)).clip(0, 1)
+
+
+# Two tokens nearly cancel, and the third decides on which side they end.
+LINE = space_of([[0.95], [-0.9], [-1.0]])
 
 
 class FirstTokenContext(Context):

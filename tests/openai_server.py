@@ -20,6 +20,8 @@ class OpenAIServer:
             do; ``"malformed"`` is broken JSON; ``"empty"`` a null content; ``"redirect"`` an
             HTTP 307 to ``redirect_to``.
         reply: The answer.
+        choices: Answers to a request for several, cut to its ``n``; without any, ``n`` is ignored.
+        n_status: HTTP status of a request for several; as long as it is 200, it is answered.
         requests: Bodies of all requests, parsed where they are JSON, else ``{"raw": bytes}``.
         redirect_to: URL of another server.
     """
@@ -27,6 +29,8 @@ class OpenAIServer:
     def __init__(self, reply: str = "a fine answer", mode: Mode = "ok") -> None:
         self.mode: Mode = mode
         self.reply = reply
+        self.choices: list[str | None] = []
+        self.n_status = 200
         self.redirect_to = ""
         self.requests: list[dict[str, Any]] = []
         self.raw: list[bytes] = []
@@ -84,6 +88,10 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self._send(307, b"", Location=server.redirect_to + "/chat/completions")
             elif server.mode == "error":
                 self._send(500, json.dumps({"error": {"message": str(request)}}).encode())
+            elif request.get("n", 1) > 1 and server.n_status != 200:
+                self._send(server.n_status, json.dumps({"error": {"message": "no n"}}).encode())
+            elif request.get("n", 1) > 1 and server.choices:
+                self._send(200, json.dumps(_several(server.choices[: request["n"]])).encode())
             elif server.mode == "malformed":
                 self._send(200, b'{"choices": [{"message": ')
             elif request.get("stream"):
@@ -129,6 +137,13 @@ def _completion(content: str | None) -> dict[str, Any]:
         "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
+
+
+def _several(contents: list[str | None]) -> dict[str, Any]:
+    """One choice per content."""
+    found = _completion(None)
+    choices = [_completion(content)["choices"][0] for content in contents]
+    return {**found, "choices": [{**each, "index": k} for k, each in enumerate(choices)]}
 
 
 def _events(content: str | None) -> bytes:

@@ -17,7 +17,7 @@ INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
     {"errors", "_validate", "_models", "_cache"},
     {"privacy"},
-    {"vocabulary", "_tokenizers"},
+    {"vocabulary", "_tokenizers", "token_labels"},
     {"embedding"},
     {"sampling"},
     {"mechanisms", "contexts"},
@@ -27,16 +27,23 @@ LAYERS = [
         "policies",
         "explanation",
         "_plan",
+        "_reader",
+        "_certifier",
+        "releases",
         "sessions",
+        "_replays",
         "_memo",
         "_positions",
         "_digests",
+        "scopes",
+        "preserving",
     },
     {"frameworks"},
-    {"cli", "demo"},
+    {"cli", "demo", "testing"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-PUBLIC = {"errors", "sanitizers", "frameworks"}  # what an integration may import
+# what an integration may import
+PUBLIC = {"errors", "releases", "sanitizers", "sessions", "scopes", "frameworks"}
 
 
 def imported(path):
@@ -77,6 +84,10 @@ def test_imports_go_down(path):
 
 def test_the_core_knows_no_framework():
     for path in files():
+        if home(path) == "testing":  # its recorders load theirs when a probe is made
+            continue
+        if home(path) == "testing":  # says what frameworks have seen
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset == 0:
                 names = [getattr(node, "module", None) or "", *(a.name for a in node.names)]

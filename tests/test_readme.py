@@ -73,8 +73,18 @@ def test_the_chain_runs(example):
     assert namespace["chain"].invoke({"question": "hurt?", "style": "short"}) == "a specialist"
 
 
+@pytest.mark.timeout(240)
+def test_a_conversation_a_rewrite_and_a_budget(example, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = dict(example)
+    exec(BLOCKS[2], namespace)
+    epsilon = example["sanitizer"].certificate.epsilon
+    spent = epsilon + (epsilon + 2.0)  # a message, once; both phases of a rewrite
+    assert namespace["ledger"].spent("ana") == pytest.approx(spent, abs=1e-6)
+
+
 def test_every_block_is_tested():
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
 def test_the_table_shows_the_stored_cells():

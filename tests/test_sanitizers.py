@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import pickle
 import re
@@ -310,6 +311,87 @@ def test_overlapping_spans_are_one():
     assert nothing.tokens_verbatim == 3
 
 
+def quoted(text, value):
+    """The place of a JSON string, quotes included."""
+    written = json.dumps(value)
+    start = text.index(written)
+    return dp.Span(start, start + len(written), value, json.dumps)
+
+
+def test_a_string_in_json_is_read_and_written_as_such():
+    private = f'the "knee"\n{CANARY}\\'
+    words = ['"', "\\", '"\\"', "é"]  # whatever is drawn has to be escaped
+    space = word_space(words)
+    text = json.dumps({"public": "a ü", "note": private, "size": 3})
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=1.0), space)
+    for _ in range(20):
+        release = sanitizer.release(text, scope=lambda text: [quoted(text, private)])
+        found = json.loads(release.text)
+        assert (found["public"], found["size"]) == ("a ü", 3)
+        assert set(found["note"].split()) <= set(words)
+        assert CANARY not in release.text
+    # of the string, not of its escapes: there a blank would be a letter
+    assert release.tokens_total - release.tokens_verbatim == len(private.split()) == 3
+    assert any("outside the given spans" in line for line in release.certificate.assumptions)
+
+
+def test_several_spans_are_encoded_each_by_itself():
+    text = "<b>pain</b><b>knee day</b>"
+    spans = [
+        dp.Span(11, 26, "knee day", lambda new: f"<b>{new}</b>"),
+        dp.Span(0, 11, "pain", lambda new: f"<i>{new}</i>"),
+    ]
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text, scope=spans)
+    found = re.fullmatch(r"<i>(\S+)</i><b>(\S+) (\S+)</b>", release.text)
+    assert found is not None
+    assert set(found.groups()) <= set(WORDS)
+    assert release.tokens_total - release.tokens_verbatim == 3
+
+
+def test_a_span_of_offsets_is_as_good_as_a_pair():
+    seeds = [sampling.insecure_entropy(1) for _ in range(2)]
+    pairs, spans = (
+        dp.Sanitizer(MECHANISM, SPACE, insecure_entropy=seed).release("pain knee day", scope=scope)
+        for seed, scope in zip(
+            seeds, ([(5, 9), (0, 6)], [dp.Span(5, 9), dp.Span(0, 6)]), strict=True
+        )
+    )
+    assert pairs == spans
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [dp.Span(0, 6, encode=str.upper), (5, 9)],
+        [(0, 6), dp.Span(5, 9, encode=str.upper)],
+        [dp.Span(0, 6, CANARY), dp.Span(5, 9, CANARY)],
+        [dp.Span(0, 9, encode=str.upper), (2, 4)],
+    ],
+)
+def test_what_is_encoded_overlaps_nothing(spans):
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    with pytest.raises(dp.ParameterError, match="overlap no other") as caught:
+        sanitizer.release("pain knee day", scope=spans)
+    assert "pain" not in str(caught.value)
+    assert CANARY not in "".join(map(str, [caught.value, spans]))
+    assert ledger.charges == []
+
+
+def test_a_failing_encoder_does_not_speak():
+    def failing(text):
+        raise ValueError(f"cannot write {text}")
+
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    for encode, told in ((failing, "ValueError"), (len, "return a str")):
+        with pytest.raises(dp.ParameterError, match=told) as caught:
+            sanitizer.release("pain", scope=[dp.Span(0, 4, encode=encode)])
+        assert caught.value.__context__ is None
+        assert not any(word in str(caught.value) for word in WORDS if len(word) > 3)
+    with pytest.raises(dp.ParameterError, match="expected encode="):
+        dp.Span(0, 4, encode="json")
+
+
 @pytest.mark.parametrize("span", [(-1, 2), (0, 99), (5, 2)])
 def test_spans_outside_the_text_are_refused(span):
     with pytest.raises(dp.ParameterError, match="spans inside the text"):
@@ -494,10 +576,10 @@ def test_threads_share_a_sanitizer():
 
 
 def test_the_certificate_is_computed_at_first_use(monkeypatch):
-    import dp_middleware.sanitizers as module
+    from dp_middleware import _certifier
 
     sanitizer = dp.Sanitizer(MECHANISM, SPACE)
-    monkeypatch.setattr(module, "certify", None)
+    monkeypatch.setattr(_certifier, "certify", None)
     with pytest.raises(TypeError):
         sanitizer.release("the patient")
 
@@ -556,3 +638,49 @@ def test_a_list_of_kept_words_is_a_collection():
     with pytest.raises(dp.ParameterError, match="collection of words"):
         dp.KeepPolicy.words("the", label="oops")
     assert dp.KeepPolicy(kept=frozenset({"The "})).kept == {"the"}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [MECHANISM, dp.MetricNoise(eta=3.0), dp.CapeStrict(epsilon=2.0, logit_bound=10.0)],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_a_sanitizer_at_another_epsilon(mechanism):
+    context = NoContext() if mechanism.name == "cape-strict" else None
+    ledger, policy = MemoryLedger(), dp.KeepPolicy.words(["the"], label="the")
+    settings = {"policy": policy, "ledger": ledger, "subject": "anna"}
+    one = dp.Sanitizer(mechanism, SPACE, context=context, **settings)
+    before = one.certificate
+    other = one.at(1.5)
+    assert 1.5 * (1 - 2e-3) < other.certificate.epsilon <= 1.5
+    assert other.certificate.adjacency.fingerprint == before.adjacency.fingerprint
+    assert (other.policy, other.ledger, other.subject, other.context) == (
+        policy, ledger, "anna", context,
+    )  # fmt: skip
+    assert other.mechanism == mechanism.at(other.mechanism.nominal)
+    assert one.mechanism is mechanism
+    assert one.certificate == before
+    if context is None:
+        assert other.release("the knee").text.startswith("the ")
+        assert ledger.charges == [("anna", other.certificate.epsilon, 1)]
+
+
+def test_another_epsilon_draws_by_its_own_law():
+    texts = " ".join(["pain"] * 4000)
+    one = dp.Sanitizer(MECHANISM, SPACE)
+    one.release(texts)  # has its rows cached
+    kept = one.at(0.1).release(texts).text.split().count("pain") / 4000
+    assert kept == pytest.approx(1 / len(SPACE), abs=0.04)
+    with pytest.raises(dp.ParameterError, match="epsilon"):
+        one.at(0)
+    metric = dp.Sanitizer(dp.RanText(epsilon=8.0), SPACE)
+    assert metric.at(3.0).certificate.epsilon <= 3.0
+
+
+def test_public_defaults_are_taken_anew_at_another_epsilon():
+    space = random_space(tokens=40, dimensions=6)
+    tuned = dp.sanitizer(6.0, space=space)
+    assert tuned.at(1.0).mechanism == dp.sanitizer(1.0, space=space).mechanism
+    assert tuned.at(1.0).at(6.0).mechanism == tuned.mechanism
+    given = dp.Sanitizer(tuned.mechanism, space).at(1.0).mechanism
+    assert given.codebook == tuned.mechanism.codebook != tuned.at(1.0).mechanism.codebook

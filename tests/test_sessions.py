@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
 import pickle
+import re
 import sqlite3
 import stat
 import subprocess
@@ -445,3 +447,164 @@ def test_refusals(tmp_path: Path) -> None:
     careless.accept_infinite = False
     with pytest.raises(dp.InfiniteEpsilon):
         Session(careless).release("m", "user", "w1")
+
+
+def marked(text: str) -> Any:
+    """What stands in brackets is private."""
+    return (match.span(1) for match in re.finditer(r"\[(.*?)\]", text))
+
+
+def outside(text: str) -> str:
+    return re.sub(r"\[.*?\]", "[]", text)
+
+
+def test_a_scope_says_what_is_private_in_a_message(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, scope=marked, **options)
+    text = f"Dear [{CANARY} w1], it is [w2]."
+    release = talk.release("m", "user", text)
+    assert outside(release.text) == outside(text)
+    assert CANARY not in release.text
+    assert release.tokens_total - release.tokens_verbatim == 3
+    assert "outside the given spans is public" in release.certificate.assumptions[-1]
+    assert talk.release("m", "user", text) == release
+    assert talk.release("s", "system", "all of it is public").text == "all of it is public"
+    assert books.charges == [3]
+    talk.note_remote("a", "[w1]")
+    assert talk.release("a", "assistant", "").text == "[w1]"  # no scope for what is public
+
+
+def test_a_scope_per_role() -> None:
+    books = Books()
+    talk = session(books, scope={"system": lambda text: [], "tool": marked})
+    transcript = [("s", "system", "w1 w2"), ("u", "user", "w1 [w2]"), ("t", "tool", "w1 [w2]")]
+    system, user, tool = talk.release_many(transcript)
+    assert system.text == "w1 w2"
+    assert (user.tokens_verbatim, tool.tokens_verbatim) == (0, tool.tokens_total - 1)
+    assert tool.text.startswith("w1 [")
+    assert books.charges == [user.tokens_total, 1]
+    assert not any("given spans" in line for line in user.certificate.assumptions)
+
+
+@pytest.mark.parametrize(
+    "scope", [{"assistant": marked}, {"human": marked}, {"user": [(0, 1)]}, [(0, 1)], "user"]
+)
+def test_a_scope_of_a_session_is_a_function(scope: Any) -> None:
+    with pytest.raises(dp.ParameterError, match="expected scope= as a function"):
+        session(scope=scope)
+
+
+def test_a_failing_scope_releases_nothing() -> None:
+    def failing(text: str) -> Any:
+        raise ValueError(f"cannot read {text}")
+
+    books = Books()
+    with pytest.raises(dp.ParameterError, match="failed with ValueError") as error:
+        session(books, scope=failing).release("m", "user", CANARY)
+    assert CANARY not in str(error.value)
+    assert error.value.__context__ is None
+    assert books.charges == []
+
+
+@pytest.mark.parametrize(
+    ("after", "charged", "same"),
+    [
+        ("Hello [w1 w2], so [w3]!", 0, {0: 0, 1: 1, 2: 2}),  # public text only
+        ("Dear [w1 w9], it is [w3].", 1, {0: 0, 2: 2}),
+        ("[w0] Dear [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),
+        ("Dear [w1] and [w2 w3]", 0, {0: 0, 1: 1, 2: 2}),  # cut into other spans
+        ("Dear w1 w2, it is [w3].", 0, {0: 2}),  # now said to be public
+        ("[Dear] [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),  # now said to be private
+    ],
+)
+def test_an_edit_with_a_scope_is_charged_for_private_tokens_only(
+    after: str, charged: int, same: dict[int, int], options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, scope=marked, **options)
+    before = talk.release("m", "user", "Dear [w1 w2], it is [w3].")
+    edited = talk.release("m", "user", after)
+    assert books.charges == [3, charged][: 1 + bool(charged)]
+    assert outside(edited.text) == outside(after)
+    old, new = (" ".join(re.findall(r"\[(.*?)\]", r.text)).split() for r in (before, edited))
+    assert {k: new[k] for k in same} == {k: old[source] for k, source in same.items()}
+    assert "earlier version is public" in edited.certificate.assumptions[-1]
+    assert "outside the given spans" in edited.certificate.assumptions[-2]
+
+
+def test_an_edit_of_encoded_spans_draws_for_what_changed() -> None:
+    def strings(text: str) -> Any:
+        for match in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
+            yield dp.Span(*match.span(), json.loads(match[0]), json.dumps)
+
+    books = Books()
+    talk = session(books, scope=strings)
+    first = talk.release("m", "tool", json.dumps(["w1 \n w2", 7, "w3"]))
+    second = talk.release("m", "tool", json.dumps(["w1 \t w2", 8, "w9"]))
+    assert books.charges == [3, 1]
+    one, two = json.loads(first.text), json.loads(second.text)
+    assert (one[0], two[0]) == (two[0], one[0])
+    assert (one[1], two[1]) == (7, 8)
+
+
+def test_another_epsilon_is_another_release_in_the_same_memo(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    other = talk.at(2.5)
+    text = words(30)
+    first, second = talk.release("m", "user", text), other.release("m", "user", text)
+    assert 2.5 * (1 - 2e-3) < second.certificate.epsilon <= 2.5
+    assert first.text != second.text
+    assert books.charges == [30, 30]  # both count
+    assert talk.release("m", "user", text) == first
+    assert other.release("m", "user", text) == second == talk.at(2.5).release("m", "user", text)
+    assert books.charges == [30, 30]
+    talk.note_remote("a", "remote words")
+    assert other.release("a", "assistant", "").text == "remote words"
+    other.note_remote("b", "more words")
+    assert talk.release("b", "assistant", "").text == "more words"
+    if options:
+        again = session(books, **options).at(2.5)  # after a restart
+        assert again.release("m", "user", text) == second
+
+
+def test_a_session_at_an_epsilon_is_made_once() -> None:
+    talk = session()
+    own = talk.sanitizer.certificate.epsilon
+    assert talk.at(own) is talk.at(own + 5e-10) is talk
+    assert talk.at(own + 1e-6) is not talk
+    other = talk.at(2.5)
+    assert talk.at(2.5) is other.at(2.5) is other.at(4.0).at(2.5) is other
+    assert other.at(own) is talk
+    for epsilon in np.linspace(3.0, 3.3, 40):
+        talk.at(float(epsilon))
+    assert talk.at(2.5) is not other  # only the latest are kept
+    assert talk.at(2.5).release("m", "user", "w1") == other.release("m", "user", "w1")
+    for bad in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(dp.ParameterError, match="epsilon"):
+            talk.at(bad)
+
+
+def test_an_edit_at_another_epsilon_is_charged_for_what_changed() -> None:
+    books = Books()
+    talk = session(books, scope=marked)
+    for epsilon, text in ((2.5, "[w1 w2]"), (1.5, "[w1 w3]"), (2.5, "[w1 w4]"), (1.5, "[w1 w3]")):
+        talk.at(epsilon).release("m", "user", text)
+    assert books.charges == [2, 2, 1]
+
+
+def test_threads_ask_for_epsilons() -> None:
+    books = Books()
+    talk = session(books, scope=marked)
+    barrier = Barrier(16)
+
+    def released(k: int) -> tuple[Session, str]:
+        barrier.wait()
+        one = talk.at(2.0 + k % 2)
+        return one, one.release("m", "user", f"[{words(9)}]").text
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(released, range(16)))
+    assert len(set(found[::2])) == len(set(found[1::2])) == 1
+    assert found[0] != found[1]
+    assert books.charges == [9, 9]

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from dp_middleware.cli import ledger
-from dp_middleware.cli import settings as options
+from dp_middleware.cli import ledger, options, settings
 from dp_middleware.cli.failures import Commands
 from dp_middleware.cli.inputs import read_text
-from dp_middleware.cli.settings import Settings, SpaceName, working
+from dp_middleware.cli.options import FallbackName, SensitivityName, SpaceName
+from dp_middleware.cli.settings import Settings, with_settings, working
 
 app = typer.Typer(
     cls=Commands,
@@ -42,17 +42,11 @@ def main(
 
 
 @app.command()
+@with_settings
 def sanitize(
+    chosen: Settings,
     text: options.Words = None,
     file: options.File = None,
-    epsilon: options.Epsilon = 10.0,
-    nominal: options.Nominal = False,
-    mechanism: options.MechanismName = None,
-    space: options.SpaceOption = SpaceName.default,
-    keep: options.Keeps = None,
-    within_classes: options.WithinClasses = False,
-    accept_infinite: options.AcceptInfinite = False,
-    context: options.ContextOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="A local dry run instead of a release. Private.")
     ] = False,
@@ -60,16 +54,6 @@ def sanitize(
 ) -> None:
     """Perturb a text: the release on standard output, what it is worth on standard error."""
     private = read_text(text, file)
-    chosen = Settings(
-        epsilon=epsilon,
-        nominal=nominal,
-        mechanism=mechanism,
-        space=space,
-        keep=tuple(keep or ()),
-        within_classes=within_classes,
-        accept_infinite=accept_infinite,
-        context=context,
-    )
     _explain(private, chosen, as_json) if explain else _sanitize(private, chosen, as_json)
 
 
@@ -89,7 +73,7 @@ def _sanitize(private: str, chosen: Settings, as_json: bool) -> None:
 def _explain(private: str, chosen: Settings, as_json: bool) -> None:
     from dp_middleware.cli import show
 
-    sanitizer = chosen.sanitizer()
+    sanitizer = chosen.uncharged().sanitizer()
     with working("computing the laws of these tokens"):
         found = sanitizer.explain(private)
     show.data(show.explanation_data(found)) if as_json else show.explanation(found)
@@ -118,14 +102,14 @@ def certify(
     from dp_middleware.cli import show
 
     wanted = epsilon or [10.0]
-    kind, where = options.kind_of(mechanism, *wanted), options.load_space(space)
+    kind, where = settings.kind_of(mechanism, *wanted), settings.load_space(space)
     relation = None
     if within_classes:
-        relation = options.classes_of(kind.with_defaults(wanted[0], where), where)
+        relation = settings.classes_of(kind.with_defaults(wanted[0], where), where)
     chosen = [
         kind.with_defaults(value, where)
         if nominal
-        else options.mechanism_at(kind, value, where, relation, length)
+        else settings.mechanism_at(kind, value, where, relation, length)
         for value in wanted
     ]
     found = []
@@ -162,9 +146,61 @@ def mechanisms(
 
 
 @app.command()
+@with_settings
+def rewrite(
+    chosen: Settings,
+    generator: Annotated[
+        str,
+        typer.Option("--generator", help=f"Sees the sanitized text: {options.MODEL_FORMS}."),
+    ],
+    text: options.Words = None,
+    file: options.File = None,
+    k: Annotated[int, typer.Option("--k", help="Candidates.")] = 10,
+    epsilon_select: Annotated[
+        float | None,
+        typer.Option(
+            "--epsilon-select", help="Nats per token for the choice; default: as many again."
+        ),
+    ] = None,
+    prune_above: Annotated[
+        float,
+        typer.Option("--prune-above", help="Drop a candidate this similar to another; 1: none."),
+    ] = 0.8,
+    fallback: Annotated[
+        FallbackName, typer.Option("--fallback", help="If no candidate is left.")
+    ] = FallbackName.abstain,
+    sensitivity: Annotated[
+        SensitivityName, typer.Option("--sensitivity", help="Bound used for the choice.")
+    ] = SensitivityName.candidates,
+    as_json: options.AsJson = False,
+) -> None:
+    """PrivRewrite: perturb a text, let a chat model write candidates, choose one privately.
+
+    --epsilon is for perturbing and --epsilon-select for choosing: the release has their sum.
+    """
+    from dp_middleware.cli import rewriting
+
+    rewriting.run(
+        read_text(text, file),
+        chosen,
+        rewriting.Plan(
+            generator=generator,
+            k=k,
+            epsilon_select=epsilon_select,
+            prune_above=prune_above,
+            fallback=fallback.value,
+            sensitivity=sensitivity.value,
+        ),
+        as_json=as_json,
+    )
+
+
+@app.command()
+@with_settings
 def chat(
+    chosen: Settings,
     remote: Annotated[
-        str, typer.Option("--remote", help="Sees the release: openai:MODEL[@URL] or hf:PATH.")
+        str, typer.Option("--remote", help=f"Sees the release: {options.MODEL_FORMS}.")
     ],
     extractor: Annotated[
         str, typer.Option("--extractor", help="Sees the text, so local: same forms as --remote.")
@@ -178,14 +214,6 @@ def chat(
         list[str] | None,
         typer.Option("--trusted-host", help="May see the text though not local; repeatable."),
     ] = None,
-    epsilon: options.Epsilon = 10.0,
-    nominal: options.Nominal = False,
-    mechanism: options.MechanismName = None,
-    space: options.SpaceOption = SpaceName.default,
-    keep: options.Keeps = None,
-    within_classes: options.WithinClasses = False,
-    accept_infinite: options.AcceptInfinite = False,
-    context: options.ContextOption = None,
     as_json: options.AsJson = False,
 ) -> None:
     """InferDPT: perturb a text, ask a remote model, extract the answer with a local one.
@@ -196,16 +224,7 @@ def chat(
 
     conversation.run(
         read_text(text, file),
-        Settings(
-            epsilon=epsilon,
-            nominal=nominal,
-            mechanism=mechanism,
-            space=space,
-            keep=tuple(keep or ()),
-            within_classes=within_classes,
-            accept_infinite=accept_infinite,
-            context=context,
-        ),
+        chosen,
         conversation.Models(
             remote=remote, extractor=extractor, trusted_hosts=tuple(trusted_host or ())
         ),

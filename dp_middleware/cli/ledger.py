@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dp_middleware.cli import settings as options
+from dp_middleware.cli import budget, options
 from dp_middleware.cli.failures import Commands
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ app = typer.Typer(
 )
 
 Url = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="URL",
         envvar="DP_MIDDLEWARE_LEDGER",
-        help="sqlite:///FILE or postgresql+psycopg://HOST/NAME; passwords belong in the variable.",
+        help="sqlite:///FILE or postgresql+psycopg://HOST/NAME; default: a file in your data "
+        "folder. Passwords belong in the variable.",
     ),
 ]
 Subject = Annotated[str | None, typer.Option("--subject", help="One subject only.")]
@@ -41,16 +42,16 @@ class Format(StrEnum):
 
 
 @app.command()
-def show(url: Url, subject: Subject = None, as_json: options.AsJson = False) -> None:
+def show(url: Url = None, subject: Subject = None, as_json: options.AsJson = False) -> None:
     """What every subject has spent and has left."""
-    ledger = _opened(url)
+    ledger = budget.opened(url)
     accounts = {name: ledger.account(name) for name in _chosen(ledger, subject)}
     if as_json:
         _data(
             {
-                "budget": _plain(ledger.budget),
+                "budget": budget.plain(ledger.budget),
                 "window": ledger.window,
-                "subjects": [_account(name, each) for name, each in accounts.items()],
+                "subjects": [budget.account_data(name, each) for name, each in accounts.items()],
             }
         )
         return
@@ -59,7 +60,7 @@ def show(url: Url, subject: Subject = None, as_json: options.AsJson = False) -> 
 
 @app.command()
 def export(
-    url: Url,
+    url: Url = None,
     subject: Subject = None,
     form: Annotated[Format, typer.Option("--format", help="One row a line.")] = Format.jsonl,
 ) -> None:
@@ -67,7 +68,7 @@ def export(
     from dp_middleware.cli import show as shown
     from dp_middleware.privacy.ledger import Row
 
-    ledger = _opened(url)
+    ledger = budget.opened(url)
     if form is Format.csv:
         shown.line(_csv([*Row.__dataclass_fields__]))
     for name in _chosen(ledger, subject):
@@ -78,7 +79,7 @@ def export(
 
 @app.command()
 def verify(
-    url: Url,
+    url: Url = None,
     head: Annotated[
         str | None, typer.Option("--head", help="The head noted earlier; another is refused.")
     ] = None,
@@ -88,7 +89,7 @@ def verify(
     from dp_middleware.cli import show as shown
     from dp_middleware.errors import LedgerError
 
-    found = _opened(url).verify()
+    found = budget.opened(url).verify()
     if head is not None and head != found.head:
         raise LedgerError(f"expected head {head}, got {found.head}: rows were added or rewritten")
     if as_json:
@@ -100,13 +101,6 @@ def verify(
     )
 
 
-def _opened(url: str) -> PrivacyLedger:
-    """An existing ledger; creates none."""
-    from dp_middleware.privacy.ledger import PrivacyLedger
-
-    return PrivacyLedger(url)
-
-
 def _chosen(ledger: PrivacyLedger, subject: str | None) -> list[str]:
     return ledger.subjects() if subject is None else [subject]
 
@@ -115,22 +109,6 @@ def _data(value: object) -> None:
     from dp_middleware.cli import show as shown
 
     shown.data(value)
-
-
-def _account(subject: str, found: Account) -> dict[str, Any]:
-    return {
-        "subject": subject,
-        "spent": _plain(found.spent),
-        "remaining": _plain(found.remaining),
-        "metric": found.metric,
-        "events": found.events,
-        "infinite_by": found.infinite_by,
-    }
-
-
-def _plain(value: float) -> float | str:
-    """JSON has no infinity."""
-    return value if value != float("inf") else "inf"
 
 
 def _csv(values: list[Any]) -> str:
@@ -150,8 +128,7 @@ def _table(ledger: PrivacyLedger, accounts: dict[str, Account]) -> None:
     title = f"budget {shown.nats(ledger.budget)} nats per subject{window}"
     table = Table("subject", "spent", "remaining", "metric", "events", "infinite by", title=title)
     for name, found in accounts.items():
-        metric = ", ".join(f"{shown.nats(value)} {scale}" for scale, value in found.metric.items())
-        left = "unlimited" if found.remaining == float("inf") else f"{found.remaining:.10g}"
-        cells = (name, shown.nats(found.spent), left, metric, str(found.events))
+        used, left = budget.metric(found), budget.left(found)
+        cells = (name, shown.nats(found.spent), left, used, str(found.events))
         table.add_row(*(Text(cell) for cell in (*cells, found.infinite_by or "")))
     Console().print(table)

@@ -1,19 +1,20 @@
-"""Options that commands share, and the sanitizer that they describe."""
+"""The privacy options of a command, and the sanitizer that they describe."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import or_
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-import typer
-
+from dp_middleware.cli import budget as books
+from dp_middleware.cli import options
+from dp_middleware.cli.options import Keep, SpaceName
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,66 +23,15 @@ if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
     from dp_middleware.policies import KeepPolicy
     from dp_middleware.privacy import Adjacency
+    from dp_middleware.privacy.ledger import PrivacyLedger
     from dp_middleware.sanitizers import Sanitizer
-
-
-class SpaceName(StrEnum):
-    """Vocabularies with vectors that the command line offers."""
-
-    default = "default"
-    cl100k = "cl100k"
-    o200k = "o200k"
-
-
-class Keep(StrEnum):
-    """Public lists of tokens that may be released unchanged."""
-
-    stop_words = "stop-words"
-    punctuation = "punctuation"
-
-
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input."),
-]
-File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
-Epsilon = Annotated[
-    float, typer.Option("--epsilon", "-e", help="Nats per token, certified exactly.")
-]
-Nominal = Annotated[
-    bool,
-    typer.Option("--nominal", help="Take --epsilon as the mechanism's own parameter instead."),
-]
-MechanismName = Annotated[
-    str | None,
-    typer.Option("--mechanism", "-m", help="See `dp-middleware mechanisms`; default: the first."),
-]
-SpaceOption = Annotated[SpaceName, typer.Option("--space", help="Vocabulary and vectors.")]
-Keeps = Annotated[
-    list[Keep] | None,
-    typer.Option("--keep", help="Release these tokens unchanged; repeatable. Certified as such."),
-]
-WithinClasses = Annotated[
-    bool,
-    typer.Option("--within-classes", help="Certify within the mechanism's public classes only."),
-]
-ContextOption = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        help="For cape, cape-strict: a local model, masked:NAME or causal:NAME. Reads the text.",
-    ),
-]
-AcceptInfinite = Annotated[
-    bool,
-    typer.Option("--accept-infinite", help="With --nominal: release though nothing is guaranteed."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The privacy options of one run; all public.
+    """The privacy options of one run, which several commands have; all public.
+
+    A command gets them by :func:`with_settings`: their names, help and defaults are these.
 
     Attributes:
         epsilon: Nats per token, see ``nominal``.
@@ -92,16 +42,23 @@ class Settings:
         within_classes: Certify within the mechanism's public classes.
         accept_infinite: Release even if nothing is guaranteed.
         context: A language model for a contextual mechanism, ``masked:NAME`` or ``causal:NAME``.
+        ledger: URL of the ledger that is charged. Without ``budget`` and ``subject`` as well,
+            ``None`` means that nothing is charged.
+        budget: Nats per subject, of a ledger that is created or is there.
+        subject: Whose budget is charged.
     """
 
-    epsilon: float
-    nominal: bool
-    mechanism: str | None
-    space: SpaceName
-    keep: tuple[Keep, ...]
-    within_classes: bool
-    accept_infinite: bool
-    context: str | None = None
+    epsilon: options.Epsilon = 10.0
+    nominal: options.Nominal = False
+    mechanism: options.MechanismName = None
+    space: options.SpaceOption = SpaceName.default
+    keep: options.Keeps = None
+    within_classes: options.WithinClasses = False
+    accept_infinite: options.AcceptInfinite = False
+    context: options.ContextOption = None
+    ledger: options.Ledger = None
+    budget: options.Budget = None
+    subject: options.Subject = None
 
     @property
     def asked(self) -> str:
@@ -110,6 +67,10 @@ class Settings:
             return f"asked for nominal epsilon {self.epsilon:g}, the mechanism's own parameter"
         return f"asked for exact epsilon {self.epsilon:g}, calibrated"
 
+    def uncharged(self) -> Settings:
+        """The same without a ledger, for what draws nothing."""
+        return replace(self, ledger=None, budget=None, subject=None)
+
     def sanitizer(self) -> Sanitizer:
         """Load the space and calibrate or certify, with spinners on a terminal."""
         from dp_middleware.sanitizers import Sanitizer, sanitizer
@@ -117,6 +78,7 @@ class Settings:
         if self.accept_infinite and not self.nominal:
             raise ParameterError("expected --nominal with --accept-infinite: infinity has no exact")
         kind, context = kind_of(self.mechanism, self.epsilon), context_of(self.context)
+        ledger, subject = self._charged()
         space, policy = load_space(self.space), self._policy()
         adjacency = None
         if self.within_classes:
@@ -129,6 +91,8 @@ class Settings:
                 policy=policy,
                 adjacency=adjacency,
                 accept_infinite=self.accept_infinite,
+                ledger=ledger,
+                subject=subject,
             )
         with working(f"calibrating {kind.name} to exact epsilon {self.epsilon:g}"):
             return sanitizer(
@@ -138,13 +102,43 @@ class Settings:
                 context=context,
                 policy=policy,
                 adjacency=adjacency,
+                ledger=ledger,
+                subject=subject,
             )
+
+    def _charged(self) -> tuple[PrivacyLedger | None, str | None]:
+        """The ledger and whose budget, if any of its options is given."""
+        if (self.ledger, self.budget, self.subject) == (None, None, None):
+            return None, None
+        subject = books.DEFAULT_SUBJECT if self.subject is None else self.subject
+        return books.opened(self.ledger, self.budget), subject
 
     def _policy(self) -> KeepPolicy:
         from dp_middleware.policies import KeepPolicy
 
         lists = {Keep.stop_words: KeepPolicy.stop_words, Keep.punctuation: KeepPolicy.punctuation}
-        return reduce(or_, (lists[name]() for name in dict.fromkeys(self.keep)), KeepPolicy())
+        return reduce(or_, (lists[name]() for name in dict.fromkeys(self.keep or ())), KeepPolicy())
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :class:`Settings` in place of its parameter ``chosen``."""
+    hints = get_type_hints(Settings, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    shared = [
+        inspect.Parameter(each.name, kind, default=each.default, annotation=hints[each.name])
+        for each in fields(Settings)
+    ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        chosen = Settings(**{each.name: given.pop(each.name) for each in shared})
+        command(**given, chosen=chosen)
+
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for name, each in signature.parameters.items() if name != "chosen"]
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+    return run
 
 
 def kind_of(name: str | None, *epsilons: float) -> type[Mechanism]:

@@ -15,13 +15,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dp_middleware.cli import budget
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Witness
 
 if TYPE_CHECKING:
     from dp_middleware.cli.settings import Settings
     from dp_middleware.explanation import Explanation
     from dp_middleware.mechanisms import Mechanism
-    from dp_middleware.sanitizers import Release, Sanitizer
+    from dp_middleware.releases import Release
+    from dp_middleware.sanitizers import Sanitizer
 
 _FEW_ENTRIES = 4
 
@@ -96,8 +98,13 @@ def _parameters(mechanism: Mechanism) -> dict[str, Any]:
     return {name: sorted(v) if isinstance(v, frozenset) else v for name, v in parameters}
 
 
-def summary(release: Release, sanitizer: Sanitizer, chosen: Settings) -> None:
-    """What a release is worth, on standard error."""
+def summary(
+    release: Release,
+    sanitizer: Sanitizer,
+    chosen: Settings,
+    details: Sequence[tuple[str, str]] = (),
+) -> None:
+    """What a release is worth and what it cost, on standard error; ``details`` after epsilon."""
     certificate = release.certificate
     kept = f"{release.tokens_verbatim} released unchanged by policy"
     attack = "not computed: the law is not enumerated"
@@ -110,17 +117,30 @@ def summary(release: Release, sanitizer: Sanitizer, chosen: Settings) -> None:
     epsilon = f"{nats(certificate.epsilon)} per token ({certificate.method}); {chosen.asked}"
     for name, value in (
         ("epsilon", epsilon),
+        *details,
         ("guarantee", f"{guarantee(certificate.guarantee)}; {certificate.adjacency}"),
         ("mechanism", f"{described(sanitizer.mechanism)}; claimed {nats(certificate.claimed)}"),
         ("tokens", f"{release.tokens_total}, {kept}"),
         ("attack", attack),
+        *_budget(sanitizer),
     ):
         table.add_row(Text(name, style="bold"), Text(value))
     Console(stderr=True).print(table)
 
 
+def _budget(sanitizer: Sanitizer) -> list[tuple[str, str]]:
+    found = budget.account_of(sanitizer)
+    if found is None:
+        return []
+    also = f" and {budget.metric(found)}" if found.metric else ""
+    words = f"spent {nats(found.spent)} nats{also}, remaining {budget.left(found)}"
+    return [("budget", f"{sanitizer.subject}: {words}")]
+
+
 def release_data(release: Release, sanitizer: Sanitizer, chosen: Settings) -> dict[str, Any]:
-    """A release and its certificate, JSON-ready."""
+    """A release, its certificate and, with a ledger, what is left, JSON-ready."""
+    account = budget.account_of(sanitizer)
+    charged = account and {"budget": budget.account_data(str(sanitizer.subject), account)}
     return {
         "text": release.text,
         "tokens_total": release.tokens_total,
@@ -128,6 +148,7 @@ def release_data(release: Release, sanitizer: Sanitizer, chosen: Settings) -> di
         "asked": {"epsilon": chosen.epsilon, "kind": "nominal" if chosen.nominal else "exact"},
         "mechanism": {"name": sanitizer.mechanism.name, **_parameters(sanitizer.mechanism)},
         "certificate": release.certificate.to_dict(),
+        **(charged or {}),
     }
 
 

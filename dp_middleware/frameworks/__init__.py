@@ -2,7 +2,7 @@
 
 from dp_middleware.frameworks._candidates import Progress
 from dp_middleware.frameworks.chat import ChatModel, chat_model
-from dp_middleware.frameworks.endpoints import open_model
+from dp_middleware.frameworks.endpoints import ollama, open_model
 from dp_middleware.frameworks.inferdpt import Answer, InferDPT
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 
@@ -14,5 +14,6 @@ __all__ = [
     "PrivRewriteNaive",
     "Progress",
     "chat_model",
+    "ollama",
     "open_model",
 ]

@@ -83,6 +83,9 @@ class _Marked(Adapter):
     async def aask(self, messages: Messages) -> str:
         return _MARK + await self._inner.aask(messages)
 
+    async def amany(self, messages: Messages, count: int) -> list[str] | None:
+        return await self._inner.amany(messages, count)  # says itself which answers are empty
+
 
 def generator_model(x: Any) -> ChatModel:
     """A chat model whose failures are :class:`RemoteError` and whose answers may be empty.
@@ -99,17 +102,23 @@ async def answers(
 ) -> list[str]:
     """Up to k answers, in the order in which they were asked for.
 
+    One call asks for all where the API has it. A server may refuse or ignore that, and it may
+    fail: what is missing then is asked for by calls of their own, of which each may fail.
+
     Args:
         model: From :func:`generator_model`.
         sanitized: Public.
-        k: Number of calls.
-        minimum: Fewest calls that must succeed.
+        k: Number of answers asked for.
+        minimum: Fewest that must come.
         gate: Bounds how many calls run at once.
         tally: Is told of every answer and failure.
 
     Raises:
-        RemoteError: More than ``k - minimum`` calls failed.
+        RemoteError: Fewer than ``minimum`` came.
     """
+    found = await _together(model, sanitized, k, gate)
+    for _ in found:
+        tally.add("answered")
     failures: list[str] = []
 
     async def ask() -> str | None:
@@ -123,12 +132,24 @@ async def answers(
         tally.add("answered")
         return answer.removeprefix(_MARK)
 
-    found = [answer for answer in await all_of(ask() for _ in range(k)) if answer is not None]
+    alone = await all_of(ask() for _ in range(k - len(found)))
+    found += [answer for answer in alone if answer is not None]
     if len(found) < minimum:
         raise RemoteError(
             f"expected at least {minimum} of {k} candidates, got {len(found)}; {failures[-1]}"
         )
     return found
+
+
+async def _together(model: ChatModel, sanitized: str, k: int, gate: asyncio.Semaphore) -> list[str]:
+    """Answers to one call for all k, at most k; none if there is no such call or it failed."""
+    if k == 1:
+        return []
+    try:
+        async with gate:
+            return (await model.amany(prompt(sanitized), k) or [])[:k]
+    except ChatError:
+        return []
 
 
 async def all_of(work: Iterable[Awaitable[T]]) -> list[T]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from dp_middleware.errors import IncompatibleGuarantees
 from dp_middleware.mechanisms import Mechanism
 from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.sanitizers import Ledger, Sanitizer
+from dp_middleware.releases import Ledger
+from dp_middleware.sanitizers import Sanitizer
 
 
 def require_pure(mechanism: Mechanism) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -21,9 +21,9 @@ class ChatModel:
 
     Messages are ``[{"role": "system" | "user" | "assistant", "content": str}]``.
 
-    All calls raise ``error`` if the model fails or answers with blank text. It names the kind of
-    failure and the HTTP status only, and does not hang on to the vendor's exception: that may
-    quote the messages.
+    All calls raise ``error`` if the model fails, and those for one answer if it is blank. It
+    names the kind of failure and the HTTP status only, and does not hang on to the vendor's
+    exception: that may quote the messages.
 
     Attributes:
         adapter: Speaks to the model.
@@ -43,15 +43,21 @@ class ChatModel:
     async def acall(self, messages: Messages) -> str:
         """The whole answer, without blocking the event loop."""
         _check(messages)
-        answer: str | None = None
-        failure = ""
-        try:
-            answer = await self.adapter.aask(messages)
-        except Exception as error:
-            failure = _describe(error)
-        if answer is None:
-            raise self._failed(failure)
-        return self._answered(answer)
+        return self._answered(await self._aguarded(self.adapter.aask(messages)))
+
+    async def amany(self, messages: Messages, count: int) -> list[str] | None:
+        """Several answers to one call, without blocking the event loop.
+
+        Args:
+            messages: As for any call.
+            count: How many are asked for.
+
+        Returns:
+            As many as came, which may be fewer or more, blank ones as empty texts; ``None`` if
+            the model has no such call, and then nothing was sent.
+        """
+        _check(messages)
+        return await self._aguarded(self.adapter.amany(messages, count))
 
     def stream(self, messages: Messages) -> Generator[str, None, None]:
         """The answer in pieces, as the model writes it."""
@@ -80,6 +86,13 @@ class ChatModel:
     def _guarded(self, function: Callable[[Any], T], argument: Any) -> T:
         try:
             return function(argument)
+        except Exception as error:
+            failure = _describe(error)
+        raise self._failed(failure)
+
+    async def _aguarded(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
         except Exception as error:
             failure = _describe(error)
         raise self._failed(failure)

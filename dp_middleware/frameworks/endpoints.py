@@ -1,15 +1,18 @@
-"""Chat models from one-line specifications, for the command line."""
+"""Chat models from one-line specifications, for the command line, and local ones by name."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
+from urllib.parse import urlsplit
 
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.frameworks.adapters.local import TransformersAdapter
 from dp_middleware.frameworks.chat import ChatModel, chat_model
 from dp_middleware.frameworks.trust import IN_PROCESS
 
+_OLLAMA_PORT = 11434
+_EVERYWHERE = ("0.0.0.0", "::")  # where a server listens; from here it is this computer
 _NO_KEY = "none"  # servers of one's own ask for no key, but the client insists on one
 
 
@@ -17,10 +20,10 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
     """A chat model from a specification.
 
     Args:
-        spec: ``openai:MODEL[@BASE_URL]`` or ``hf:NAME_OR_PATH``. The first reads
-            ``OPENAI_BASE_URL`` if no URL is given, and ``OPENAI_API_KEY``, which is sent to no
-            other URL; with a URL the key is optional. The second is loaded with transformers, in
-            process, at first use.
+        spec: ``openai:MODEL[@BASE_URL]``, ``ollama:MODEL`` or ``hf:NAME_OR_PATH``. The first
+            reads ``OPENAI_BASE_URL`` if no URL is given, and ``OPENAI_API_KEY``, which is sent to
+            no other URL; with a URL the key is optional. The second is :func:`ollama`. The third
+            is loaded with transformers, in process, at first use.
         private: Whether it will see raw text: its calls then leave no record, use no proxy of
             the environment and follow no redirect. Whether it *may* is for
             :func:`~dp_middleware.frameworks.trust.require_trusted`.
@@ -32,11 +35,55 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
     kind, _, rest = spec.partition(":")
     if kind == "openai" and rest:
         opened = _open_openai(rest, private)
+    elif kind == "ollama" and rest:
+        opened = ollama(rest)
     elif kind == "hf" and rest:
         opened = ChatModel(adapter=TransformersAdapter(rest), location=IN_PROCESS)
     else:
-        raise ParameterError(f"expected openai:MODEL[@BASE_URL] or hf:NAME_OR_PATH, got {spec!r}")
+        raise ParameterError(
+            f"expected openai:MODEL[@BASE_URL], ollama:MODEL or hf:NAME_OR_PATH, got {spec!r}"
+        )
     return opened.private() if private else opened
+
+
+def ollama(model: str, host: str | None = None) -> ChatModel:
+    """A chat model of an Ollama server, on this computer unless told otherwise.
+
+    It is called directly: through no proxy of the environment, and following no redirect.
+
+    Args:
+        model: Its name there, such as ``"llama3.2"`` or ``"llama3.2:1b"``.
+        host: ``HOST``, ``HOST:PORT`` or a URL; default ``OLLAMA_HOST`` of the environment, else
+            ``localhost:11434``.
+
+    Raises:
+        ParameterError: Not such a host, or no name.
+        MissingExtra: The openai package is not installed.
+    """
+    if not model:
+        raise ParameterError("expected the name of a model, got none")
+    url = _ollama_url(host or os.environ.get("OLLAMA_HOST") or "localhost")
+    client = _openai().OpenAI(base_url=url, api_key=_NO_KEY, http_client=_http(private=True))
+    return chat_model(client, model)
+
+
+def _ollama_url(host: str) -> str:
+    """Where a server at this address speaks OpenAI's protocol.
+
+    As with Ollama's own clients, the default port is Ollama's, but after a scheme the scheme's.
+    """
+    try:
+        given = urlsplit(host if "://" in host else f"http://{host}")
+        name, port = given.hostname or "", given.port
+    except ValueError:
+        name, port = "", None
+    if not name or given.scheme not in ("http", "https"):
+        raise ParameterError("expected the host of Ollama as HOST, HOST:PORT or a URL")
+    name = "localhost" if name in _EVERYWHERE else name
+    where = f"[{name}]" if ":" in name else name
+    if port or "://" not in host:
+        where += f":{port or _OLLAMA_PORT}"
+    return f"{given.scheme}://{where}{given.path.rstrip('/')}/v1"
 
 
 def _open_openai(rest: str, private: bool) -> ChatModel:

@@ -13,7 +13,7 @@ from dp_middleware.frameworks.chat import chat_model
 from dp_middleware.frameworks.trust import require_trusted
 
 if TYPE_CHECKING:
-    from dp_middleware.sanitizers import Release
+    from dp_middleware.releases import Release
 
 _NOT_PICKLED = "(private text, dropped when the answer was pickled)"
 

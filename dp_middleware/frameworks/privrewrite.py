@@ -15,8 +15,9 @@ from dp_middleware.frameworks import _candidates, _two_phases, bridge
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, Tally
 from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
 from dp_middleware.privacy import Certificate
+from dp_middleware.releases import Release
 from dp_middleware.sampling import Ids
-from dp_middleware.sanitizers import Release, Sanitizer
+from dp_middleware.sanitizers import Sanitizer
 from dp_middleware.vocabulary import Vocabulary
 
 Fallback = Literal["abstain", "sanitized"]
@@ -47,13 +48,15 @@ class PrivRewrite:
         service: Sentence vectors for pruning; default an :class:`EmbeddingService`.
         epsilon_select: Nats per token occurrence for the choice; default the sanitizer's
             certified epsilon, which is the even split.
-        k: Calls of the chat model for a text.
+        k: Candidates for a text. They are asked for with one call where the model's API has it
+            (openai clients, LangChain's ChatOpenAI); what does not come that way, and any other
+            model's, with one call each.
         prune_above: A candidate is dropped if (1 + cosine) / 2 with one kept before is larger;
             1 keeps all.
         alpha: See :class:`Selection`. With 1 nothing is clipped, and a smaller one gains nothing
             with a sensitivity that shrinks with it: their ratio does not depend on alpha.
         sensitivity: ``"candidates"`` or ``"paper"``; see :class:`Selection`.
-        minimum: Fewest calls that must succeed, at most k.
+        minimum: Fewest candidates that must come, empty ones included, at most k.
         fallback: If no candidate is left: ``"abstain"`` raises, ``"sanitized"`` releases the
             sanitized text.
         at_once: Calls of the chat model at the same time.

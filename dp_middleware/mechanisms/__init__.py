@@ -22,6 +22,7 @@ from dp_middleware.mechanisms.santext import SanText, SanTextPlus
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
+from dp_middleware.mechanisms.within_classes import WithinClasses
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
@@ -72,5 +73,6 @@ __all__ = [
     "Stencil",
     "TokenExponential",
     "TruncatedExponential",
+    "WithinClasses",
     "citations",
 ]

@@ -1,6 +1,8 @@
-"""Whom to cite: the BibTeX entries behind every mechanism."""
+"""Whom to cite: the BibTeX entries behind every mechanism and framework."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism
@@ -127,16 +129,37 @@ BIBTEX: dict[str, str] = {
 """BibTeX entries by their keys."""
 
 
-def citations(mechanism: Mechanism | type[Mechanism]) -> str:
-    """BibTeX entries of what a mechanism is built on, separated by blank lines.
+FRAMEWORKS: dict[str, tuple[str, ...]] = {
+    "InferDPT": ("inferdpt2023",),
+    "PrivRewrite": ("privrewrite", "mcsherry2007"),
+}
+"""Keys of :data:`BIBTEX` by the name of a class, of which others may be derived."""
+
+
+def citations(what: Any) -> str:
+    """BibTeX entries of what something is built on, separated by blank lines.
+
+    Args:
+        what: A mechanism, ``InferDPT`` or ``PrivRewrite``: an object or its class. Cite the
+            mechanism of the sanitizer that a framework uses as well.
 
     Raises:
-        ParameterError: Not a mechanism, or one with a key that :data:`BIBTEX` lacks.
+        ParameterError: None of these, or a mechanism with a key that :data:`BIBTEX` lacks.
     """
-    kind = mechanism if isinstance(mechanism, type) else type(mechanism)
-    if not issubclass(kind, Mechanism):
-        raise ParameterError(f"expected a mechanism or its class, got {kind.__name__}")
-    missing = [key for key in kind.references if key not in BIBTEX]
+    kind = what if isinstance(what, type) else type(what)
+    keys = _keys(kind)
+    missing = [key for key in keys if key not in BIBTEX]
     if missing:
         raise ParameterError(f"expected references to be keys of BIBTEX, got {missing}")
-    return "\n\n".join(BIBTEX[key] for key in kind.references)
+    return "\n\n".join(BIBTEX[key] for key in keys)
+
+
+def _keys(kind: type) -> tuple[str, ...]:
+    if issubclass(kind, Mechanism):
+        return kind.references
+    for base in kind.__mro__:
+        if base.__module__.startswith("dp_middleware.frameworks.") and base.__name__ in FRAMEWORKS:
+            return FRAMEWORKS[base.__name__]
+    raise ParameterError(
+        f"expected a mechanism, InferDPT, PrivRewrite or a class of these, got {kind.__name__}"
+    )

@@ -20,6 +20,7 @@ QUESTION = [{"role": "user", "content": "w1 w2 w3"}]
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
 
 
 @pytest.fixture
@@ -88,7 +89,71 @@ def test_a_private_client_follows_no_redirect(remote: OpenAIServer, local: OpenA
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "gpt-4o", "openai:", "openai:@http://x", "openai:gpt@localhost:1", "hf:", "x:y"]
+    ("host", "url"),
+    [
+        (None, "http://localhost:11434/v1/"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080/v1/"),
+        ("0.0.0.0", "http://localhost:11434/v1/"),
+        ("[::]:8080", "http://localhost:8080/v1/"),
+        ("[::1]", "http://[::1]:11434/v1/"),
+        ("models.example.com", "http://models.example.com:11434/v1/"),
+        ("http://models.example.com", "http://models.example.com/v1/"),
+        ("https://models.example.com/ollama/", "https://models.example.com/ollama/v1/"),
+    ],
+)
+def test_where_ollama_is(host: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert base_url(dp.ollama("llama3.2", host)) == url
+    if host is not None:
+        monkeypatch.setenv("OLLAMA_HOST", host)
+    opened = open_model("ollama:llama3.2:1b", private=False)
+    assert base_url(opened) == url
+    assert base_url(dp.ollama("llama3.2", "other:1")) == "http://other:1/v1/"
+    if "models" in url:
+        with pytest.raises(dp.UntrustedHost, match=r"models\.example\.com"):
+            require_trusted(opened)
+    else:
+        require_trusted(opened)  # it may extract
+
+
+def base_url(model: Any) -> str:
+    return str(model.adapter._completions._client.base_url)
+
+
+def test_ollama_is_called_directly(
+    remote: OpenAIServer, local: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", remote.url.removesuffix("/v1"))
+    model = dp.ollama("llama3.2:1b", f"127.0.0.1:{local.port}")
+    assert model(QUESTION) == model.private()(QUESTION) == "extracted answer"
+    assert "".join(model.stream(QUESTION)) == "extracted answer"
+    assert [each["model"] for each in local.requests] == ["llama3.2:1b"] * 3
+    assert not remote.requests
+    local.mode, local.redirect_to = "redirect", remote.url
+    with pytest.raises(dp.ChatError, match="HTTP 307"):
+        model(QUESTION)
+    assert not remote.requests
+
+
+@pytest.mark.parametrize("host", ["http://", "ftp://x", "host:port", "http://[::1"])
+def test_no_host_of_ollama(host: str) -> None:
+    with pytest.raises(dp.ParameterError, match="HOST, HOST:PORT or a URL"):
+        dp.ollama("llama3.2", host)
+    with pytest.raises(dp.ParameterError, match="name of a model"):
+        dp.ollama("", "localhost")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "gpt-4o",
+        "ollama:",
+        "openai:",
+        "openai:@http://x",
+        "openai:gpt@localhost:1",
+        "hf:",
+        "x:y",
+    ],
 )
 def test_bad_specifications(spec: str) -> None:
     with pytest.raises(dp.ParameterError, match=r"expected openai:MODEL"):

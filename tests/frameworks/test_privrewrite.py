@@ -11,13 +11,13 @@ import threading
 import time
 import traceback
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from chat_models import CANARY, KINDS, WORDS, Make
+from known_bad import LINE, Renormalised
 from openai_server import OpenAIServer
 from scipy import stats
 from spaces import random_space, space_of
@@ -29,8 +29,6 @@ from dp_middleware.frameworks._selection import Selection, token_similarities
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 from dp_middleware.privacy import Certificate
 
-# On a line, so that two tokens nearly cancel and the third decides on which side they end.
-LINE = space_of([[0.95], [-0.9], [-1.0]])
 TOKENS = [*LINE.vocabulary.tokens, "other"]  # the last one is unknown
 INPUTS = list(itertools.product(range(4), repeat=2))
 EPSILON_ONE, EPSILON_SELECT = 1.0, 2.0
@@ -109,17 +107,6 @@ def loss(laws: dict[tuple[int, ...], Any]) -> float:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Renormalised(Selection):
-    """The misreading of the paper: the mean vector of x scaled to length 1."""
-
-    def utilities(self, ids: Any, similarities: Any) -> Any:
-        vectors = np.vstack([LINE.vectors, np.zeros(1)])
-        length = np.linalg.norm(vectors[ids].mean(axis=0))
-        means = similarities[ids].mean(axis=0) / (length if length > 0 else 1.0)
-        return ((means + self.alpha) / (1 + self.alpha)).clip(0, 1)
-
-
 CASES: list[tuple[type[PrivRewrite], dict[str, Any]]] = [
     (PrivRewrite, {"sensitivity": "candidates"}),
     (PrivRewrite, {"sensitivity": "candidates", "prune_above": 0.95}),
@@ -147,7 +134,7 @@ def test_the_exact_epsilon_end_to_end(kind: type[PrivRewrite], options: dict[str
 @pytest.mark.parametrize("sensitivity", ["candidates", "paper"])
 def test_a_renormalised_mean_breaks_it(sensitivity: Any) -> None:
     rewrite = rewriter(sensitivity=sensitivity)
-    wrong = Renormalised(epsilon=EPSILON_SELECT, sensitivity=sensitivity)
+    wrong = Renormalised(epsilon=EPSILON_SELECT, sensitivity=sensitivity, vectors=LINE.vectors)
     assert loss({ids: law(rewrite, ids, wrong) for ids in INPUTS}) > 1.02 * (
         EPSILON_ONE + EPSILON_SELECT
     )
@@ -399,7 +386,104 @@ def test_slow_candidates_do_not_hold_up_each_other(space: dp.EmbeddingSpace) -> 
     assert most == 3  # over the whole batch
 
 
-@pytest.mark.parametrize("kind", ["openai", "async_openai"])
+MANY = ["openai", "async_openai", "langchain"]  # whose API takes n
+
+
+def requested(server: OpenAIServer) -> list[int]:
+    """How many answers each request asked for."""
+    return [request.get("n", 1) for request in server.requests]
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_one_call_for_all_candidates(
+    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    remote.choices = ["word1", None, "word2", "", "word3"]
+    steps: list[Progress] = []
+    rewrite = over_http(make(kind, remote.url), space, k=5, minimum=5, prune_above=1.0)
+    release = rewrite.rewrite(TEXT, progress=steps.append)
+    assert release.text in {"word1", "word2", "word3"}  # an empty one loses no other
+    assert requested(remote) == [5]
+    assert [s.done for s in steps if s.stage == "answered"] == [1, 2, 3, 4, 5]
+    assert not [s for s in steps if s.stage == "failed"]
+    assert not remote.saw(CANARY)
+
+
+@pytest.mark.parametrize("kind", MANY)
+@pytest.mark.parametrize("status", [400, 404, 422, 501, 500])
+def test_a_server_that_refuses_many_is_asked_singly(
+    kind: str, status: int, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    remote.n_status = status
+    steps: list[Progress] = []
+    rewrite = over_http(make(kind, remote.url), space, k=3, minimum=3)
+    assert rewrite.rewrite(TEXT, progress=steps.append).text == "remote text"
+    assert requested(remote) == [3, 1, 1, 1]
+    stages = Counter(step.stage for step in steps)
+    assert (stages["answered"], stages["failed"]) == (3, 0)
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_what_is_missing_is_asked_for_singly_and_what_is_too_much_dropped(
+    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    remote.choices = ["word1", "word2"]
+    rewrite = over_http(make(kind, remote.url), space, k=4, minimum=4)
+    assert rewrite.rewrite(TEXT).text in {"word1", "word2", "remote text"}
+    assert requested(remote) == [4, 1, 1]
+
+    class Generous(OpenAIServer):
+        """Has six answers whatever it is asked for."""
+
+        choices = property(lambda self: self, lambda self, value: None)  # type: ignore[assignment]
+
+        def __getitem__(self, part: slice) -> list[str]:
+            return [f"word{k}" for k in range(6)]
+
+    with Generous() as server:
+        steps: list[Progress] = []
+        over_http(make(kind, server.url), space, k=4).rewrite(TEXT, progress=steps.append)
+        assert requested(server) == [4]
+        assert Counter(step.stage for step in steps)["answered"] == 4
+
+
+def test_a_failing_server_fails_every_candidate(
+    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    remote.mode = "error"
+    steps: list[Progress] = []
+    with pytest.raises(dp.RemoteError, match="HTTP 500"):
+        over_http(make("openai", remote.url), space, k=3).rewrite(TEXT, progress=steps.append)
+    assert requested(remote) == [3, 1, 1, 1]
+    assert [s.done for s in steps if s.stage == "failed"] == [1, 2, 3]
+
+
+def test_one_candidate_and_other_models_are_single_calls(
+    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    over_http(make("openai", remote.url), space, k=1).rewrite(TEXT)
+    over_http(make("llama_index", remote.url), space, k=2).rewrite(TEXT)
+    assert ["n" in request for request in remote.requests] == [False] * 3
+
+
+def test_calls_for_many_are_bounded_over_a_batch(
+    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    remote.mode = "slow"
+    model = make("async_openai", remote.url, timeout=1.5)
+    rewrite = over_http(model, space, k=4, at_once=2)
+
+    async def sent() -> int:
+        task = asyncio.create_task(rewrite.arewrite_batch([TEXT] * 5))
+        await asyncio.sleep(0.4)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(remote.requests)
+
+    assert asyncio.run(sent()) == 2
+
+
+@pytest.mark.parametrize("kind", MANY)
 def test_cancelled_half_way(
     kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
 ) -> None:
@@ -408,7 +492,7 @@ def test_cancelled_half_way(
     rewrite = over_http(make(kind, remote.url, timeout=1.5), space, books, k=4, at_once=2)
 
     async def cancelled() -> float:
-        task = asyncio.create_task(rewrite.arewrite(TEXT))
+        task = asyncio.create_task(rewrite.arewrite_batch([TEXT] * 3))
         while len(remote.requests) < 2:  # noqa: ASYNC110 - filled by the server's threads
             await asyncio.sleep(0.01)
         start = time.perf_counter()
@@ -418,8 +502,8 @@ def test_cancelled_half_way(
         return time.perf_counter() - start
 
     assert asyncio.run(cancelled()) < 0.75
-    assert len(remote.requests) == 2  # those that waited for their turn were never sent
-    assert len(books.rows) == 1
+    assert requested(remote) == [4, 4]  # those that waited for their turn were never sent
+    assert len(books.rows) == 3
 
 
 def test_events_end_with_the_release(

@@ -7,11 +7,12 @@ import re
 from typing import ClassVar
 
 import pytest
+from spaces import space_of
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import MECHANISMS, TokenExponential
 from dp_middleware.mechanisms.base import Mechanism
-from dp_middleware.mechanisms.bibliography import BIBTEX, citations
+from dp_middleware.mechanisms.bibliography import BIBTEX, FRAMEWORKS, citations
 from dp_middleware.mechanisms.custext import CusTextPlus
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
 from dp_middleware.mechanisms.santext import SanTextPlus
@@ -85,6 +86,30 @@ def test_an_instance_is_cited_as_its_class():
     assert citations(TokenExponential(epsilon=1.0)) == citations(TokenExponential)
     assert "McSherry" in citations(TokenExponential)
     assert "Yue" not in citations(TokenExponential)
+
+
+def test_frameworks_are_cited_too():
+    sanitizer = dp.Sanitizer(TokenExponential(epsilon=1.0), space_of([[1.0], [0.5]]))
+
+    def chat(messages):
+        return ""
+
+    rewrite = dp.PrivRewrite(sanitizer, generator=chat)
+    for what in (rewrite, dp.PrivRewrite, dp.PrivRewriteNaive):
+        assert citations(what) == "\n\n".join([BIBTEX["privrewrite"], BIBTEX["mcsherry2007"]])
+    assert dp.citations(dp.InferDPT) == BIBTEX["inferdpt2023"]
+    asks = dp.InferDPT(sanitizer, remote=chat, extractor=chat)
+    assert citations(asks) == BIBTEX["inferdpt2023"]
+    for name, keys in FRAMEWORKS.items():
+        assert getattr(dp, name).__name__ == name  # the class is there, under this name
+        assert set(keys) <= set(BIBTEX)
+
+
+def test_a_namesake_of_a_framework_is_not_cited():
+    namesake = type("InferDPT", (), {})
+    for what in (namesake, namesake(), dp.Release):
+        with pytest.raises(dp.ParameterError, match="expected a mechanism, InferDPT"):
+            citations(what)
 
 
 def test_keys_that_the_other_mechanisms_use_are_there():

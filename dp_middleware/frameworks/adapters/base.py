@@ -20,7 +20,7 @@ class AdapterError(ChatError):
 
 
 class Adapter(ABC):
-    """A chat model as three calls. They raise whatever the model raises."""
+    """A chat model as a few calls. They raise whatever the model raises."""
 
     @abstractmethod
     def ask(self, messages: Messages) -> str:
@@ -29,6 +29,13 @@ class Adapter(ABC):
     async def aask(self, messages: Messages) -> str:
         """The whole answer, without blocking the event loop."""
         return await asyncio.to_thread(self.ask, messages)
+
+    async def amany(self, messages: Messages, count: int) -> list[str] | None:
+        """Answers to one call that asks for ``count``; fewer or more may come, and blank ones.
+
+        ``None``: the model has no such call, and nothing was sent.
+        """
+        return None
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         """The answer in pieces; one piece if the model does not stream."""
@@ -51,6 +58,9 @@ class Unrecorded(Adapter):
     async def aask(self, messages: Messages) -> str:
         return await asyncio.create_task(self._quiet_aask(messages), context=Context())
 
+    async def amany(self, messages: Messages, count: int) -> list[str] | None:
+        return await asyncio.create_task(self._quiet_amany(messages, count), context=Context())
+
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         context = Context()
         pieces = recording.call_unrecorded(context, self._inner.chunks, messages)
@@ -66,6 +76,10 @@ class Unrecorded(Adapter):
     async def _quiet_aask(self, messages: Messages) -> str:
         with recording.unrecorded():
             return await self._inner.aask(messages)
+
+    async def _quiet_amany(self, messages: Messages, count: int) -> list[str] | None:
+        with recording.unrecorded():
+            return await self._inner.amany(messages, count)
 
 
 def text_of(content: Any) -> str:

@@ -38,7 +38,7 @@ class LlamaIndexAdapter(Adapter):
         """A copy without callback handlers; instrumentation skips unrecorded calls."""
         from llama_index.core.callbacks import CallbackManager
 
-        _skip_unrecorded_instrumentation()
+        skip_unrecorded()
         silent = CallbackManager()
         silent.handlers = []  # its constructor adds the global handlers
         return LlamaIndexAdapter(self._llm.model_copy(update={"callback_manager": silent}))
@@ -56,16 +56,19 @@ def _achat_blocks(llm: Any) -> bool:
     return owner.__module__.startswith("llama_index.core.")
 
 
-def _skip_unrecorded_instrumentation() -> None:
-    """Make every dispatcher skip calls that run unrecorded.
+def skip_unrecorded() -> None:
+    """Make every dispatcher and callback manager skip calls that run unrecorded.
 
     Spans and events are made by decorators on each class's methods, also on those reached through
-    ``super()``, and dispatchers have no switch per call; so their entry points are wrapped, once.
+    ``super()``, and neither has a switch per call; so their entry points are wrapped, once.
     Outside of unrecorded calls they do what they did.
     """
+    from llama_index.core.callbacks import CallbackManager
     from llama_index_instrumentation.dispatcher import Dispatcher
 
     with _patching:
+        for name in ("on_event_start", "on_event_end", "start_trace", "end_trace"):
+            _wrap(CallbackManager, name, _skipping)
         for name in ("event", "span_enter", "span_drop", "span_exit"):
             _wrap(Dispatcher, name, _skipping)
         _wrap(Dispatcher, "aevent", _skipping_async)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
@@ -21,10 +22,18 @@ class OpenAIAdapter(Adapter):
         completion = self._completions.create(model=self._model, messages=messages)
         return text_of(completion.choices[0].message.content)
 
+    async def amany(self, messages: Messages, count: int) -> list[str]:
+        return await asyncio.to_thread(self._many, messages, count)
+
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         with self._completions.create(model=self._model, messages=messages, stream=True) as events:
             for event in events:
                 yield _delta(event)
+
+    def _many(self, messages: Messages, count: int) -> list[str]:
+        return _texts(
+            self._completions.create(model=self._model, messages=messages, n=count),
+        )
 
 
 class AsyncOpenAIAdapter(Adapter):
@@ -41,6 +50,11 @@ class AsyncOpenAIAdapter(Adapter):
         completion = await self._completions.create(model=self._model, messages=messages)
         return text_of(completion.choices[0].message.content)
 
+    async def amany(self, messages: Messages, count: int) -> list[str]:
+        return _texts(
+            await self._completions.create(model=self._model, messages=messages, n=count),
+        )
+
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         return bridge.iterate(self._chunks(messages))
 
@@ -49,6 +63,10 @@ class AsyncOpenAIAdapter(Adapter):
         async with stream:
             async for event in stream:
                 yield _delta(event)
+
+
+def _texts(completion: Any) -> list[str]:
+    return [text_of(choice.message.content) for choice in completion.choices]
 
 
 def _delta(event: Any) -> str:

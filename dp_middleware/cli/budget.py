@@ -1,0 +1,90 @@
+"""The privacy ledger of a command: which one, whose budget, and how an account looks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dp_middleware.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dp_middleware.privacy.ledger import Account, PrivacyLedger
+    from dp_middleware.sanitizers import Sanitizer
+
+DEFAULT_SUBJECT = "default"
+
+
+def opened(url: str | None, budget: float | None = None) -> PrivacyLedger:
+    """A ledger.
+
+    Args:
+        url: ``None`` for the file in the user's data folder.
+        budget: Nats per subject. Creates a ledger that is not there, with its folder if it is the
+            default one; with a ledger that is, it must be the same. ``None`` creates nothing.
+
+    Raises:
+        ParameterError: There is none and no budget, one with another budget, or a malformed URL.
+    """
+    from dp_middleware.privacy.ledger import PrivacyLedger
+
+    try:
+        return PrivacyLedger(url or _default_url(create=budget is not None), budget=budget)
+    except ParameterError as error:
+        failed = str(error)
+    raise ParameterError(
+        f"{failed}; on the command line: --budget creates a ledger, --ledger or "
+        "DP_MIDDLEWARE_LEDGER names another"
+    )
+
+
+def account_of(sanitizer: Sanitizer) -> Account | None:
+    """The standing of the subject that a sanitizer charges, if it charges one."""
+    from dp_middleware.privacy.ledger import PrivacyLedger
+
+    if not isinstance(sanitizer.ledger, PrivacyLedger) or sanitizer.subject is None:
+        return None
+    return sanitizer.ledger.account(sanitizer.subject)
+
+
+def account_data(subject: str, found: Account) -> dict[str, Any]:
+    """An account, JSON-ready."""
+    return {
+        "subject": subject,
+        "spent": plain(found.spent),
+        "remaining": plain(found.remaining),
+        "metric": found.metric,
+        "events": found.events,
+        "infinite_by": found.infinite_by,
+    }
+
+
+def left(found: Account) -> str:
+    """What remains, in nats."""
+    return "unlimited" if math.isinf(found.remaining) else f"{found.remaining:.10g}"
+
+
+def metric(found: Account) -> str:
+    """What was spent per unit of distance, by distance and space; empty if nothing was."""
+    from dp_middleware.cli import show
+
+    return ", ".join(f"{show.nats(value)} {scale}" for scale, value in found.metric.items())
+
+
+def plain(value: float) -> float | str:
+    """JSON has no infinity."""
+    return "inf" if math.isinf(value) else value
+
+
+def _default_url(*, create: bool) -> str:
+    """A file in the user's data folder, which is made for them alone."""
+    from platformdirs import user_data_path
+
+    folder = user_data_path("dp-middleware")
+    if create:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ParameterError(
+                f"expected a data folder that can be written, got {type(error).__name__}"
+            ) from None
+    return f"sqlite:///{folder / 'ledger.db'}"

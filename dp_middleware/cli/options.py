@@ -1,0 +1,106 @@
+"""Arguments and options that commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dp_middleware.cli.budget import DEFAULT_SUBJECT
+
+
+class SpaceName(StrEnum):
+    """Vocabularies with vectors that the command line offers."""
+
+    default = "default"
+    cl100k = "cl100k"
+    o200k = "o200k"
+
+
+class Keep(StrEnum):
+    """Public lists of tokens that may be released unchanged."""
+
+    stop_words = "stop-words"
+    punctuation = "punctuation"
+
+
+class FallbackName(StrEnum):
+    """What a rewrite releases if no candidate is left."""
+
+    abstain = "abstain"
+    sanitized = "sanitized"
+
+
+class SensitivityName(StrEnum):
+    """How far a token may move the score of a candidate."""
+
+    candidates = "candidates"
+    paper = "paper"
+    naive = "naive"
+
+
+MODEL_FORMS = "openai:MODEL, openai:MODEL@URL, ollama:MODEL or hf:PATH"
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input."),
+]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
+Epsilon = Annotated[
+    float, typer.Option("--epsilon", "-e", help="Nats per token, certified exactly.")
+]
+Nominal = Annotated[
+    bool,
+    typer.Option("--nominal", help="Take --epsilon as the mechanism's own parameter instead."),
+]
+MechanismName = Annotated[
+    str | None,
+    typer.Option("--mechanism", "-m", help="See `dp-middleware mechanisms`; default: the first."),
+]
+SpaceOption = Annotated[SpaceName, typer.Option("--space", help="Vocabulary and vectors.")]
+Keeps = Annotated[
+    list[Keep] | None,
+    typer.Option("--keep", help="Release these tokens unchanged; repeatable. Certified as such."),
+]
+WithinClasses = Annotated[
+    bool,
+    typer.Option("--within-classes", help="Certify within the mechanism's public classes only."),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        help="For cape, cape-strict: a local model, masked:NAME or causal:NAME. Reads the text.",
+    ),
+]
+AcceptInfinite = Annotated[
+    bool,
+    typer.Option("--accept-infinite", help="With --nominal: release though nothing is guaranteed."),
+]
+Ledger = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        envvar="DP_MIDDLEWARE_LEDGER",
+        help="Charge this privacy ledger; with --budget or --subject alone, a file in your data "
+        "folder.",
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        "--budget", metavar="NATS", help="Per subject; creates the ledger, then must be the same."
+    ),
+]
+Subject = Annotated[
+    str | None,
+    typer.Option(
+        "--subject",
+        metavar="NAME",
+        help=f"Whose budget is charged, a pseudonym; default: '{DEFAULT_SUBJECT}'.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]

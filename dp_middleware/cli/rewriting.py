@@ -1,0 +1,83 @@
+"""The PrivRewrite of ``dp-middleware rewrite``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import rich.progress
+from rich.console import Console
+
+from dp_middleware.cli import show
+from dp_middleware.cli.settings import Settings, working
+
+if TYPE_CHECKING:
+    from dp_middleware.frameworks import PrivRewrite, Progress
+    from dp_middleware.releases import Release
+    from dp_middleware.sanitizers import Sanitizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Who writes candidates and how one is chosen; public. See ``PrivRewrite``.
+
+    Attributes:
+        generator: Spec of the model that sees the sanitized text.
+        k: Number of candidates.
+        epsilon_select: Nats per token for the choice; ``None``: as many as for the sanitizer.
+        prune_above: Similarity from which on a candidate is dropped.
+        fallback: If no candidate is left.
+        sensitivity: Which bound the choice uses.
+    """
+
+    generator: str
+    k: int
+    epsilon_select: float | None
+    prune_above: float
+    fallback: Literal["abstain", "sanitized"]
+    sensitivity: Literal["candidates", "paper", "naive"]
+
+    def rewriter(self, sanitizer: Sanitizer, generator: Any) -> PrivRewrite:
+        """The framework, with the model that was opened."""
+        from dp_middleware.frameworks import PrivRewrite
+
+        return PrivRewrite(sanitizer, **{**asdict(self), "generator": generator})
+
+
+def run(private: str, chosen: Settings, plan: Plan, *, as_json: bool) -> None:
+    """Sanitize, ask for candidates, choose, show. The model is opened before anything long."""
+    from dp_middleware.frameworks import open_model
+
+    generator = open_model(plan.generator, private=False)
+    sanitizer = chosen.sanitizer()
+    rewriter = plan.rewriter(sanitizer, generator)
+    with working("certifying"):
+        phases = {"sanitizer": sanitizer.certificate.epsilon, "choice": rewriter.selection.epsilon}
+    release, counts = _watched(rewriter, private)
+    if as_json:
+        found = show.release_data(release, sanitizer, chosen)
+        show.data({**found, "phases": phases, "candidates": {"asked": plan.k, **counts}})
+        return
+    show.line(show.printable(release.text))
+    parts = f"{show.nats(phases['sanitizer'])} to sanitize, {show.nats(phases['choice'])} to choose"
+    candidates = f"{counts['answered']} of {plan.k} came, {counts['failed']} failed"
+    details = [("phases", f"{parts}; the model alone sees the first"), ("candidates", candidates)]
+    show.summary(release, sanitizer, chosen, details)
+
+
+def _watched(rewriter: PrivRewrite, private: str) -> tuple[Release, dict[str, int]]:
+    """The release and how many candidates came and failed; a bar if a person is watching."""
+    counts = {"answered": 0, "failed": 0}
+    bar = rich.progress.Progress(
+        console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    )
+    task = bar.add_task("candidates", total=rewriter.k)
+
+    def heard(step: Progress) -> None:
+        if step.stage in counts:
+            counts[step.stage] = step.done
+            bar.advance(task)
+
+    with bar:
+        return rewriter.rewrite(private, progress=heard), counts

@@ -1,0 +1,151 @@
+"""Any channel kept inside public classes of tokens."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import sampling
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
+from dp_middleware.mechanisms.token_exponential import TokenExponential
+from dp_middleware.privacy import Adjacency
+from dp_middleware.token_labels import token_classes
+
+_INHERITED = ("largest", "jumps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithinClasses(ChannelMechanism):
+    """Release y for x as the inner mechanism does, given that y is of x's public class.
+
+    P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere. If the
+    inner mechanism reaches nothing of the class from x, the release is uniform over the class: if
+    it does so from no member, that depends on the class alone and costs nothing, and the class is
+    kept. The unknown symbol, if it has a label, is released as a uniform member of its class.
+
+    Reference:
+        This library; the public partition is that of Chen et al. (2023), the law any channel's.
+
+    Guarantee:
+        At most twice the inner mechanism's loss, and no more than epsilon where it has weights
+        exp(epsilon u / 2) with u in [0, 1], between tokens of a class: score and normaliser each
+        move by at most exp(epsilon / 2), whatever the outputs are restricted to. Infinite across
+        classes: the class is revealed, and a token alone in its class is released unchanged.
+
+    Attributes:
+        mechanism: A channel; its parameter is the one that calibration solves for.
+        classes: A public label per token, length V, or V + 1 with the unknown symbol's last;
+            never made from private text. See :func:`dp_middleware.token_classes`.
+    """
+
+    name: ClassVar[str] = "within-classes"
+    claim: ClassVar[str] = "twice the inner epsilon within a class"
+    truth: ClassVar[str] = "2 epsilon of the inner mechanism within a class; nothing across"
+    full_support: ClassVar[bool] = False
+    references: ClassVar[tuple[str, ...]] = ("chen2023",)
+
+    epsilon: float = field(init=False, repr=False, compare=False)
+    mechanism: ChannelMechanism
+    classes: tuple[Hashable, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, ChannelMechanism):
+            raise ParameterError(
+                "expected mechanism= as a channel, whose law depends on one token only, got "
+                f"{type(self.mechanism).__name__}"
+            )
+        labels = Adjacency.within(self.classes).classes
+        object.__setattr__(self, "classes", labels)
+        for name in _INHERITED:  # constants of a class, here those of the inner one
+            object.__setattr__(self, name, getattr(self.mechanism, name))
+        object.__setattr__(self, "epsilon", self.mechanism.nominal)
+        super().__post_init__()
+
+    @classmethod
+    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
+        """The exponential mechanism within the classes of :func:`dp_middleware.token_classes`."""
+        inner = TokenExponential(epsilon=nominal)
+        return cls(mechanism=inner, classes=token_classes(space.vocabulary))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation under which the loss is finite: one token replaced within its class."""
+        return Adjacency.within(self.classes)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The inner mechanism and the classes."""
+        return {"mechanism": self.mechanism, "classes": self.classes}
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the inner mechanism, by its own, and of the classes as a partition."""
+        parts = (self.name, str(self.version), self.mechanism.fingerprint)
+        text = "/".join((*parts, self.adjacency.fingerprint))
+        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @property
+    def claimed_epsilon(self) -> float:
+        """Twice the inner one's."""
+        return 2 * self.mechanism.claimed_epsilon
+
+    def claimed_on(self, space: EmbeddingSpace) -> float:
+        """Twice the inner one's; of a metric mechanism over its reach."""
+        reach = self.mechanism.reach(space) if self.mechanism.notion == "metric" else 1.0
+        return 2 * self.mechanism.claimed_on(space) * reach
+
+    def at(self, nominal: float) -> Self:
+        """The same classes with the inner mechanism at another parameter."""
+        return replace(self, mechanism=self.mechanism.at(nominal))
+
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        numbers = space.checked(ids)
+        labels = self._numbers(space)
+        rows = self.mechanism.log_probs(numbers, space)
+        inside = labels[numbers][:, None] == labels[: len(space)]
+        rows = np.where(inside, rows, -np.inf)
+        unreached = np.isneginf(rows).all(axis=1)
+        rows[unreached] = np.where(inside[unreached], 0.0, -np.inf)
+        return sampling.log_softmax(rows)
+
+    def outputs(self, space: EmbeddingSpace) -> Ids | None:
+        """For the unknown symbol: the inner outputs of its class, or else its whole class."""
+        labels, inner = self._numbers(space), self.mechanism.outputs(space)
+        if len(labels) == len(space):
+            return inner
+        members = np.flatnonzero(labels[:-1] == labels[-1])
+        if not members.size:
+            return inner
+        reached = members if inner is None else inner[np.isin(inner, members)]
+        return reached if len(reached) else members
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """The class is revealed, and so is a token that is alone in its class."""
+        alone = np.count_nonzero(np.bincount(self._numbers(space)[: len(space)]) == 1)
+        return (
+            *self.mechanism.assumptions(space),
+            "the released token's class is the class of the input: the class is public",
+            f"{alone} of {len(space)} tokens are alone in their class and released unchanged",
+        )
+
+    def _numbers(self, space: EmbeddingSpace) -> Ids:
+        """Labels as numbers, int64 (V,) or (V + 1,)."""
+        if len(self.classes) not in (len(space), len(space) + 1):
+            raise ParameterError(
+                f"expected {len(space)} class labels, one per token, got {len(self.classes)}"
+            )
+        return self._order
+
+    @cached_property
+    def _order(self) -> Ids:
+        order: dict[Hashable, int] = {}
+        return np.array([order.setdefault(label, len(order)) for label in self.classes])

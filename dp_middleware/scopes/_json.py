@@ -1,0 +1,83 @@
+"""The values of a JSON document are private, its keys and structure public."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from dp_middleware._plan import Span
+from dp_middleware.errors import ParameterError
+
+_PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+_KEY = re.compile(r"[ \t\n\r]*:")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def json_values(text: str, *, keys: Iterable[str] | None = None) -> list[Span]:
+    """Strings, numbers and Booleans of a JSON document.
+
+    Public: keys, their order, brackets, ``null``, blanks, and with them how many values there are
+    and where. Private: each string (read without its escapes), number, ``true`` and ``false``.
+    Every release stands there as a JSON string, so that whether it was a number is not told, and
+    the document parses whatever is released. Pass it as it is, or with
+    ``functools.partial(json_values, keys={"email", "notes"})``.
+
+    Args:
+        text: One JSON document (RFC 8259).
+        keys: Only what stands under one of these keys, at any depth, is private. **All other
+            values go out as they are**, those of a misspelt or new key too.
+
+    Raises:
+        ParameterError: Not one JSON document.
+    """
+    if isinstance(keys, str):
+        raise ParameterError("expected a collection of keys, got one str")
+    if not _parses(text):
+        raise ParameterError(
+            "expected one JSON document (RFC 8259), got another text; use another scope for it"
+        )
+    return list(_values(text, None if keys is None else frozenset(keys)))
+
+
+def _parses(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refused(_constant: str) -> None:
+    """NaN and Infinity are no JSON."""
+    raise ValueError
+
+
+def _values(text: str, keys: frozenset[str] | None) -> Iterator[Span]:
+    """Walks a valid document; of each open bracket it is known whether all inside is private."""
+    inside = [keys is None]
+    private = keys is None  # the next value
+    for part in _PART.finditer(text):
+        found, start, end = part.group(), part.start(), part.end()
+        if found in "{[":
+            inside.append(private)
+        elif found in "}]":
+            inside.pop()
+        elif found == ",":
+            private = inside[-1]
+        elif found[0] == '"' and _KEY.match(text, end):
+            private = inside[-1] or (keys is not None and json.loads(found) in keys)
+        elif private and found[0] == '"':
+            yield Span(start + 1, end - 1, json.loads(found), _escaped)
+        elif private and found not in (":", "null"):
+            yield Span(start, end, encode=_quoted)
+
+
+def _escaped(released: str) -> str:
+    """Inside of the quotes; a lone surrogate has no UTF-8 form but an escape."""
+    written = json.dumps(released, ensure_ascii=False)[1:-1]
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
+
+
+def _quoted(released: str) -> str:
+    return f'"{_escaped(released)}"'

@@ -1,0 +1,41 @@
+"""Every way in which a component is printed or serialised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from dp_middleware.testing._reading import text_of
+from dp_middleware.testing._sources import installed
+
+_METHODS = ("model_dump", "model_dump_json", "to_dict", "to_json", "dict", "json")
+
+
+def texts_of_component(component: Any) -> dict[str, str]:
+    """Form -> text; of a form that fails, its error.
+
+    Args:
+        component: Anything; LangChain's ``dumps`` is tried on all, methods where there are any.
+    """
+    forms: dict[str, Callable[[], Any]] = {
+        "repr": lambda: repr(component),
+        "str": lambda: str(component),
+        "format": lambda: f"{component}",
+    }
+    for name in _METHODS:
+        if callable(method := getattr(component, name, None)):
+            forms[name] = method
+    if installed("langchain_core"):
+        from langchain_core.load import dumps
+
+        forms["dumps"] = lambda: dumps(component)
+    return {form: _text(make) for form, make in forms.items()}
+
+
+def _text(make: Callable[[], Any]) -> str:
+    try:
+        found = make()
+        return found if isinstance(found, str) else json.dumps(found, default=repr)
+    except Exception as error:  # refusing is fine, if it is said without text
+        return text_of(error)

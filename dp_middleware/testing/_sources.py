@@ -1,0 +1,216 @@
+"""Where text may be recorded: in every process, its console, logs and warnings."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, Self
+
+from dp_middleware.testing._reading import text_of
+
+
+class Notes:
+    """What was recorded, as text, in order."""
+
+    def __init__(self) -> None:
+        self._seen: list[str] = []
+
+    def note(self, *values: Any) -> None:
+        """Record values now: they may change or be closed later."""
+        self._seen.append(text_of(values))
+
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(list(self._seen))
+
+
+class Recorder(ABC):
+    """Some sources, recorded inside ``with``.
+
+    Attributes:
+        handlers: For the config of a call in LangChain.
+    """
+
+    handlers: Sequence[Any] = ()
+
+    @abstractmethod
+    def recording(self) -> AbstractContextManager[None]:
+        """Switch recording on, and everything back as it was at the end."""
+
+    @abstractmethod
+    def read(self) -> dict[str, str]:
+        """Source -> everything that was recorded there."""
+
+
+class Console(Recorder):
+    """Whatever Python writes to standard output and error.
+
+    Args:
+        captured: Reads what pytest has captured: it takes the streams back between the phases of
+            a test. Default: the streams are redirected here.
+    """
+
+    def __init__(self, captured: Callable[[], Sequence[str]] | None = None) -> None:
+        self._written = io.StringIO()
+        self._captured = captured
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Instead of showing it: it may be long."""
+        if self._captured is not None:
+            yield
+            return
+        with redirect_stdout(self._written), redirect_stderr(self._written):
+            yield
+
+    def read(self) -> dict[str, str]:
+        """Source -> text."""
+        if self._captured is not None:
+            self._written.writelines(self._captured())
+        return {"console": self._written.getvalue()}
+
+
+class Logs(Recorder):
+    """All log records of level DEBUG and up, also of loggers that do not propagate."""
+
+    def __init__(self) -> None:
+        self._notes = Notes()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """On the root logger and on those that keep records to themselves; others see no more."""
+        handler = _LogHandler(self._notes)
+        known = logging.root.manager.loggerDict.values()
+        apart = [each for each in known if isinstance(each, logging.Logger) and _is_apart(each)]
+        handlers = list(logging.root.handlers)
+        levelled: list[Any] = [logging.root, *apart, *handlers]
+        levels = [(each, each.level) for each in levelled]
+        for other in handlers:
+            other.setLevel(max(other.level, logging.root.level))
+        for logger in [logging.root, *apart]:
+            logger.addHandler(handler)
+            logger.setLevel(logging.DEBUG)
+        try:
+            yield
+        finally:
+            for each, level in levels:
+                each.setLevel(level)
+            for logger in [logging.root, *apart]:
+                logger.removeHandler(handler)
+
+    def read(self) -> dict[str, str]:
+        """Source -> text."""
+        return {"logs": self._notes.text()}
+
+
+def _is_apart(logger: logging.Logger) -> bool:
+    return not logger.propagate or logger.level > logging.DEBUG
+
+
+class _LogHandler(logging.Handler):
+    def __init__(self, notes: Notes) -> None:
+        super().__init__()
+        self._notes = notes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._notes.note(self.format(record), record.args, record.__dict__, error)
+
+
+class Warnings(Recorder):
+    """All warnings; none is raised or shown."""
+
+    def __init__(self) -> None:
+        self._caught: list[warnings.WarningMessage] = []
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Whatever filters are set."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._caught = caught
+            yield
+
+    def read(self) -> dict[str, str]:
+        """Source -> text."""
+        return {"warnings": text_of([each.message for each in self._caught])}
+
+
+class Collector:
+    """An HTTP server in a tracing vendor's place: it accepts everything and keeps every body."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        handler = type("Handler", (_Accepting,), {"bodies": self.bodies})
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        """For the vendor's client."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def text(self) -> str:
+        """All bodies."""
+        return b"\n".join(list(self.bodies)).decode("utf-8", "replace")
+
+
+class _Accepting(BaseHTTPRequestHandler):
+    bodies: list[bytes]
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self.bodies.append(self._body())
+        self._answer()
+
+    do_PATCH = do_POST
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _answer(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *args: object) -> None:
+        """Nothing on the console."""
+
+
+def installed(package: str) -> bool:
+    """Whether a framework is there to be recorded; ``None`` in ``sys.modules`` hides one."""
+    from importlib.util import find_spec
+
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,232 @@
+"""A canary, what an adapter is built from, and recorders around everything it may leak to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import secrets
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+import dp_middleware as dp
+from dp_middleware.privacy import Certificate
+from dp_middleware.privacy.ledger import PrivacyLedger, Row
+from dp_middleware.testing._reading import text_of, window
+from dp_middleware.testing._sources import Console, Logs, Recorder, Warnings, installed
+from dp_middleware.testing.openai_server import OpenAIServer
+
+SUBJECT = "user"
+_WORDS = tuple(f"w{number}x" for number in range(50))
+_RELEASED = re.compile("|".join(rf"\b{word}\b" for word in _WORDS))
+_DIMENSIONS = 6
+_EPSILON = 4.0  # nats per token
+_TOO_LITTLE = 1e-6  # nats: less than a token costs
+
+
+class Probe:
+    """``with Probe(folder) as probe``: all sources are recorded until the end.
+
+    What frameworks keep for their process is changed inside the block, so one probe at a time.
+
+    Args:
+        folder: For ledgers.
+        captured: ``capsys.readouterr`` where a fixture opens the probe; redirected otherwise.
+
+    Attributes:
+        canary: A word that is in no vocabulary and different in every probe.
+        private_text: A text with it, always the same.
+        words: The vocabulary, public: a release consists of these.
+        remote: The model outside: nothing private may arrive there.
+        local: The model inside, for extraction: it answers with the raw document.
+    """
+
+    def __init__(
+        self, folder: Path, *, captured: Callable[[], Sequence[str]] | None = None
+    ) -> None:
+        self.canary = f"zxq{secrets.token_hex(4)}qxz"
+        self.private_text = f"{self.canary} one two {self.canary} three four"
+        self.words = _WORDS
+        self.remote = OpenAIServer()
+        self.local = OpenAIServer(mode="echo")
+        self._key = secrets.token_bytes(32)
+        self._secret = f"secret{secrets.token_hex(4)}"  # stands for a password in a ledger's URL
+        self._url = f"sqlite:///{folder / self._secret}.db"
+        self._ledger: Any = PrivacyLedger(self._url, budget=math.inf)
+        self._numbers = itertools.count()
+        self._recorders = [Console(captured), Logs(), Warnings(), *_of_frameworks()]
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        for each in (self.remote, self.local):
+            self._open.enter_context(each)
+        for recorder in self._recorders:
+            self._open.enter_context(recorder.recording())
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._open.__exit__(*details)
+
+    # what an adapter is built from ---------------------------------------------------------------
+
+    def session(self, **options: Any) -> dp.Session:
+        """A session on :meth:`sanitizer`; options as for ``dp.Session``."""
+        return dp.Session(self.sanitizer(), **{"key": self._key, **options})
+
+    def sanitizer(self) -> dp.Sanitizer:
+        """On a space of 50 words, charging the probe's ledger."""
+        vectors = np.random.default_rng(0).normal(size=(len(_WORDS), _DIMENSIONS))
+        space = dp.EmbeddingSpace(dp.Vocabulary(_WORDS), vectors)
+        mechanism = dp.TokenExponential(epsilon=_EPSILON)
+        return dp.Sanitizer(mechanism, space, ledger=self._ledger, subject=SUBJECT)
+
+    def new_text(self) -> str:
+        """A text with the canary that was not given before."""
+        return f"{self.private_text} {next(self._numbers)}"
+
+    def new_id(self) -> str:
+        """An event id that was not given before."""
+        return str(uuid.uuid4())
+
+    def extractor(self, messages: list[dict[str, str]]) -> str:
+        """A local model as a function: echoes the last message, or fails as :attr:`local` does."""
+        text = messages[-1]["content"]
+        self.local.requests.append({"messages": messages})
+        if self.local.mode == "error":
+            raise RuntimeError(f"cannot extract from {text}")
+        return text
+
+    def chat_openai(self, server: OpenAIServer | None = None, **settings: Any) -> Any:
+        """LangChain's ``ChatOpenAI`` on a server, default the remote one."""
+        from langchain_openai import ChatOpenAI
+
+        url = (server or self.remote).url
+        given = {**_CLIENT, **_http_clients(), **settings}
+        return ChatOpenAI(model="gpt-4o-mini", base_url=url, **given)
+
+    def openai_embeddings(self, server: OpenAIServer | None = None, **settings: Any) -> Any:
+        """LangChain's ``OpenAIEmbeddings`` on a server, default the remote one."""
+        from langchain_openai import OpenAIEmbeddings
+
+        url = (server or self.remote).url
+        text = {"check_embedding_ctx_length": False}  # it sends token ids otherwise
+        given = {**text, **_CLIENT, **_http_clients(), **settings}
+        return OpenAIEmbeddings(model="embedder", base_url=url, **given)
+
+    def llama_openai(self, server: OpenAIServer | None = None, **settings: Any) -> Any:
+        """LlamaIndex's ``OpenAI`` on a server, default the remote one."""
+        from llama_index.llms.openai import OpenAI
+
+        url = (server or self.remote).url
+        return OpenAI(model="gpt-4o-mini", api_base=url, **{**_CLIENT, **settings})
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """For LangChain's calls: handlers that record."""
+        return {"callbacks": [handler for each in self._recorders for handler in each.handlers]}
+
+    # faults --------------------------------------------------------------------------------------
+
+    def exhaust_budget(self) -> None:
+        """Sessions made from now on cannot pay for a token."""
+        url = self._url.replace(".db", "-spent.db")
+        self._ledger = PrivacyLedger(url, budget=_TOO_LITTLE)
+
+    def break_ledger(self) -> None:
+        """Sessions made from now on fail with errors that quote the private text."""
+        self._ledger = _QuotingLedger(self.private_text)
+
+    # what happened -------------------------------------------------------------------------------
+
+    @property
+    def charges(self) -> list[Row]:
+        """Everything that was charged, one row per release; none from a broken ledger."""
+        if isinstance(self._ledger, _QuotingLedger):
+            return []
+        return [row for row in self._ledger.rows(SUBJECT) if row.event == "charge"]
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Everything that is recorded: what of the frameworks is installed."""
+        return frozenset(self.records())
+
+    def records(self) -> dict[str, str]:
+        """Source -> all text that was recorded there until now."""
+        return {k: text for each in self._recorders for k, text in each.read().items()}
+
+    def drawn(self, value: Any) -> list[str]:
+        """The released words in a value, in order; ids and addresses around them left out."""
+        return _RELEASED.findall(text_of(value))
+
+    def released(self, value: Any) -> bool:
+        """Whether a value holds released words."""
+        return bool(self.drawn(value))
+
+    def leaks(self, **values: Any) -> list[str]:
+        """Where the canary is: in a record, in a remote request, or in a value given by name."""
+        texts = {**self.records(), "remote": text_of(self.remote.raw)}
+        texts.update({name: text_of(value) for name, value in values.items()})
+        return [
+            f"{name}: ...{window(text, self.canary)}..."
+            for name, text in texts.items()
+            if self.canary in text
+        ]
+
+    def secrets_in(self, text: str) -> list[str]:
+        """Names of the secrets that a component shows which should show none."""
+        known = {
+            "canary": [self.canary],
+            "session key": [self._key.hex(), repr(self._key)[2:-1]],
+            "ledger URL": [self._secret],
+            "API key": [_CLIENT["api_key"]],
+        }
+        return [name for name, spellings in known.items() if any(s in text for s in spellings)]
+
+    def secrets_in_pickle(self, data: bytes) -> list[str]:
+        """As :meth:`secrets_in`, without the addresses and keys by which clients reconnect."""
+        known = {"canary": self.canary.encode(), "session key": self._key}
+        return [name for name, spelling in known.items() if spelling in data]
+
+
+_CLIENT: dict[str, Any] = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}
+
+
+def _http_clients() -> dict[str, Any]:
+    """Without certificates, which take a tenth of a second to load and are of no use here."""
+    import openai
+
+    return {
+        "http_client": openai.DefaultHttpxClient(verify=False),
+        "http_async_client": openai.DefaultAsyncHttpxClient(verify=False),
+    }
+
+
+class _QuotingLedger:
+    """Fails as foreign code does: while it handles an error, and both quote the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def charge(self, subject: str, certificate: Certificate, n: int) -> object:
+        try:
+            raise KeyError(self._text)
+        except KeyError as error:
+            raise RuntimeError(f"cannot charge for {self._text}") from error
+
+
+def _of_frameworks() -> list[Recorder]:
+    found: list[Recorder] = []
+    if installed("langchain_core"):
+        from dp_middleware.testing._langchain import LangChainRecorder
+
+        found.append(LangChainRecorder())
+    if installed("llama_index.core"):
+        from dp_middleware.testing._llama_index import LlamaIndexRecorder
+
+        found.append(LlamaIndexRecorder())
+    return found

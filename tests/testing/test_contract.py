@@ -1,0 +1,321 @@
+"""The trace-safe contract: it catches every leaky adapter here, and lets clean ones pass."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import warnings
+
+import leaky_adapters as adapters
+import llama_index.core
+import pytest
+from langchain_core import globals as settings
+from langchain_core.tracers import context as hooks
+from llama_index_instrumentation import root_dispatcher
+
+from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+
+pytest_plugins = ["pytester"]
+
+CALLS = {"ask": lambda adapter, probe: adapter.ask(probe.new_text(), probe.config)}
+SAME = {"ask": lambda adapter, probe: adapter.ask(probe.private_text, probe.config, "event-1")}
+NO_TEXT = {"image": lambda adapter, probe: adapter.ask(probe.canary.encode(), probe.config)}
+LANGCHAIN = {
+    "LangChain callbacks",
+    "LangChain async callbacks",
+    "LangChain global handler",
+    "LangSmith",
+}
+LLAMA_INDEX = {"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"}
+
+
+class TestClean(TraceSafeContract):
+    calls = {  # noqa: RUF012
+        **CALLS,
+        "aask": lambda adapter, probe: adapter.aask(probe.new_text(), probe.config),
+    }
+    replays = SAME
+    refusals = NO_TEXT
+    requires = frozenset({*LANGCHAIN, *LLAMA_INDEX, "LLM cache"})
+    hears = frozenset({*LANGCHAIN, "LLM cache", "logs", "console"})
+
+    def adapter(self, probe):
+        return adapters.Clean(probe)
+
+
+class TestRetrying(TestClean):
+    retries = CALLS
+
+    def adapter(self, probe):
+        return adapters.Retrying(probe)
+
+
+class TestExtracting(TestClean):
+    output = "private"
+
+    def adapter(self, probe):
+        return adapters.Extracting(probe)
+
+
+class TestSession(TraceSafeContract):
+    """Nothing remote: the release itself leaves."""
+
+    output = "released"
+    calls = {  # noqa: RUF012
+        "release": lambda s, probe: s.release(probe.new_id(), "user", probe.private_text).text,
+        "generator": lambda s, probe: (
+            s.release(each, "user", probe.private_text).text for each in [probe.new_id()]
+        ),
+    }
+    replays = {  # noqa: RUF012
+        "release": lambda session, probe: session.release("1", "user", probe.private_text).text
+    }
+
+    def adapter(self, probe):
+        return Guarded(probe.session())
+
+
+class Guarded:
+    """A session that lets no stranger's error through."""
+
+    def __init__(self, session):
+        self.session = session
+
+    def release(self, *event):
+        try:
+            return self.session.release(*event)
+        except Exception:
+            pass
+        raise RuntimeError("no release")
+
+
+# leaky ones --------------------------------------------------------------------------------------
+
+GOOD = "test_nothing_private_is_recorded_or_sent"
+REMOTE = "test_a_failing_remote"
+EXTRACTOR = "test_a_failing_extractor"
+BUDGET = "test_an_exhausted_budget"
+RELEASE = "test_a_failing_release"
+REFUSAL = "test_what_cannot_be_released"
+SHOWN = "test_components_show_no_secret"
+THREADS = "test_threads_draw_apart"
+
+FAILED = (AssertionError, pytest.fail.Exception)
+CAUGHT = [
+    (adapters.Logging, GOOD, "logs: (.|\n)*asked about zxq"),
+    (adapters.LoggingApart, GOOD, "logs: "),
+    (adapters.Printing, GOOD, "console: "),
+    (adapters.Warned, GOOD, "warnings: .*a long text"),
+    (adapters.Tagging, GOOD, "LangChain callbacks: (.|\n)*LangSmith: "),
+    (adapters.SendingName, GOOD, 'remote: .*"name": ?"zxq'),
+    (adapters.SendingAnswerBack, GOOD, "remote: .*go on from"),
+    (adapters.Silent, GOOD, "no released text left"),
+    (adapters.Unpaid, GOOD, "nothing was charged"),
+    (adapters.Extracting, GOOD, "output: .*one two"),
+    (adapters.QuotingErrors, REMOTE, "exception: .*no answer to"),
+    (adapters.QuotingErrors, BUDGET, "exception: .*no answer to"),
+    (adapters.Swallowing, REMOTE, "DID NOT RAISE"),
+    (adapters.Swallowing, BUDGET, "DID NOT RAISE"),
+    (adapters.FailingOpen, BUDGET, "DID NOT RAISE"),
+    (adapters.CallingFirst, BUDGET, "the remote model was called"),
+    (adapters.Unguarded, RELEASE, "exception: .*"),
+    (adapters.HidingErrors, RELEASE, "exception: .*"),
+    (adapters.ChargingFirst, REFUSAL, "charged for before the refusal"),
+    (adapters.CallingFirst, REFUSAL, "the remote model was called"),
+    (adapters.Swallowing, REFUSAL, "DID NOT RAISE"),
+    (adapters.ExtractingUnguarded, EXTRACTOR, "exception: .*cannot extract from"),
+    (adapters.Forgetful, "test_the_same_event_again", "something else left"),
+    (adapters.RetryingAll, "test_a_retry", "the retry sent something else"),
+    (adapters.Seeded, THREADS, "two draws were equal"),
+    (adapters.SeededBesideIds, THREADS, "two draws were equal"),
+    (adapters.ChargingOnce, THREADS, "charges are missing"),
+    (adapters.Remembering, SHOWN, "pickle of Remembering"),
+    (adapters.PicklingKey, SHOWN, "pickle of PicklingKey"),
+    (adapters.ShowingText, SHOWN, "repr of ShowingText"),
+    (adapters.ShowingLedger, SHOWN, "to_dict of ShowingLedger"),
+    (adapters.ShowingApiKey, SHOWN, "model_dump of ShowingApiKey"),
+]
+
+
+def run(contract, test, call, probe):
+    """One test of a contract, as pytest would run it on one call."""
+    extra = {REMOTE: ["error"]}.get(test, [])
+    given = [] if test in (SHOWN, THREADS) else [call]
+    getattr(contract, test)(*given, *extra, probe)
+
+
+def contract(make, **attributes):
+    """A contract for the adapter that ``make`` gives for a probe."""
+    methods = {"calls": CALLS, "adapter": lambda self, probe: make(probe)}
+    return type("Contract", (TraceSafeContract,), {**methods, **attributes})()
+
+
+@pytest.fixture
+def apart():
+    """A logger that tells the root nothing, and records nothing by itself."""
+    logger = logging.getLogger("adapter.apart")
+    logger.propagate, logger.level = False, logging.ERROR
+    yield
+    logger.propagate, logger.level = True, logging.NOTSET
+
+
+@pytest.mark.parametrize(
+    ("kind", "test", "message"), CAUGHT, ids=[f"{k.__name__}-{t}" for k, t, _ in CAUGHT]
+)
+@pytest.mark.usefixtures("apart")
+def test_a_leaky_adapter_is_caught(kind, test, message, tmp_path):
+    table = {"test_the_same_event_again": SAME, REFUSAL: NO_TEXT}.get(test, CALLS)
+    faults = {REMOTE: ["error"]}.get(test, [])
+    given = [] if test in (SHOWN, THREADS) else [*table.values(), *faults]
+    with Probe(tmp_path) as probe, pytest.raises(FAILED, match=message):
+        getattr(contract(kind), test)(*given, probe)
+
+
+def leaks_of(make, calls, probe):
+    """Where the canary was found on the good path, by source."""
+    ((_, call),) = calls.items()
+    with pytest.raises(AssertionError, match="private text was recorded") as caught:
+        contract(make).test_nothing_private_is_recorded_or_sent(call, probe)
+    return {line.partition(":")[0] for line in str(caught.value).splitlines()}
+
+
+RUNNABLE = runnable_calls(lambda probe: probe.new_text())
+
+
+@pytest.mark.parametrize("path", RUNNABLE)
+def test_langchains_obvious_wrapper_is_caught_everywhere(path, tmp_path):
+    def naive(probe):
+        return adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai())
+
+    with Probe(tmp_path) as probe:
+        leaks = leaks_of(naive, {path: RUNNABLE[path]}, probe)
+    assert leaks >= {*LANGCHAIN, "LLM cache", "console"}
+    assert "remote" not in leaks
+
+
+def test_llama_indexs_obvious_wrapper_is_caught_everywhere(tmp_path):
+    def naive(probe):
+        return adapters.NaiveLLM(session=probe.session(), inner=probe.llama_openai())
+
+    with Probe(tmp_path) as probe:
+        leaks = leaks_of(naive, {"ask": lambda llm, p: llm.ask(p.new_text())}, probe)
+    assert leaks >= LLAMA_INDEX
+    assert "remote" not in leaks
+
+
+def test_a_leak_is_shown_with_its_surroundings(tmp_path):
+    with Probe(tmp_path) as probe:
+        print("x" * 1000, "before", probe.canary, "after", "y" * 1000)
+        (leak,) = probe.leaks(output=["nothing"])
+    assert leak.startswith("console: ...xxx")
+    assert f"before {probe.canary} after" in leak
+    assert len(leak) < 250
+
+
+def test_what_hangs_on_an_error_is_found(tmp_path):
+    with Probe(tmp_path) as probe:
+        hidden = ExceptionGroup("failed", [ValueError("clean")])
+        hidden.exceptions[0].__context__ = RuntimeError(probe.canary)
+        noted, carrying = ValueError("clean"), ValueError("clean")
+        noted.add_note(probe.canary)
+        carrying.response = {"body": [probe.canary.encode()]}
+        for error in (hidden, noted, carrying):
+            assert probe.leaks(exception=error)
+        assert not probe.leaks(exception=ValueError("clean"))
+
+
+def test_everything_is_as_it_was_after_a_probe(tmp_path):
+    def state():
+        return (
+            settings.get_debug(),
+            settings.get_llm_cache(),
+            list(hooks._configure_hooks),
+            llama_index.core.global_handler,
+            list(root_dispatcher.span_handlers),
+            list(root_dispatcher.event_handlers),
+            os.environ.get("LANGSMITH_TRACING"),
+            logging.root.level,
+            list(logging.root.handlers),
+            sys.stdout,
+            warnings.filters,
+        )
+
+    before = state()
+    with Probe(tmp_path):
+        assert state() != before
+    assert state() == before
+
+
+# under pytest ------------------------------------------------------------------------------------
+
+SUITE = """
+from dp_middleware.testing import TraceSafeContract
+from leaky_adapters import Clean, Printing
+
+class TestSuite(TraceSafeContract):
+    {attributes}
+
+    def adapter(self, probe):
+        return {kind}(probe)
+"""
+ONE = "calls = {'the path': lambda a, probe: a.ask(probe.new_text())}"
+
+
+def outcomes_of(pytester, attributes, kind="Clean", *options):
+    pytester.makepyfile(SUITE.format(attributes=attributes, kind=kind))
+    quiet = ("-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function")
+    return pytester.runpytest_inprocess(*quiet, *options)
+
+
+def test_paths_are_names_of_tests(pytester):
+    found = outcomes_of(pytester, ONE, "Printing", "-k", "recorded_or_sent")
+    found.assert_outcomes(failed=1, deselected=10)
+    found.stdout.fnmatch_lines(["*recorded_or_sent?the path?*", "*console: ...*zxq*"])
+
+
+def test_a_suite_without_calls_is_an_error(pytester):
+    found = outcomes_of(pytester, "")
+    found.assert_outcomes(errors=1)
+    found.stdout.fnmatch_lines(["*expected TestSuite.calls, got none*"])
+
+
+def test_a_source_that_is_required_and_missing_fails(pytester):
+    required = f"{ONE}; requires = frozenset({{'Telepathy'}})"
+    found = outcomes_of(pytester, required, "Clean", "-k", "recorded_or_sent")
+    found.assert_outcomes(errors=1, deselected=10)
+    found.stdout.fnmatch_lines(["*not recorded, as its package is missing: ?'Telepathy'?*"])
+
+
+def test_a_source_that_hears_nothing_fails(pytester):
+    deaf = f"{ONE}; hears = frozenset({{'warnings'}})"
+    found = outcomes_of(pytester, deaf, "Clean", "-k", "recorded_or_sent")
+    found.assert_outcomes(failed=1, deselected=10)
+    found.stdout.fnmatch_lines(["*no released text was recorded by ?'warnings'?*"])
+
+
+def test_frameworks_are_loaded_by_a_probe_only_and_may_be_missing(tmp_path):
+    code = """
+import pathlib, sys
+import dp_middleware.testing as testing
+names = ("langchain_core", "langsmith", "llama_index", "openai")
+assert not [name for name in sys.modules if name.startswith(names)]
+sys.modules.update(langchain_core=None, llama_index=None)
+with testing.Probe(pathlib.Path(sys.argv[1])) as probe:
+    print(sorted(probe.sources), file=sys.__stdout__)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "['console', 'logs', 'warnings']"
+
+
+def test_without_pytest_the_import_names_the_extra():
+    code = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "from dp_middleware.errors import MissingExtra\n"
+        "try: import dp_middleware.testing\n"
+        "except MissingExtra as error: print(error)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "dp-middleware[testing]" in found.stdout

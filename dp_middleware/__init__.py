@@ -73,6 +73,7 @@ _HOME = {
     "CannotCalibrate": "errors",
     "ChatError": "errors",
     "DPMiddlewareError": "errors",
+    "EmbeddingError": "errors",
     "EventRefused": "errors",
     "ExtractorError": "errors",
     "IncompatibleGuarantees": "errors",
@@ -85,9 +86,13 @@ _HOME = {
     "UntrustedHost": "errors",
 }
 
-__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+_SUBPACKAGES = ("attacks", "metrics")  # dp.attacks.bayes and so on
+
+__all__ = [*_HOME, *_SUBPACKAGES, "__version__"]  # noqa: PLE0604
 
 if TYPE_CHECKING:
+    from dp_middleware import attacks as attacks
+    from dp_middleware import metrics as metrics
     from dp_middleware._plan import Span as Span
     from dp_middleware.certification import DeltaCurve as DeltaCurve
     from dp_middleware.certification import audit as audit
@@ -105,6 +110,7 @@ if TYPE_CHECKING:
     from dp_middleware.errors import CannotCalibrate as CannotCalibrate
     from dp_middleware.errors import ChatError as ChatError
     from dp_middleware.errors import DPMiddlewareError as DPMiddlewareError
+    from dp_middleware.errors import EmbeddingError as EmbeddingError
     from dp_middleware.errors import EventRefused as EventRefused
     from dp_middleware.errors import ExtractorError as ExtractorError
     from dp_middleware.errors import IncompatibleGuarantees as IncompatibleGuarantees
@@ -162,6 +168,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"dp_middleware.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'dp_middleware' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"dp_middleware.{_HOME[name]}"), name)
@@ -170,4 +178,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_SUBPACKAGES})

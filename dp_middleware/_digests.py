@@ -5,11 +5,22 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable
-from typing import Any
+from enum import Enum
+from typing import Any, Final, Literal
 
 from dp_middleware.errors import ParameterError
 
-Item = tuple[str | None, str, str]
+
+class Once(Enum):
+    """In place of an event id."""
+
+    ONCE = "once"
+
+
+ONCE: Final = Once.ONCE
+"""The event of a text that will never come again: a new release, kept in no memo."""
+
+Item = tuple[str | Literal[Once.ONCE] | None, str, str]
 
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -49,18 +60,20 @@ class Digests:
         chain, found = self.of("start", conversation), []
         for event_id, role, text in transcript:
             chain = self.of("chain", chain, role, text)
-            found.append(chain if event_id is None else self.of_id(conversation, event_id))
+            named = isinstance(event_id, str)
+            found.append(self.of_id(conversation, str(event_id)) if named else chain)
         return found
 
 
 def checked(item: Any) -> Item:
-    """An event id, a role and a text.
+    """An event id, :data:`ONCE` or ``None``; a role and a text.
 
     Raises:
         ParameterError: One of them is not what it should be; quotes none of them.
     """
     event_id, role, text = item
-    if event_id is not None and (not isinstance(event_id, str) or not event_id):
+    unnamed = event_id is None or event_id is ONCE
+    if not unnamed and (not isinstance(event_id, str) or not event_id):
         raise ParameterError("expected an event id of type str, not empty")
     if role not in ROLES:
         raise ParameterError(f"expected a role in {ROLES}")

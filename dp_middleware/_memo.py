@@ -37,9 +37,10 @@ class Entry:
     """What was released for an event.
 
     Attributes:
-        digest: Keyed digest of the raw text; empty for a remote answer, which is public.
+        digest: Keyed digest of the raw text and its role; empty for a remote answer, which is
+            public, and for a mark.
         created: Seconds since the epoch.
-        released: Public: the release, as JSON.
+        released: Public: the release, as JSON; empty for a mark.
     """
 
     digest: bytes = field(repr=False)
@@ -106,14 +107,14 @@ class Limits:
         self.make_room(table, event)
         table.put(event, Entry(digest=digest, created=self.clock(), released=released))
 
-    def make_room(self, table: Table, event: bytes) -> None:
-        """Before a charge, so that a full memo costs nothing.
+    def make_room(self, table: Table, *events: bytes) -> None:
+        """For entries of all these events: before a charge, so that a full memo costs nothing.
 
         Raises:
             EventRefused: It is full.
         """
         table.forget(self.clock() - self.expires)
-        while len(table) >= self.capacity and table.get(event) is None:
+        while len(table) + sum(table.get(e) is None for e in events) > self.capacity:
             if self.when_full == "refuse":
                 raise EventRefused(
                     f"expected room in the memo, got {len(table)} entries; raise capacity= or use "

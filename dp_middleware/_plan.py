@@ -86,7 +86,7 @@ class Private:
             token.kept if token.output is None else vocabulary.tokens[token.output]
             for token in self.tokens
         ]
-        return _encoded(self.encode, vocabulary.tokenizer.join([w for w in words if w is not None]))
+        return encoded(self.encode, vocabulary.tokenizer.join([w for w in words if w is not None]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,17 +97,23 @@ class Plan:
         parts: Public as they are, or private.
         public_tokens: Number of tokens of the public parts.
         scoped: Whether a scope said what is private.
+        edited: Whether the text replaces an earlier version, of which something was released.
     """
 
     parts: tuple[str | Private, ...] = field(repr=False)
     public_tokens: int
     scoped: bool
+    edited: bool = False
+
+    @property
+    def private(self) -> list[Private]:
+        """The private parts, in reading order."""
+        return [part for part in self.parts if isinstance(part, Private)]
 
     @property
     def tokens(self) -> list[Token]:
         """The private ones."""
-        private = (part for part in self.parts if isinstance(part, Private))
-        return [token for part in private for token in part.tokens]
+        return [token for part in self.private for token in part.tokens]
 
     @property
     def tokens_total(self) -> int:
@@ -208,7 +214,12 @@ def _span(each: Any) -> Span:
     return Span(index(start), index(end))
 
 
-def _encoded(encode: Callable[[str], str] | None, released: str) -> str:
+def encoded(encode: Callable[[str], str] | None, released: str) -> str:
+    """A released text as it is written in place of its span.
+
+    Raises:
+        ParameterError: The encoder failed; quotes nothing.
+    """
     if encode is None:
         return released
     failed, found = "", None

@@ -6,10 +6,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dp_middleware._plan import Scope, Token
+from dp_middleware._plan import Plan, Token
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.releases import Release
 from dp_middleware.sanitizers import Sanitizer
+
+_END = b""  # the mark behind each private part: what is typed in another one is new there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +20,9 @@ class Positions:
 
     Attributes:
         digest: Keyed digest of the whole text.
-        marks: A keyed digest per private token.
-        outputs: The released id per private token, ``None`` for one that a policy keeps.
+        marks: A keyed digest per private token, and an empty one behind each private part.
+        outputs: The released id per mark, ``None`` for a token that a policy keeps and for the
+            end of a part.
     """
 
     digest: bytes = field(repr=False)
@@ -53,21 +56,20 @@ class Versions:
 
 def release(
     sanitizer: Sanitizer,
-    text: str,
-    scope: Scope | None,
+    plan: Plan,
     digest: bytes,
     mark: Callable[[Token], bytes],
     earlier: Positions | None,
 ) -> tuple[Release, Positions]:
     """Charge and draw for the tokens that are new; the others keep what was released for them.
 
-    Private tokens are compared in reading order, whatever public text stands between them.
+    Private parts are compared in reading order, whatever public text stands between them; as
+    long as their number stays the same, no token keeps what was released in another part.
     Where the law at a position depends on other tokens, everything is drawn anew.
 
     Args:
         sanitizer: Charges and draws.
-        text: Private.
-        scope: As for :meth:`Sanitizer.release`.
+        plan: Of the text, private.
         digest: Keyed digest of the text.
         mark: Keyed digest of a token.
         earlier: The version that the text replaces.
@@ -75,21 +77,21 @@ def release(
     Raises:
         As :meth:`Sanitizer.release`.
     """
-    plan = sanitizer.plan(text, scope)
-    marks = tuple(map(mark, plan.tokens))
+    marks = tuple(m for part in plan.private for m in (*map(mark, part.tokens), _END))
     if earlier is not None and isinstance(sanitizer.mechanism, ChannelMechanism):
-        sources = unchanged(earlier.marks, marks)
+        pairs = zip(unchanged(earlier.marks, marks), marks, strict=True)
+        sources = [source for source, each in pairs if each != _END]
         plan = plan.with_outputs(None if k is None else earlier.outputs[k] for k in sources)
     ((released, drawn),) = sanitizer.release_plans([plan])
-    outputs = tuple(token.output for token in drawn.tokens)
+    outputs = tuple(o for part in drawn.private for o in (*(t.output for t in part.tokens), None))
     return released, Positions(digest=digest, marks=marks, outputs=outputs)
 
 
 def unchanged(old: Sequence[bytes], new: Sequence[bytes]) -> list[int | None]:
     """For every new position the old one with the same token, or ``None`` where it changed.
 
-    What two versions share at the start and at the end is unchanged; so is, if they are of the
-    same length, every position with an equal token.
+    What two versions share at the start and at the end is unchanged; so is, if what is between
+    has the same length and parts of the same lengths, every position with an equal token.
     """
     shorter = min(len(old), len(new))
     start = 0
@@ -100,5 +102,6 @@ def unchanged(old: Sequence[bytes], new: Sequence[bytes]) -> list[int | None]:
         end += 1
     shift = len(old) - len(new)
     middle = range(start, len(new) - end)
-    same: list[int | None] = [k if not shift and old[k] == new[k] else None for k in middle]
+    level = not shift and all((old[k] == _END) == (new[k] == _END) for k in middle)
+    same: list[int | None] = [k if level and old[k] == new[k] else None for k in middle]
     return [*range(start), *same, *(k + shift for k in range(len(new) - end, len(new)))]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dp_middleware._plan import Plan, Private, Scope, Span, Token, spans_of
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from dp_middleware._plan import Plan, Private, Scope, Span, Token, encoded, spans_of
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.policies import KeepPolicy
 from dp_middleware.vocabulary import UNKNOWN, Occurrence
+
+Read = TypeVar("Read")
 
 
 class Reader:
@@ -30,7 +35,8 @@ class Reader:
 
         Raises:
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
-            ParameterError: Not a text, a span outside of it, or a failing detector or tokenizer.
+            ParameterError: Not a text, a span outside of it, or a failing detector, encoder or
+                tokenizer.
         """
         if not isinstance(text, str):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
@@ -39,25 +45,24 @@ class Reader:
         public_tokens, position = 0, 0
         for span in spans:
             parts += [text[position : span.start], self._private(span, text)]
-            public_tokens += len(self._occurrences(text[position : span.start]))
+            public_tokens += len(self._pieces(text[position : span.start]))
             position = span.end
         parts.append(text[position:])
-        public_tokens += len(self._occurrences(text[position:]))
+        public_tokens += len(self._pieces(text[position:]))
         return Plan(parts=tuple(parts), public_tokens=public_tokens, scoped=scope is not None)
 
     def _private(self, span: Span, source: str) -> Private:
+        encoded(span.encode, "")  # a broken one fails here, before any charge
         text = span.private(source)
         tokens = tuple(self._token(text, each) for each in self._occurrences(text))
         return Private(tokens, span.encode)
 
     def _occurrences(self, text: str) -> list[Occurrence]:
-        try:
-            return self._vocabulary.occurrences(text)
-        except DPMiddlewareError:
-            raise
-        except Exception as error:  # a tokenizer of the user's may quote the text
-            failed = type(error).__name__
-        raise ParameterError(f"the tokenizer failed with {failed}")
+        return _guarded(self._vocabulary.occurrences, text)
+
+    def _pieces(self, public: str) -> Sequence[object]:
+        """Known or unknown: public text needs no vocabulary."""
+        return _guarded(self._vocabulary.tokenizer.pieces, public)
 
     def _token(self, text: str, occurrence: Occurrence) -> Token:
         """A token and, if the policy keeps it, its public spelling."""
@@ -66,3 +71,13 @@ class Reader:
             return Token(occurrence.id, self._vocabulary.tokens[occurrence.id] if kept else None)
         word = text[occurrence.start : occurrence.end].strip().lower()
         return Token(UNKNOWN, word if word in self._words else None)
+
+
+def _guarded(read: Callable[[str], Read], text: str) -> Read:
+    try:
+        return read(text)
+    except DPMiddlewareError:
+        raise
+    except Exception as error:  # a tokenizer of the user's may quote the text
+        failed = type(error).__name__
+    raise ParameterError(f"the tokenizer failed with {failed}")

@@ -54,6 +54,10 @@ class ExtractorError(ChatError):
     """The local extraction model failed; the remote answer is not affected."""
 
 
+class EmbeddingError(DPMiddlewareError, RuntimeError):
+    """An embedding model failed. Names the kind of failure only: it may quote the texts."""
+
+
 class UntrustedHost(DPMiddlewareError, ValueError):
     """A model that would see raw text is not in process, on loopback or on a trusted host."""
 

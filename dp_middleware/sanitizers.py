@@ -28,7 +28,10 @@ DEFAULT_MECHANISM = "nearest-response"
 
 _NOT_PICKLED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
 _SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
-_EDIT_NOTE = "at which positions an edited text differs from its earlier version is public"
+_EDIT_NOTE = (
+    "that a text replaces an earlier version, and which tokens a comparison of the two finds "
+    "equal, is public"
+)
 
 
 class Sanitizer:
@@ -215,10 +218,9 @@ class Sanitizer:
 
     def _certificate_of(self, plan: Plan) -> Certificate:
         """Of one release; the number of its tokens is public and may matter."""
-        fresh, perturbed = len(plan.fresh), len(plan.perturbed)
-        channel = isinstance(self.mechanism, ChannelMechanism)
+        fresh, channel = len(plan.fresh), isinstance(self.mechanism, ChannelMechanism)
         found = self.certificate if channel else self._certifier.certificate(max(1, fresh))
-        notes = [_SCOPE_NOTE] * plan.scoped + [_EDIT_NOTE] * (fresh < perturbed)
+        notes = [_SCOPE_NOTE] * plan.scoped + [_EDIT_NOTE] * plan.edited
         return replace(found, assumptions=(*found.assumptions, *notes))
 
     def _released(self, plan: Plan, certificate: Certificate) -> Release:

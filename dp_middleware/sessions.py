@@ -9,15 +9,18 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
 from dp_middleware import _positions, _replays, _validate
-from dp_middleware._digests import ROLES, Digests, Item, checked
-from dp_middleware._memo import Entry, FileMemo, Limits, MemoryMemo, WhenFull
-from dp_middleware._plan import Detector, Token
+from dp_middleware._digests import ONCE as ONCE
+from dp_middleware._digests import ROLES, Digests, checked
+from dp_middleware._digests import Item as Item
+from dp_middleware._memo import Entry, FileMemo, Limits, MemoryMemo, Table, WhenFull
+from dp_middleware._plan import Detector, Plan, Token
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.releases import Release
 from dp_middleware.sanitizers import Sanitizer
@@ -32,8 +35,8 @@ _EPSILONS = 32  # sessions of other epsilons that are kept
 class Session:
     """Releases the messages of conversations: one release and one charge per event.
 
-    An event is a message of a transcript, known by its id. Seen again with the same text, it is
-    answered from the memo and costs nothing; with another text it is a new release, drawn and
+    An event is a message of a transcript, known by its id. Seen again with the same text and
+    role, it is answered from the memo and costs nothing; otherwise it is a new release, drawn and
     charged for at the positions that changed, and *that* they changed is public. Under an id
     that is new, an old text is a new release: nothing is looked up by content, as equal outputs
     would reveal equal inputs.
@@ -49,12 +52,13 @@ class Session:
 
     Args:
         sanitizer: Charges and draws.
-        memo: An SQLite file that keeps released texts (never raw ones) over restarts; default:
-            memory. Not the ledger's file. A text edited after a restart is drawn for as a whole:
-            what tells its old tokens is kept in memory only.
+        memo: An SQLite file that keeps what was released over restarts, and so what a scope
+            declared public too, but no raw private text; default: memory. Not the ledger's file.
+            A text edited after a restart is drawn for as a whole: what tells its old tokens is
+            kept in memory only.
         key: 32 bytes or more, needed with a memo file and never written: keep it elsewhere. It
             keys the digests of ids and raw texts. Default: a fresh one.
-        capacity: Largest number of entries; a noted answer counts as two.
+        capacity: Largest number of entries; a private event counts as two.
         expires: Seconds after which an entry is dropped; ``inf`` for never. A dropped event that
             is seen again is a new release and a new charge.
         when_full: ``"forget"`` drops the oldest entry, ``"refuse"`` raises.
@@ -63,9 +67,12 @@ class Session:
             role; a role without one is released whole, and so is everything by default.
             **What it declares public goes out as it is**, and may change in an edited message
             at no cost. A message that is in the memo is answered from there, whatever the scope.
+            Private spans are compared with those of the version before in reading order, not by
+            what stands around them: if two of them change places, so may what is released.
 
     Raises:
-        ParameterError: A parameter out of range, or a memo that was written with another key.
+        ParameterError: A parameter out of range, a memo in the ledger's file, or one that was
+            written with another key.
     """
 
     def __init__(
@@ -84,6 +91,8 @@ class Session:
         self._scopes = _by_role(scope)
         if memo is not None and key is None:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
+        if memo is not None:
+            _refuse_ledger(Path(memo), sanitizer.ledger)
         self.sanitizer = sanitizer
         self._digests = Digests(key)
         self._lock = Lock()
@@ -120,7 +129,8 @@ class Session:
             epsilon: Nats per token occurrence, a public number.
 
         Returns:
-            This session, if it has this epsilon already.
+            This session or the one it came from, if that has this epsilon already or the very
+            mechanism that is calibrated to it; a certified epsilon may be just below.
 
         Raises:
             CannotCalibrate: The mechanism cannot reach this epsilon.
@@ -130,15 +140,18 @@ class Session:
             if abs(each.sanitizer.certificate.epsilon - epsilon) <= _SAME:
                 return each
         with self._calibrating:
-            found = self._others.get(epsilon) or self._with(self._first.sanitizer.at(epsilon))
+            found = self._others.get(epsilon) or self._calibrated(epsilon)
             self._others[epsilon] = found
             self._others.move_to_end(epsilon)
             if len(self._others) > _EPSILONS:
                 self._others.popitem(last=False)
             return found
 
-    def _with(self, sanitizer: Sanitizer) -> Session:
+    def _calibrated(self, epsilon: float) -> Session:
         """Shares all that is mutable, locks included."""
+        sanitizer = self._first.sanitizer.at(epsilon)
+        if sanitizer.mechanism.fingerprint == self._first.sanitizer.mechanism.fingerprint:
+            return self._first
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.__dict__.pop("_settings", None)
@@ -174,7 +187,7 @@ class Session:
             items: ``(event_id, role, text)`` each. An ``event_id`` of ``None`` is replaced by a
                 keyed digest of the transcript up to and with the message: then the transcript
                 must start at the conversation's beginning, and a change makes all messages from
-                there on new ones.
+                there on new ones. :data:`ONCE` is for texts as of :meth:`release_once`.
             conversation: Its name; two without ids that begin with the same texts under the same
                 name begin with the same releases.
 
@@ -182,15 +195,38 @@ class Session:
             As :meth:`release`. What was released before an error stays in the memo.
         """
         transcript = [checked(item) for item in items]
-        given = [event_id for event_id, _, _ in transcript if event_id is not None]
+        given = [event_id for event_id, _, _ in transcript if isinstance(event_id, str)]
         if len(set(given)) < len(given):
             raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
         within = self._conversation(conversation)
         names = self._digests.names(within, transcript)
-        return [
-            self._once(name, self._note_of(within, text), role, text)
-            for name, (_, role, text) in zip(names, transcript, strict=True)
-        ]
+        found = []
+        for name, (event_id, role, text) in zip(names, transcript, strict=True):
+            if event_id is ONCE:
+                found.append(self.release_once(role, text))
+            elif role == "assistant":
+                note = self._note_of(within, text) if event_id is None else self._note(name)
+                found.append(self._answer(note))
+            else:
+                found.append(self._private(name, role, text))
+        return found
+
+    def release_once(self, role: str, text: str) -> Release:
+        """What goes out for a text that will never come again; kept in no memo.
+
+        Args:
+            role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
+            text: Private. Given again, it is a new release and a new charge.
+
+        Raises:
+            EventRefused: An assistant's text.
+            BudgetExhausted: From the ledger; nothing was drawn.
+            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        """
+        checked((ONCE, role, text))
+        if role == "assistant":
+            raise EventRefused("expected a private role for a text without an event, got assistant")
+        return self.sanitizer.release(text, scope=self._scopes.get(role))
 
     async def arelease(
         self, event_id: str, role: str, text: str, *, conversation: str = ""
@@ -206,12 +242,18 @@ class Session:
         """As :meth:`release_many`, without blocking the event loop."""
         return await asyncio.to_thread(self.release_many, items, conversation=conversation)
 
+    async def arelease_once(self, role: str, text: str) -> Release:
+        """As :meth:`release_once`, without blocking the event loop."""
+        return await asyncio.to_thread(self.release_once, role, text)
+
     def note_remote(self, event_id: str | None, text: str, *, conversation: str = "") -> None:
         """Tell the session what the remote model answered; it may then go out again.
 
         Args:
-            event_id: The id that the answer will have in the transcript; ``None``: it is known
-                by its text alone, which is public.
+            event_id: The id that the answer will have in the transcript, by which alone it is
+                known. ``None``: it will have none and is known by its text, which is public. Then
+                any assistant's message without an id that has just these words goes out, also
+                one that was extracted locally: where both may say "yes", give ids.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
             conversation: As for :meth:`release`.
 
@@ -220,13 +262,12 @@ class Session:
         """
         checked((event_id, "assistant", text))
         within = self._conversation(conversation)
-        names = [] if event_id is None else [self._digests.of_id(within, event_id)]
-        events = [self._event(name) for name in names]
+        name = None if event_id is None else self._digests.of_id(within, event_id)
+        note = self._note_of(within, text) if name is None else self._note(name)
         with self._lock, self._memo.exclusive() as table:
-            if any(self._limits.current(table, event) is not None for event in events):
+            if name is not None and self._limits.current(table, self._mark(name)) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
-            for note in [*map(self._note, names), self._note_of(within, text)]:
-                self._limits.store(table, note, b"", json.dumps(text))
+            self._limits.store(table, note, b"", json.dumps(text))
 
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.
@@ -242,37 +283,49 @@ class Session:
         """
         return self._digests.of("mark", *parts).hex()
 
-    def _once(self, name: bytes, answer: bytes, role: str, text: str) -> Release:
-        event = self._event(name)
-        digest = self._digests.of("text", event, text)
+    def _private(self, name: bytes, role: str, text: str) -> Release:
+        """From the memo, or drawn; a detector runs outside of the lock, and may use the session."""
+        digest = self._digests.of("text", self._event(name), role, text)
         with self._lock, self._memo.exclusive() as table:
-            noted = self._limits.current(table, self._note(name))
-            if role == "assistant":
-                return self._noted(noted or self._limits.current(table, answer))
-            if noted is not None:
-                raise EventRefused(f"expected role assistant for a noted event, got {role}")
-            known = self._limits.current(table, event)
-            if known is not None and hmac.compare_digest(known.digest, digest):
-                return _replays.from_json(known.released, self.sanitizer)
-            self._limits.make_room(table, event)
-            release = self._drawn(event, digest, role, text, known)
-            self._limits.store(table, event, digest, _replays.to_json(release))
-            return release
+            found = self._replayed(table, name, role, digest)
+        if found is not None:
+            return found
+        plan = self.sanitizer.plan(text, self._scopes.get(role))
+        with self._lock, self._memo.exclusive() as table:  # another thread may have been faster
+            found = self._replayed(table, name, role, digest)
+            return found if found is not None else self._stored(table, name, digest, plan)
 
-    def _drawn(
-        self, event: bytes, digest: bytes, role: str, text: str, known: Entry | None
-    ) -> Release:
+    def _replayed(self, table: Table, name: bytes, role: str, digest: bytes) -> Release | None:
+        if self._limits.current(table, self._note(name)) is not None:
+            raise EventRefused(f"expected role assistant for a noted event, got {role}")
+        known = self._limits.current(table, self._event(name))
+        if known is None or not hmac.compare_digest(known.digest, digest):
+            return None
+        return _replays.from_json(known.released, self.sanitizer)
+
+    def _stored(self, table: Table, name: bytes, digest: bytes, plan: Plan) -> Release:
+        """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
+        event, private = self._event(name), self._mark(name)
+        known = self._limits.current(table, event)
+        self._limits.make_room(table, event, private)
+        release = self._drawn(event, digest, replace(plan, edited=known is not None), known)
+        self._limits.store(table, event, digest, _replays.to_json(release))
+        self._limits.store(table, private, b"", "")
+        return release
+
+    def _drawn(self, event: bytes, digest: bytes, plan: Plan, known: Entry | None) -> Release:
         earlier = None if known is None else self._versions.get(event, known.digest)
 
         def mark(token: Token) -> bytes:
             return self._digests.of("token", event, str(token.id), repr(token.kept))
 
-        scope = self._scopes.get(role)
-        release, now = _positions.release(self.sanitizer, text, scope, digest, mark, earlier)
+        release, now = _positions.release(self.sanitizer, plan, digest, mark, earlier)
         self._versions.put(event, now)
         return release
 
-    def _noted(self, entry: Entry | None) -> Release:
+    def _answer(self, note: bytes) -> Release:
+        with self._lock, self._memo.exclusive() as table:
+            entry = self._limits.current(table, note)
         if entry is None:
             raise EventRefused(
                 "expected an assistant's message known from note_remote, got another; it may hold "
@@ -291,6 +344,10 @@ class Session:
     def _event(self, name: bytes) -> bytes:
         return self._digests.of("event", self._settings, name)
 
+    def _mark(self, name: bytes) -> bytes:
+        """Of an event that was released as a private one, by whatever mechanism."""
+        return self._digests.of("private", name)
+
     def _note(self, name: bytes) -> bytes:
         return self._digests.of("note", name)
 
@@ -300,6 +357,13 @@ class Session:
 
     def _conversation(self, name: str) -> bytes:
         return self._digests.of("conversation", self.sanitizer.subject or "", name)
+
+
+def _refuse_ledger(memo: Path, ledger: object) -> None:
+    """They would wait for each other's transactions."""
+    file = getattr(ledger, "file", None)
+    if isinstance(file, Path) and file.resolve() == memo.resolve():
+        raise ParameterError("expected memo= in a file of its own, got the ledger's")
 
 
 def _by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:

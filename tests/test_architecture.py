@@ -15,7 +15,7 @@ import dp_middleware as dp
 ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
-    {"errors", "_validate", "_models", "_cache"},
+    {"errors", "_validate", "_models", "_cache", "_resampling"},
     {"privacy"},
     {"vocabulary", "_tokenizers", "token_labels"},
     {"embedding"},
@@ -38,7 +38,7 @@ LAYERS = [
         "scopes",
         "preserving",
     },
-    {"frameworks"},
+    {"frameworks", "attacks", "metrics"},
     {"cli", "demo", "testing"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -12,13 +12,13 @@ import types
 
 import numpy as np
 import pytest
-from openai_server import OpenAIServer
 from typer.testing import CliRunner
 
 import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import app, show
 from dp_middleware.sanitizers import DEFAULT_MECHANISM
+from dp_middleware.testing import OpenAIServer
 
 CANARY = "zanzibar-canary"
 WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]

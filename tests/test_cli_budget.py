@@ -7,12 +7,13 @@ import stat
 
 import numpy as np
 import pytest
-from openai_server import OpenAIServer
 from typer.testing import CliRunner
 
 import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import app
+from dp_middleware.privacy.ledger import PrivacyLedger
+from dp_middleware.testing import OpenAIServer
 
 CANARY = "zanzibar-canary"
 WORDS = [f"w{i}" for i in range(30)]
@@ -69,6 +70,33 @@ def test_a_budget_is_spent_release_by_release_and_then_refused(data):
     assert list(refused) == ["error"]
     assert accounts() == {"default": pytest.approx(4)}
     assert run("ledger", "verify").exit_code == 0
+
+
+def test_an_exhausted_budget_is_not_to_be_evaded():
+    sanitize("--budget", "1", code=3)
+    hint = sanitize("--budget", "1", code=3).stderr
+    assert "on the command line: a smaller --epsilon" in hint
+    assert "another" not in hint
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_ledger_that_fails_after_the_draw_loses_no_release(data, monkeypatch, as_json):
+    """The file is taken away between the draw and the display."""
+    real = PrivacyLedger.charge
+
+    def charge_and_lose(self, *arguments):
+        charged = real(self, *arguments)
+        self.close()
+        (data / "ledger.db").write_bytes(b"no database any more, " * 400)
+        return charged
+
+    monkeypatch.setattr(PrivacyLedger, "charge", charge_and_lose)
+    result = sanitize("--budget", "5", *["--json"] * as_json)
+    text = json.loads(result.stdout)["text"] if as_json else result.stdout
+    assert set(text.split()) <= set(WORDS)
+    assert len(text.split()) == 2
+    assert "note: this was charged; what is left could not be read" in result.stderr
+    assert "budget" not in (json.loads(result.stdout) if as_json else flat(result.stdout))
 
 
 def test_the_folder_and_the_file_are_the_users_alone(data):

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from openai_server import OpenAIServer
+from chat_models import save_llama
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -16,6 +16,8 @@ import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import app, rewriting
 from dp_middleware.cli.settings import Settings
+from dp_middleware.frameworks import _candidates
+from dp_middleware.testing import OpenAIServer
 
 CANARY = "zanzibar-canary"
 WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]
@@ -156,6 +158,41 @@ def test_an_ollama_server_by_name(writer, monkeypatch):
     result = CliRunner().invoke(app, ["rewrite", "w1", *options])
     assert result.stdout == "w1 w2\n"
     assert writer.requests[0]["model"] == "llama3.2:1b"
+
+
+def test_a_local_generator_writes_different_candidates(tmp_path, monkeypatch):
+    save_llama(tmp_path, length=80)
+    seen = []
+    real = _candidates.distinct
+    monkeypatch.setattr(
+        _candidates, "distinct", lambda texts, usable: seen.extend(texts) or real(texts, usable)
+    )
+    options = ("--generator", f"hf:{tmp_path}", "--prune-above", "1", "--k", "3")
+    result = CliRunner().invoke(app, ["rewrite", "w1 w2", *options])
+    assert result.exit_code == 0, result.output
+    assert len(set(seen)) == len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (CANARY, "--k", "0"),
+        (CANARY, "--prune-above", "0"),
+        (CANARY, "--epsilon-select", "-1"),
+        ("",),
+    ],
+)
+def test_a_bad_option_creates_no_ledger(arguments, writer, tmp_path):
+    url = f"sqlite:///{tmp_path}/new.db"
+    refused = rewrite(writer, *arguments, "--budget", "3", "--ledger", url)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_lone_surrogate_spoils_no_rewrite(writer):
+    writer.choices = ["w1 \ud800", "w1 \udfff"]
+    result = rewrite(writer, "the patient", "--k", "2")
+    assert (result.exit_code, result.stdout) == (0, "w1 ?\n")
 
 
 def test_a_person_sees_a_bar_that_counts_candidates(writer, monkeypatch):

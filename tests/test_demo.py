@@ -6,11 +6,11 @@ import io
 
 import numpy as np
 import pytest
-from openai_server import OpenAIServer
 from rich.console import Console
 
 import dp_middleware as dp
 from dp_middleware import demo, embedding
+from dp_middleware.testing import OpenAIServer
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DP_EXTRACTOR")
 WORDS = tuple(dict.fromkeys(demo.DOCUMENT.split()))

@@ -2,40 +2,300 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import importlib
+import inspect
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dp_middleware as dp
+from dp_middleware.testing import Probe, ToolCall
 
 DOCS = Path(__file__).parent.parent / "docs"
-WORDS = ("my", "left", "knee", "has", "hurts", "hurt", "since", "march", "a", "surgery", "in", "it")
+WORDS = ("my", "left", "leg", "has", "hurts", "hurt", "since", "march", "a", "surgery", "in", "it")
+PRIVATE = "knee"  # in every private text of the pages, in no vocabulary
+PAGES = ("budgets.md", "langchain.md", "llama_index.md", "scopes.md")
+TRACING = ("langchain.md", "| Shape | A tracer is told |")
+SHOWN = {"console"}  # where the blocks themselves print answers to the user
+
+pydantic_deprecations = pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.PydanticDeprecationWarning"  # LlamaIndex reads all attributes
+)
 
 
 def blocks(page):
     return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), flags=re.DOTALL)
 
 
-@pytest.fixture
-def names(tmp_path, monkeypatch):
-    """What the pages take as given."""
-    monkeypatch.chdir(tmp_path)
-    vectors = np.random.default_rng(1).normal(size=(len(WORDS), 4))
+def run(page, names, close=None):
+    """As in a notebook: a block may await, and so may what closes it."""
+    with asyncio.Runner() as runner:
+        for block in blocks(page):
+            code = compile(block, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            waiting = eval(code, names)
+            if inspect.iscoroutine(waiting):
+                runner.run(waiting)
+        if close is not None:
+            runner.run(close(names))
+
+
+def rows(page, head):
+    """The two cells of every row of a table."""
+    table = (DOCS / page).read_text("utf-8").split(f"{head}\n|---|---|\n")[1].split("\n\n")[0]
+    cells = [re.split(r"(?<!\\)\|", line.strip("| ")) for line in table.splitlines()]
+    return [(first.strip().replace("\\|", "|"), second.strip()) for first, second in cells]
+
+
+def code_of(cell):
+    return compile(cell.strip("`"), cell, "eval")
+
+
+def space_of(words):
+    vectors = np.random.default_rng(1).normal(size=(len(words), 4))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    space = dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
-    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), space)
-    return {"dp": dp, "sanitizer": sanitizer, "model": lambda messages: "a knee since march"}
+    return dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
 
 
-def test_rewrites_conversations_and_budgets(names):
-    for block in blocks("budgets.md"):
-        exec(block, names)
-    sanitizer, ledger = names["sanitizer"], names["ledger"]
-    assert names["release"].text == "a knee since march"
+def hearing(probe, word):
+    """Sources that were told of a word."""
+    return {source for source, text in probe.records().items() if word in text} - SHOWN
+
+
+@pytest.fixture
+def sanitizer():
+    return dp.Sanitizer(dp.TokenExponential(epsilon=4.0), space_of(WORDS))
+
+
+@pytest.fixture
+def probe(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with Probe(tmp_path, captured=capsys.readouterr) as probe:
+        probe.remote.reply = "a left leg"
+        yield probe
+
+
+def test_rewrites_conversations_and_budgets(sanitizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"dp": dp, "sanitizer": sanitizer, "model": lambda messages: "a leg since march"}
+    run("budgets.md", names)
+    ledger = names["ledger"]
+    assert names["release"].text == "a leg since march"
     total = sanitizer.certificate.epsilon + 1.0
     assert names["release"].certificate.epsilon == pytest.approx(total, abs=1e-6)
     spent = sanitizer.certificate.epsilon
     assert ledger.spent("ana") == pytest.approx(spent, abs=1e-9)
     assert ledger.remaining("ana") == pytest.approx(100.0 - spent, abs=1e-9)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (DOCS / page).read_text("utf-8")
+    for target in re.findall(r"\]\(([\w.]+\.md)\)", text):
+        assert (DOCS / target).is_file(), target
+    headings = {re.sub(r"\W+", "-", h.lower()) for h in re.findall(r"^#+ (.*)", text, re.MULTILINE)}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", text)) <= headings
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text):
+        assert f"def {name}(" in (DOCS.parent / path).read_text("utf-8")
+
+
+# scopes -------------------------------------------------------------------------------------------
+
+
+def test_scopes_and_classes(sanitizer):
+    pytest.importorskip("pygments")
+    months = ("January", "March", "May", "June", "July")
+    days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+    people = ("Anna", "Maria", "James", "John", "Peter")
+    numbers = ("450", "431", "120", "300", "999", "2019", "2020", "2021", "2022", "2024")
+    space = space_of((*people, *months, *days, *numbers, "paid", "on", "in", "left", "pain"))
+    names = {"sanitizer": sanitizer, "space": space}
+    run("scopes.md", names)
+    labels = dict(zip(space.vocabulary.tokens, dp.token_classes(space.vocabulary), strict=False))
+    released = [labels[word] for word in names["release"].text.split()]
+    private = ["Maria", "paid", "450", "on", "Monday", "in", "May", "2024"]
+    assert released == [labels[word] for word in private]
+    assert len(set(labels.values())) == 6
+
+
+# LangChain ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def langchain(probe, sanitizer):
+    pytest.importorskip("langchain")
+    pytest.importorskip("langchain_openai")
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.tools import tool
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    @tool
+    def look_up(word: str) -> str:
+        """Look a word up."""
+        return f"{word} of the {PRIVATE}"
+
+    notes = InMemoryVectorStore(DeterministicFakeEmbedding(size=6))
+    notes.add_texts([f"the left {PRIVATE}", "a leg"], ids=["a", "b"], metadatas=[{"year": 1}] * 2)
+    return {
+        "sanitizer": sanitizer,
+        "model": probe.chat_openai(),
+        "local": probe.chat_openai(probe.local),
+        "prompt": ChatPromptTemplate.from_template("{style}: {question}"),
+        "look_up": look_up,
+        "retriever": notes.as_retriever(),
+        "embeddings": probe.openai_embeddings(),
+    }
+
+
+def looking_up(request):
+    """Calls a tool if it may, and then answers."""
+    if request.get("tools") and request["messages"][-1]["role"] == "user":
+        return [ToolCall(name="look_up", arguments={"word": "leg"})]
+    return "a left leg"
+
+
+def test_langchain(langchain, probe):
+    probe.remote.reply = looking_up
+    run("langchain.md", langchain)
+    assert len(probe.remote.requests) > 15
+    assert probe.remote.saw('"role":"tool"')
+    assert not probe.remote.saw(PRIVATE)
+    assert not hearing(probe, PRIVATE)
+    assert PRIVATE in probe.local.prompts[0]
+    assert "SummarizationMiddleware" in str(langchain["finding"])
+
+
+def call(part, word, config):
+    """Private text into what a row of the table makes."""
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.retrievers import BaseRetriever
+    from langgraph.pregel import Pregel
+
+    keys = getattr(part, "keys", None)
+    if isinstance(part, Pregel) or keys == ("messages",):
+        return part.invoke({"messages": [("user", word)]}, config)
+    if isinstance(part, BaseChatModel | BaseRetriever) or hasattr(part, "rewriter"):
+        return part.invoke(word, config)
+    return part.invoke({"question": word, "style": "short"}, config)
+
+
+def shaped(langchain):
+    """Names in the table's cells."""
+    import langchain_dp_middleware as adapters
+    from langchain.agents import create_agent
+
+    sanitizer, model = langchain["sanitizer"], langchain["model"]
+    return {
+        **{name: getattr(adapters, name) for name in adapters.__all__},
+        **langchain,
+        "create_agent": create_agent,
+        "session": dp.Session(sanitizer),
+        "agent": create_agent(model, [langchain["look_up"]]),
+        "rewriter": dp.PrivRewrite(sanitizer, generator=model, k=1, epsilon_select=1.0),
+    }
+
+
+def test_what_tracers_of_langchain_are_told(langchain, probe):
+    names = shaped(langchain)
+    told = rows(*TRACING)
+    assert len(told) == 10
+    for number, (shape, claim) in enumerate(told):
+        word, before = f"{PRIVATE}{number}", len(probe.remote.requests)
+        refused = pytest.raises(dp.ParameterError) if "refuses" in claim else nullcontext()
+        if shape == "the same agent inside `with untraced():`":
+            with names["untraced"]():
+                call(names["last"], word, None)
+        else:
+            names["last"] = eval(code_of(shape), names)
+            with refused:
+                call(names["last"], word, probe.config)
+        assert bool(hearing(probe, word)) == claim.startswith("raw"), shape
+        called = "refuses" not in claim and "DPRetriever" not in shape
+        assert (len(probe.remote.requests) > before) == called, shape
+    assert not probe.remote.saw(PRIVATE)
+
+
+def test_a_head_does_not_see_what_an_agent_s_tools_return(langchain, probe):
+    names = shaped(langchain)
+    [shape] = [cell for cell, claim in rows(*TRACING) if claim.endswith("raw results of tools")]
+    probe.remote.reply = looking_up
+    call(eval(code_of(shape), names), "private", probe.config)
+    assert not probe.remote.saw("private")
+    assert probe.remote.saw(PRIVATE)
+    assert hearing(probe, PRIVATE)
+
+
+def test_the_reference_of_langchain_is_complete():
+    adapters = pytest.importorskip("langchain_dp_middleware")
+    listed = dict(rows("langchain.md", "| Module | Names |"))
+    names = {
+        name
+        for module, cell in listed.items()
+        for name in re.findall(r"`(\w+)`", cell)
+        if getattr(importlib.import_module(module.strip("`")), name)
+    }
+    assert names == set(adapters.__all__)
+
+
+# LlamaIndex ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def llama_index(probe, sanitizer):
+    pytest.importorskip("llama_index.core")
+    pytest.importorskip("llama_index.llms.openai")
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.embeddings import MockEmbedding
+    from llama_index.core.schema import TextNode
+
+    def look_up(word: str) -> str:
+        """Look a word up."""
+        return f"{word} of the {PRIVATE}"
+
+    def index_of(text):
+        nodes = [TextNode(id_=text, text=text, metadata={"page": 1})]
+        return VectorStoreIndex(nodes, embed_model=MockEmbedding(4))
+
+    return {
+        "sanitizer": sanitizer,
+        "remote": probe.llama_openai(),
+        "local": probe.llama_openai(probe.local),
+        "index": index_of("a left leg"),
+        "raw_index": index_of(f"the left {PRIVATE}"),
+        "embedding": MockEmbedding(4),
+        "look_up": look_up,
+    }
+
+
+async def forget(names):
+    """LlamaIndex leaves the connection of an agent's memory open."""
+    await names["memory"].sql_store._async_engine.dispose()
+
+
+@pydantic_deprecations
+def test_llama_index(llama_index, probe):
+    run("llama_index.md", llama_index, forget)
+    assert len(probe.remote.requests) > 8
+    assert not probe.remote.saw(PRIVATE)
+    assert PRIVATE in str(llama_index["response"])
+
+
+@pydantic_deprecations
+def test_what_spans_of_llama_index_hold(llama_index, probe):
+    run("llama_index.md", llama_index, forget)
+    told = rows("llama_index.md", "| Call | Spans and events hold |")
+    assert len(told) == 7
+    sources = {source for source in probe.sources if source.startswith("LlamaIndex")}
+    for number, (shape, claim) in enumerate(told):
+        word = f"{PRIVATE}{number}"
+        before = probe.records()
+        eval(code_of(shape), {**llama_index, "question": word})
+        now = probe.records()
+        assert bool(hearing(probe, word)) == claim.startswith("raw"), shape
+        assert any(before[s] != now[s] for s in sources) == (claim != "nothing"), shape
+    assert not probe.remote.saw(PRIVATE)

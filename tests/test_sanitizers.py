@@ -382,14 +382,26 @@ def test_a_failing_encoder_does_not_speak():
     def failing(text):
         raise ValueError(f"cannot write {text}")
 
-    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
     for encode, told in ((failing, "ValueError"), (len, "return a str")):
         with pytest.raises(dp.ParameterError, match=told) as caught:
             sanitizer.release("pain", scope=[dp.Span(0, 4, encode=encode)])
         assert caught.value.__context__ is None
         assert not any(word in str(caught.value) for word in WORDS if len(word) > 3)
+    assert ledger.charges == []
     with pytest.raises(dp.ParameterError, match="expected encode="):
         dp.Span(0, 4, encode="json")
+
+
+def test_public_text_need_not_be_in_the_vocabulary():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space(unknown="raise"))
+    release = sanitizer.release("PUBLIC: pain!", scope=[(8, 12)])
+    assert release.text.startswith("PUBLIC: ")
+    assert release.text.endswith("!")
+    assert release.tokens_total - release.tokens_verbatim == 1
+    with pytest.raises(dp.UnknownTokenError):
+        sanitizer.release("PUBLIC: pain", scope=[(0, 6)])
 
 
 @pytest.mark.parametrize("span", [(-1, 2), (0, 99), (5, 2)])

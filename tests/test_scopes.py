@@ -290,7 +290,7 @@ def test_code_keeps_its_frame_whatever_is_released(language, sanitizer):
 
 @hostile
 def test_released_python_parses(sanitizer):
-    for _ in range(25):
+    for _ in range(100):
         tree = ast.parse(sanitizer.release(SOURCES["python"], scope=scopes.code("python")).text)
         assert [type(each) for each in tree.body] == [ast.FunctionDef]
 

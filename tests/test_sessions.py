@@ -17,18 +17,21 @@ import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from spaces import random_space
 from texts import TORTURE
 
 import dp_middleware as dp
 from dp_middleware import _positions, sampling
 from dp_middleware.errors import EventRefused
-from dp_middleware.sessions import Session
+from dp_middleware.scopes import json_values
+from dp_middleware.sessions import ONCE, Session
 
 CANARY = "zxqvcanary"  # in no vocabulary
 KEY = bytes(range(32))
@@ -143,8 +146,26 @@ def test_an_edit_is_charged_for_what_changed(
     assert len(new) == len(after.split()) == edited.tokens_total
     assert {k: new[k] for k in kept} == {k: old[source] for k, source in kept.items()}
     assert talk.release("m", "user", after) == edited
-    if kept:
-        assert "earlier version is public" in edited.certificate.assumptions[-1]
+    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
+    assert "replaces" not in first.certificate.assumptions[-1]
+
+
+def test_another_role_is_an_edit() -> None:
+    """Its scope may be another one: what was public may be private now."""
+    books = Books()
+    talk = session(books, scope={"tool": lambda text: []})
+    assert talk.release("m", "tool", f"w1 {CANARY}").text == f"w1 {CANARY}"
+    private = talk.release("m", "user", f"w1 {CANARY}")
+    assert CANARY not in private.text
+    assert "replaces an earlier version" in private.certificate.assumptions[-1]
+    assert talk.release("m", "user", f"w1 {CANARY}") == private
+    assert books.charges == [2]
+
+
+def test_an_edit_after_a_restart_says_so(tmp_path: Path) -> None:
+    session(memo=tmp_path / "m", key=KEY).release("m", "user", "w1")
+    edited = session(memo=tmp_path / "m", key=KEY).release("m", "user", "w2")
+    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
 
 
 def test_going_back_to_an_earlier_version_is_an_edit() -> None:
@@ -191,6 +212,42 @@ def test_alignment_keeps_both_ends() -> None:
     assert aligned("ab", "") == []
 
 
+PARTS = st.lists(st.text("ab", max_size=4), min_size=3, max_size=3)
+
+
+@given(old=PARTS, new=PARTS)
+def test_alignment_keeps_to_the_part(old: list[str], new: list[str]) -> None:
+    def marks(parts: list[str]) -> list[tuple[int, bytes]]:
+        return [
+            (i, mark) for i, part in enumerate(parts) for mark in (*(c.encode() for c in part), b"")
+        ]
+
+    before, after = marks(old), marks(new)
+    found = _positions.unchanged([m for _, m in before], [m for _, m in after])
+    assert all(before[k] == each for k, each in zip(found, after, strict=True) if k is not None)
+
+
+def test_alignment_does_not_cross_parts_of_other_lengths() -> None:
+    old, new = (b"p", b"q", b"r", b"", b"s", b""), (b"x", b"", b"r", b"y", b"z", b"")
+    assert _positions.unchanged(old, new) == [None] * 5 + [5]
+
+
+def test_what_is_typed_in_another_field_is_drawn_anew() -> None:
+    """Else the old output there would tell that the words are equal."""
+    runs, same = 60, 0
+    for _ in range(runs):
+        books = Books()
+        talk = session(books, scope=json_values)
+        before = talk.release("m", "user", '{"a": "w0 w1", "b": "w3"}')
+        after = talk.release("m", "user", '{"a": "w0", "b": "w1 w3"}')
+        assert books.charges == [3, 1]
+        one, two = json.loads(before.text), json.loads(after.text)
+        assert one["a"].split()[0] == two["a"]
+        assert one["b"] == two["b"].split()[1]
+        same += one["a"].split()[1] == two["b"].split()[0]
+    assert same < runs
+
+
 def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> None:
     books = Books()
     talk = session(books, **options)
@@ -198,10 +255,11 @@ def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> No
     # The transcript shows the local answer; what goes out is what the remote model wrote.
     out = talk.release("a1", "assistant", f"local answer with {CANARY}")
     assert (out.text, out.tokens_total, out.tokens_verbatim) == ("remote words", 2, 2)
-    assert talk.release("a9", "assistant", "remote words").text == "remote words"
     talk.release("q1", "user", "w1 w2")
     for refused in (
         lambda: talk.release("a2", "assistant", f"local answer with {CANARY}"),
+        lambda: talk.release("a9", "assistant", "remote words"),  # a local answer: it tells
+        lambda: talk.release_many([(None, "assistant", "remote words")]),
         lambda: talk.release("q1", "assistant", "w1 w2"),
         lambda: talk.release("a1", "user", "remote words"),
         lambda: talk.release("a1", "assistant", "remote words", conversation="other"),
@@ -213,6 +271,80 @@ def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> No
     assert books.charges == [2]
     talk.note_remote("a1", "another try")  # the answer was asked for again
     assert talk.release("a1", "assistant", "x").text == "another try"
+
+
+def test_an_answer_without_an_id_is_known_by_its_words(options: dict[str, Any]) -> None:
+    talk = session(**options)
+    talk.note_remote(None, "remote words")
+    assert talk.release_many([(None, "assistant", "remote words")])[0].text == "remote words"
+    for item in ((None, "assistant", "other words"), ("a9", "assistant", "remote words")):
+        with pytest.raises(EventRefused):
+            talk.release_many([item])
+    private = talk.release_many([(None, "user", "remote words")])[0]  # the user may say it too
+    assert private.text != "remote words"
+
+
+def test_a_refused_note_leaves_nothing_behind(options: dict[str, Any]) -> None:
+    talk = session(capacity=2, when_full="refuse", **options)
+    talk.release("m", "user", "w1")
+    with pytest.raises(EventRefused, match="room"):
+        talk.note_remote("a", "b")
+    with pytest.raises(EventRefused, match="known from note_remote"):
+        talk.release("a", "assistant", "b")
+    small = session(capacity=3, when_full="refuse")
+    small.release("m", "user", "w1")
+    with pytest.raises(EventRefused, match="room"):
+        small.release("n", "user", "w1")  # one entry is not enough
+    small.note_remote("a", "b")
+
+
+def test_what_is_private_at_one_epsilon_is_noted_at_none(options: dict[str, Any]) -> None:
+    talk = session(**options)
+    release = talk.at(2.5).release("m", "user", "w1")
+    for each in (talk, talk.at(2.5), talk.at(1.5)):
+        with pytest.raises(EventRefused, match="released as private"):
+            each.note_remote("m", "remote words")
+    assert talk.at(2.5).release("m", "user", "w1") == release
+
+
+def test_a_text_released_once_is_kept_nowhere(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, capacity=2, when_full="refuse", scope={"tool": marked}, **options)
+    text = words(30)
+    found = [talk.release_once("user", text), asyncio.run(talk.arelease_once("user", text))]
+    found += talk.release_many([(ONCE, "user", text), (ONCE, "user", text)])
+    assert len({release.text for release in found}) == 4
+    assert books.charges == [30] * 4
+    public = talk.release_once("tool", f"{CANARY} [{CANARY}]").text
+    assert public.startswith(f"{CANARY} [")
+    assert public.count(CANARY) == 1
+    assert talk.release("m", "user", "w1")  # the memo had room for it
+    for items in ([(ONCE, "assistant", CANARY)], [(ONCE, "user", 7)], [(ONCE, CANARY, "")]):
+        with pytest.raises(dp.DPMiddlewareError) as error:
+            talk.release_many(items)  # type: ignore[arg-type]
+        assert CANARY not in str(error.value)
+    if options:
+        assert CANARY.encode() not in options["memo"].read_bytes()
+
+
+def test_a_mark_knows_parts_again_under_one_key() -> None:
+    one, same, other = session(key=KEY), session(key=KEY), session()
+    assert one.digest("a", CANARY) == same.digest("a", CANARY) == one.at(2.5).digest("a", CANARY)
+    assert re.fullmatch("[0-9a-f]{64}", one.digest(CANARY))
+    parts = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("", "abc"), ("c", "ab"), ()]
+    marks = {one.digest(*each) for each in parts}
+    assert len(marks) == len(parts)
+    assert marks.isdisjoint(other.digest(*each) for each in parts)
+
+
+def test_the_ledgers_file_is_no_memo(tmp_path: Path) -> None:
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/one.db", budget=9.0)
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="s")
+    (tmp_path / "link.db").symlink_to("one.db")
+    for name in ("one.db", "link.db"):
+        with pytest.raises(dp.ParameterError, match="a file of its own"):
+            Session(sanitizer, memo=tmp_path / name, key=KEY)
+    assert Session(sanitizer, memo=tmp_path / "two.db", key=KEY).release("m", "user", "w1")
 
 
 def test_a_restart_replays(tmp_path: Path) -> None:
@@ -280,7 +412,8 @@ def test_equal_texts_leave_different_digests(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "m") as connection:
         rows = connection.execute("SELECT event, digest FROM memo").fetchall()
     connection.close()
-    assert len({part for row in rows for part in row}) == 6
+    assert len(rows) == 6  # a release and a mark each
+    assert len({part for row in rows for part in row if part}) == 9
 
 
 def test_many_threads_and_one_event(options: dict[str, Any]) -> None:
@@ -389,7 +522,7 @@ def test_a_refused_charge_leaves_nothing_behind(options: dict[str, Any]) -> None
 
 def test_a_full_memo_forgets_or_refuses(options: dict[str, Any], tmp_path: Path) -> None:
     books = Books()
-    talk = session(books, capacity=3, **options)
+    talk = session(books, capacity=6, **options)
     first = talk.release("m0", "user", words(6))
     for k in range(1, 4):
         talk.release(f"m{k}", "user", "w1")
@@ -400,7 +533,7 @@ def test_a_full_memo_forgets_or_refuses(options: dict[str, Any], tmp_path: Path)
     assert again.text != first.text
     if "memo" in options:
         options = {**options, "memo": tmp_path / "other"}
-    strict = session(books, capacity=3, when_full="refuse", **options)
+    strict = session(books, capacity=6, when_full="refuse", **options)
     for k in range(3):
         strict.release(f"m{k}", "user", "w1")
     count = len(books.charges)
@@ -408,7 +541,7 @@ def test_a_full_memo_forgets_or_refuses(options: dict[str, Any], tmp_path: Path)
         lambda: strict.release("m3", "user", "w1"),
         lambda: strict.note_remote("a", "b"),
     ):
-        with pytest.raises(EventRefused, match="expected room in the memo, got 3 entries"):
+        with pytest.raises(EventRefused, match="expected room in the memo, got 6 entries"):
             refused()
     strict.release("m2", "user", "w2")  # an edit needs no more room
     assert len(books.charges) == count + 1
@@ -494,6 +627,33 @@ def test_a_scope_of_a_session_is_a_function(scope: Any) -> None:
         session(scope=scope)
 
 
+def test_a_scope_may_use_the_session(options: dict[str, Any]) -> None:
+    def reading(text: str) -> Any:
+        if text != "w1":
+            talk.release("inner", "tool", "w1")
+        return [(0, len(text))]
+
+    books = Books()
+    talk = session(books, scope=reading, **options)
+    worker = Thread(target=lambda: talk.release("m", "user", "w1 w2"), daemon=True)
+    worker.start()
+    worker.join(20)
+    assert not worker.is_alive()
+    assert books.charges == [1, 2]
+
+
+def test_a_failing_encoder_costs_nothing() -> None:
+    def failing(text: str) -> str:
+        raise ValueError(text)
+
+    books = Books()
+    talk = session(books, scope=lambda text: [dp.Span(0, len(text), encode=failing)])
+    for _ in range(2):
+        with pytest.raises(dp.ParameterError, match="failed with ValueError"):
+            talk.release("m", "user", "w1")
+    assert books.charges == []
+
+
 def test_a_failing_scope_releases_nothing() -> None:
     def failing(text: str) -> Any:
         raise ValueError(f"cannot read {text}")
@@ -512,7 +672,7 @@ def test_a_failing_scope_releases_nothing() -> None:
         ("Hello [w1 w2], so [w3]!", 0, {0: 0, 1: 1, 2: 2}),  # public text only
         ("Dear [w1 w9], it is [w3].", 1, {0: 0, 2: 2}),
         ("[w0] Dear [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),
-        ("Dear [w1] and [w2 w3]", 0, {0: 0, 1: 1, 2: 2}),  # cut into other spans
+        ("Dear [w1] and [w2 w3]", 1, {0: 0, 2: 2}),  # w2 is in another span
         ("Dear w1 w2, it is [w3].", 0, {0: 2}),  # now said to be public
         ("[Dear] [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),  # now said to be private
     ],
@@ -528,7 +688,7 @@ def test_an_edit_with_a_scope_is_charged_for_private_tokens_only(
     assert outside(edited.text) == outside(after)
     old, new = (" ".join(re.findall(r"\[(.*?)\]", r.text)).split() for r in (before, edited))
     assert {k: new[k] for k in same} == {k: old[source] for k, source in same.items()}
-    assert "earlier version is public" in edited.certificate.assumptions[-1]
+    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
     assert "outside the given spans" in edited.certificate.assumptions[-2]
 
 
@@ -583,6 +743,18 @@ def test_a_session_at_an_epsilon_is_made_once() -> None:
     for bad in (0, -1.0, math.nan, math.inf):
         with pytest.raises(dp.ParameterError, match="epsilon"):
             talk.at(bad)
+
+
+def test_a_calibrated_session_is_the_one_at_its_epsilon() -> None:
+    """A certified epsilon is just below the one that was asked for."""
+    calibrated = dp.calibrate(dp.NearestResponse(epsilon=1.0, candidates=3), SPACE, 2.5)
+    books = Books()
+    talk = session(books, calibrated)
+    assert talk.sanitizer.certificate.epsilon < 2.5 - 1e-9
+    assert talk.at(2.5) is talk.at(1.5).at(2.5) is talk
+    first = talk.release("m", "user", "w1")
+    assert talk.at(2.5).release("m", "user", "w1") == first
+    assert books.charges == [1]
 
 
 def test_an_edit_at_another_epsilon_is_charged_for_what_changed() -> None:

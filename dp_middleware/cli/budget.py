@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dp_middleware.errors import ParameterError
+import typer
+
+from dp_middleware.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
     from dp_middleware.privacy.ledger import Account, PrivacyLedger
@@ -38,12 +40,20 @@ def opened(url: str | None, budget: float | None = None) -> PrivacyLedger:
 
 
 def account_of(sanitizer: Sanitizer) -> Account | None:
-    """The standing of the subject that a sanitizer charges, if it charges one."""
+    """The standing of the subject that a sanitizer charges, if it charges one; for display.
+
+    A release that was charged is not lost for a ledger that fails now: ``None``, with a note on
+    standard error.
+    """
     from dp_middleware.privacy.ledger import PrivacyLedger
 
     if not isinstance(sanitizer.ledger, PrivacyLedger) or sanitizer.subject is None:
         return None
-    return sanitizer.ledger.account(sanitizer.subject)
+    try:
+        return sanitizer.ledger.account(sanitizer.subject)
+    except LedgerError:
+        typer.echo("note: this was charged; what is left could not be read", err=True)
+        return None
 
 
 def account_data(subject: str, found: Account) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _OPTIONS: dict[type[Exception], str] = {
     errors.InfiniteEpsilon: "on the command line: --within-classes, or --nominal --accept-infinite",
     errors.CannotCalibrate: "on the command line: another --mechanism, or --within-classes",
     errors.UntrustedHost: "on the command line: --trusted-host",
-    errors.BudgetExhausted: "on the command line: a smaller --epsilon, or another ledger",
+    errors.BudgetExhausted: "on the command line: a smaller --epsilon",
 }
 
 

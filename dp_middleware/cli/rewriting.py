@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import rich.progress
 from rich.console import Console
 
+from dp_middleware import _validate
 from dp_middleware.cli import show
 from dp_middleware.cli.settings import Settings, working
+from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
     from dp_middleware.frameworks import PrivRewrite, Progress
@@ -29,6 +31,9 @@ class Plan:
         prune_above: Similarity from which on a candidate is dropped.
         fallback: If no candidate is left.
         sensitivity: Which bound the choice uses.
+
+    Raises:
+        ParameterError: A number out of range, before a ledger is created for it.
     """
 
     generator: str
@@ -37,6 +42,12 @@ class Plan:
     prune_above: float
     fallback: Literal["abstain", "sanitized"]
     sensitivity: Literal["candidates", "paper", "naive"]
+
+    def __post_init__(self) -> None:
+        _validate.at_least(1, k=self.k)
+        _validate.positive(prune_above=self.prune_above)
+        if self.epsilon_select is not None:
+            _validate.positive(epsilon_select=self.epsilon_select)
 
     def rewriter(self, sanitizer: Sanitizer, generator: Any) -> PrivRewrite:
         """The framework, with the model that was opened."""
@@ -47,9 +58,11 @@ class Plan:
 
 def run(private: str, chosen: Settings, plan: Plan, *, as_json: bool) -> None:
     """Sanitize, ask for candidates, choose, show. The model is opened before anything long."""
+    if not private.strip():
+        raise ParameterError("expected a text to rewrite, got an empty one")
     from dp_middleware.frameworks import open_model
 
-    generator = open_model(plan.generator, private=False)
+    generator = open_model(plan.generator, private=False, varied=True)
     sanitizer = chosen.sanitizer()
     rewriter = plan.rewriter(sanitizer, generator)
     with working("certifying"):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware.errors import ChatError, RemoteError
+from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError, RemoteError
 from dp_middleware.frameworks.adapters.base import Adapter, Messages
 from dp_middleware.frameworks.chat import ChatModel, chat_model
 
@@ -103,7 +103,8 @@ async def answers(
     """Up to k answers, in the order in which they were asked for.
 
     One call asks for all where the API has it. A server may refuse or ignore that, and it may
-    fail: what is missing then is asked for by calls of their own, of which each may fail.
+    fail: what is missing then is asked for by calls of their own, of which each may fail. What
+    UTF-8 cannot say, a lone surrogate, comes as a question mark.
 
     Args:
         model: From :func:`generator_model`.
@@ -138,7 +139,7 @@ async def answers(
         raise RemoteError(
             f"expected at least {minimum} of {k} candidates, got {len(found)}; {failures[-1]}"
         )
-    return found
+    return [answer.encode("utf-8", "replace").decode() for answer in found]
 
 
 async def _together(model: ChatModel, sanitized: str, k: int, gate: asyncio.Semaphore) -> list[str]:
@@ -179,13 +180,30 @@ def prune(texts: list[str], encoder: Encoder, above: float) -> list[str]:
         texts: Public.
         encoder: Gives sentence vectors.
         above: Largest similarity (1 + cosine) / 2 between two texts that are both kept.
+
+    Raises:
+        ParameterError: The encoder failed.
     """
     if above >= 1 or len(texts) < 2:
         return texts
-    rows = np.asarray(encoder.encode(texts), dtype=np.float64)
+    rows = _vectors(texts, encoder)
     similarity = (1 + rows @ rows.T) / 2
     kept: list[int] = []
     for number in range(len(texts)):
         if (similarity[number, kept] <= above).all():
             kept.append(number)
     return [texts[number] for number in kept]
+
+
+def _vectors(texts: list[str], encoder: Encoder) -> NDArray[np.float64]:
+    """Sentence vectors, float64 (n, d)."""
+    try:
+        return np.asarray(encoder.encode(texts), dtype=np.float64)
+    except DPMiddlewareError:
+        raise
+    except Exception as error:  # a vendor's may quote the candidates
+        failed = type(error).__name__
+    raise ParameterError(
+        f"expected sentence vectors for pruning, the service failed with {failed}; what was "
+        "charged stays spent; prune_above=1 needs none"
+    )

@@ -13,10 +13,11 @@ from dp_middleware.frameworks.trust import IN_PROCESS
 
 _OLLAMA_PORT = 11434
 _EVERYWHERE = ("0.0.0.0", "::")  # where a server listens; from here it is this computer
+_TEMPERATURE = 0.75  # the paper of PrivRewrite
 _NO_KEY = "none"  # servers of one's own ask for no key, but the client insists on one
 
 
-def open_model(spec: str, *, private: bool) -> ChatModel:
+def open_model(spec: str, *, private: bool, varied: bool = False) -> ChatModel:
     """A chat model from a specification.
 
     Args:
@@ -27,6 +28,9 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
         private: Whether it will see raw text: its calls then leave no record, use no proxy of
             the environment and follow no redirect. Whether it *may* is for
             :func:`~dp_middleware.frameworks.trust.require_trusted`.
+        varied: Whether it will be asked the same more than once, for different answers: ``hf:``
+            then samples at temperature 0.75, else it decodes greedily. A server's temperature is
+            its own.
 
     Raises:
         ParameterError: Not such a specification, or no API key.
@@ -38,7 +42,8 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
     elif kind == "ollama" and rest:
         opened = ollama(rest)
     elif kind == "hf" and rest:
-        opened = ChatModel(adapter=TransformersAdapter(rest), location=IN_PROCESS)
+        adapter = TransformersAdapter(rest, _TEMPERATURE if varied else None)
+        opened = ChatModel(adapter=adapter, location=IN_PROCESS)
     else:
         raise ParameterError(
             f"expected openai:MODEL[@BASE_URL], ollama:MODEL or hf:NAME_OR_PATH, got {spec!r}"

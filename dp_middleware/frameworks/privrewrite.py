@@ -114,7 +114,8 @@ class PrivRewrite:
             progress: Called with a :class:`Progress` at every step, on another thread.
 
         Raises:
-            ParameterError: The text has no tokens; nothing was charged or sent.
+            ParameterError: The text has no tokens; nothing was charged or sent. Or ``service``
+                failed; what was charged stays spent.
             BudgetExhausted: From the ledger; nothing was drawn or sent.
             RemoteError: Too few candidates, or none left; what was charged stays spent.
         """

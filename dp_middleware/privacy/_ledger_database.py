@@ -72,9 +72,14 @@ class Database:
         return self._url.get_backend_name()
 
     @property
+    def file(self) -> Path | None:
+        """Of a SQLite database; ``None`` for another."""
+        return Path(str(self._url.database)) if self.kind == "sqlite" else None
+
+    @property
     def exists(self) -> bool:
         """Whether a ledger was created here; creates nothing."""
-        if self.kind == "sqlite" and not Path(str(self._url.database)).is_file():
+        if self.file is not None and not self.file.is_file():
             return False
         return self.read(lambda connection: sa.inspect(connection).has_table(settings.name))
 

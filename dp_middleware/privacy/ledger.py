@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -113,6 +114,11 @@ class PrivacyLedger:
     def budget(self) -> float:
         """Nats per subject and window."""
         return nats_of(self._rules.budget)
+
+    @property
+    def file(self) -> Path | None:
+        """Where the ledger is, if it is in a file."""
+        return self._database.file
 
     @property
     def window(self) -> float | None:

@@ -104,9 +104,12 @@ def _spans(language: str, text: str) -> list[Span]:
             (start, end), encode = _inside_comment(text, start, end), _as_comment
         elif kind == "string":
             first, last, quote, left_open = _inside_quotes(text, start, end, quotes[-1])
+            opened = text[start:first]
             start, end, quotes[-1] = first, last, left_open
-            if quote:
-                encode = _as_character if characters and quote == "'" else _as_string
+            if quote and characters and quote == "'":
+                encode = _as_character
+            elif quote:
+                encode = _as_bytes if "b" in opened.lower() else _as_string
         elif _SIGIL.match(text, start):
             start += 1
         if kind in _PRIVATE:
@@ -195,6 +198,11 @@ def _as_number(lexer: Any, released: str) -> str:
 
 def _as_string(released: str) -> str:
     return " ".join(_NOT_IN_STRINGS.sub(" ", released).split())
+
+
+def _as_bytes(released: str) -> str:
+    """A literal of bytes takes ASCII only."""
+    return _as_string(re.sub(r"[^\x00-\x7f]", " ", released))
 
 
 def _as_character(released: str) -> str:

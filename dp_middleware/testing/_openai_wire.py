@@ -48,7 +48,7 @@ def completion(said: list[Said]) -> dict[str, Any]:
 
 
 def events(said: Said) -> bytes:
-    """Server-sent events, one per word with the blank before it, or one with all tool calls."""
+    """Server-sent events, one per word with the blank before it, or one per tool call."""
     deltas = _called(said) if isinstance(said, list) else _words(said)
     choices: list[dict[str, Any]] = [
         {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
@@ -67,8 +67,10 @@ def _words(said: str | None) -> list[dict[str, Any]]:
 
 def _called(said: list[ToolCall]) -> list[dict[str, Any]]:
     message = _message(said)
-    calls = [{"index": k, **call} for k, call in enumerate(message["tool_calls"])]
-    return [{**message, "tool_calls": calls}]
+    return [
+        {**message, "tool_calls": [{"index": k, **call}]}
+        for k, call in enumerate(message["tool_calls"])
+    ]
 
 
 def _reason(said: Said) -> str:

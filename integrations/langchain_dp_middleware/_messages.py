@@ -1,10 +1,11 @@
-"""Released copies of what enters a chain: text, prompt values, messages and dicts of them."""
+"""One walker for every shape of message: which texts are private, and the copy made of releases."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from langchain_core.messages import (
     AIMessage,
@@ -14,95 +15,140 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
-from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.sessions import ONCE, Item
+from langchain_dp_middleware._answers import answer_of, words_of
 
-ReleaseText = Callable[[str], str]
+Build = Callable[[Iterator[str]], Any]
+"""From what goes out for the events, in their order, to a copy of what held them."""
 
 
-def released(value: object, keys: tuple[str, ...] | None, release: ReleaseText) -> Any:
-    """A copy of ``value`` whose private texts went through ``release``, in reading order.
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What happens to what is not the text of a human or of a tool.
 
-    Args:
-        value: Text, a prompt value, a list of messages, or a dict. Private; never changed.
-        keys: Keys of a dict whose values are private, the others being public; None: every value
-            is private and must be text.
-        release: From a private text to the text that may be sent.
+    Attributes:
+        system: ``"pass"``: public, sent as it is; ``"release"``: private.
+        ai: ``"noted"``: sent if the session knows it as a remote answer, refused otherwise;
+            ``"pass"``: one that is not known is declared public and sent.
+        on_other: A block that is not text (image, audio, file): ``"raise"``; ``"drop"``: not
+            sent; ``"pass"``: declared public.
+    """
+
+    system: Literal["pass", "release"] = "pass"
+    ai: Literal["noted", "pass"] = "noted"
+    on_other: Literal["raise", "drop", "pass"] = "raise"
+
+    def __post_init__(self) -> None:
+        one_of(("pass", "release"), "system", self.system)
+        one_of(("noted", "pass"), "ai", self.ai)
+        one_of(("raise", "drop", "pass"), "on_other", self.on_other)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Private events of one message, or of a list of them, and how its copy is made."""
+
+    events: list[Item]
+    build: Build
+
+
+def message_list(items: Sequence[Any], rules: Rules, where: str = "the input") -> Plan:
+    """The plan of a transcript; a str stays one and is an event of its own.
 
     Raises:
-        ParameterError: Something in ``value`` cannot be released. Names its place, never itself.
+        ParameterError: Something in it cannot be released. Names its place, never itself.
     """
-    if isinstance(value, dict):
-        return _all_texts(value, release) if keys is None else _chosen(value, keys, release)
-    if keys is not None:
-        raise ParameterError(f"expected a dict with the keys {keys}, got {type(value).__name__}")
-    return _value(value, release, "the input")
-
-
-def _all_texts(values: dict[Any, Any], release: ReleaseText) -> dict[Any, Any]:
-    for key, value in values.items():
-        if not isinstance(value, str):
-            raise ParameterError(
-                f"expected text under key {key!r}, got {type(value).__name__}; name the private "
-                "keys with keys=, which declares the others public"
-            )
-    return {key: release(value) for key, value in values.items()}
-
-
-def _chosen(values: dict[Any, Any], keys: tuple[str, ...], release: ReleaseText) -> dict[Any, Any]:
-    for key in keys:
-        if key not in values:
-            raise ParameterError(f"expected a dict with the keys {keys}, key {key!r} is missing")
-    return {
-        key: _value(value, release, f"key {key!r}") if key in keys else value
-        for key, value in values.items()
-    }
-
-
-def _value(value: object, release: ReleaseText, where: str) -> Any:
-    if isinstance(value, str):
-        return release(value)
-    if isinstance(value, StringPromptValue):
-        return StringPromptValue(text=release(value.text))
-    if isinstance(value, ChatPromptValue):
-        return ChatPromptValue(messages=_items(list(value.messages), release, where))
-    if isinstance(value, list):
-        return _items(value, release, where)
-    raise ParameterError(
-        f"{where}: expected text, a string or chat prompt value, or a list of messages, "
-        f"got {type(value).__name__}"
-    )
-
-
-def _items(items: list[Any], release: ReleaseText, where: str) -> list[Any]:
-    """Messages, or texts (retrieved passages), which stay texts."""
-    return [
-        release(each) if isinstance(each, str) else _message(each, release, f"{where}, message {i}")
+    plans = [
+        fresh_text(each)
+        if isinstance(each, str)
+        else _message(each, rules, f"{where}, message {i}")
         for i, each in enumerate(items)
     ]
+    return joined(plans, list)
 
 
-def _message(each: object, release: ReleaseText, where: str) -> BaseMessage:
-    """Human and tool messages are built anew: ids and the name of a tool are copied."""
-    message = _converted(each, where)
-    if isinstance(message, SystemMessage | AIMessage):
-        return message
-    if isinstance(message, HumanMessage):
-        return HumanMessage(content=_content(message, release, where), id=message.id)
-    if isinstance(message, ToolMessage):
-        return ToolMessage(
-            content=_content(message, release, where),
-            tool_call_id=message.tool_call_id,
-            name=message.name,
-            id=message.id,
+def fresh_text(text: str) -> Plan:
+    """A text that is no message: new at every call, as equal texts must not look equal."""
+    return Plan([(ONCE, "user", text)], next)
+
+
+def joined(plans: Sequence[Plan], make: Callable[[list[Any]], Any]) -> Plan:
+    """Several plans as one, in their order."""
+    events = [event for plan in plans for event in plan.events]
+    return Plan(events, lambda texts: make([plan.build(texts) for plan in plans]))
+
+
+def _message(each: object, rules: Rules, where: str) -> Plan:
+    """Every message is built anew from its content: metadata, artifact and author are cut."""
+    message = converted(each, where)
+    if isinstance(message, SystemMessage):
+        return _system(message, rules, where)
+    if isinstance(message, AIMessage):
+        words = words_of(message)
+        return Plan(
+            [(message.id, "assistant", words)], lambda texts: answer_of(next(texts), message)
         )
+    if isinstance(message, HumanMessage):
+        return _with_content(message, "user", rules, where, HumanMessage)
+    if isinstance(message, ToolMessage):
+        names = {"tool_call_id": message.tool_call_id, "name": message.name}
+        return _with_content(message, "tool", rules, where, ToolMessage, **names)
     raise ParameterError(
         f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
     )
 
 
-def _converted(each: object, where: str) -> BaseMessage:
+def _system(message: SystemMessage, rules: Rules, where: str) -> Plan:
+    kept = {k: v for k, v in message.additional_kwargs.items() if k == "__openai_role__"}
+    if rules.system == "release":
+        return _with_content(message, "system", rules, where, SystemMessage, additional_kwargs=kept)
+    copy = SystemMessage(content=message.content, id=message.id, additional_kwargs=kept)
+    return Plan([], lambda _: copy)
+
+
+def _with_content(
+    message: BaseMessage, role: str, rules: Rules, where: str, kind: Any, **public: Any
+) -> Plan:
+    """One event, or with blocks one for each: their number and order are public."""
+    if isinstance(message.content, str):
+        event: Item = (message.id, role, message.content)
+        return Plan([event], lambda t: kind(content=next(t), id=message.id, **public))
+    blocks = [
+        _block(block, None if message.id is None else f"{message.id}\x1f{i}", role, rules, place)
+        for i, block in enumerate(message.content)
+        for place in [f"{where}, block {i}"]
+    ]
+    plan = joined([block for block in blocks if block is not None], list)
+    return Plan(plan.events, lambda t: kind(content=plan.build(t), id=message.id, **public))
+
+
+def _block(block: Any, event_id: str | None, role: str, rules: Rules, where: str) -> Plan | None:
+    if isinstance(block, str):
+        return Plan([(event_id, role, block)], next)
+    if (
+        isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    ):
+        event = (event_id, role, block["text"])
+        return Plan([event], lambda texts: {"type": "text", "text": next(texts)})
+    if rules.on_other == "drop":
+        return None
+    if rules.on_other == "pass":
+        return Plan([], lambda _: block)
+    raise ParameterError(
+        f"{where}: only text blocks can be released; take other blocks out, or set on_other="
+    )
+
+
+def converted(each: object, where: str) -> BaseMessage:
+    """A message from what LangChain takes for one: (role, content), or a dict of both.
+
+    Raises:
+        ParameterError: It is none; quotes nothing of it.
+    """
     if isinstance(each, BaseMessage):
         return each
     if isinstance(each, tuple | dict):
@@ -113,19 +159,7 @@ def _converted(each: object, where: str) -> BaseMessage:
     )
 
 
-def _content(message: BaseMessage, release: ReleaseText, where: str) -> Any:
-    if isinstance(message.content, str):
-        return release(message.content)
-    return [
-        _block(block, release, f"{where}, block {i}") for i, block in enumerate(message.content)
-    ]
-
-
-def _block(block: object, release: ReleaseText, where: str) -> str | dict[str, str]:
-    if isinstance(block, str):
-        return release(block)
-    if isinstance(block, dict) and block.get("type") == "text":
-        text = block.get("text")
-        if isinstance(text, str):
-            return {"type": "text", "text": release(text)}
-    raise ParameterError(f"{where}: only text blocks can be released; take other blocks out")
+def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
+    """Refuse a value that is not allowed."""
+    if value not in allowed:
+        raise ParameterError(f"expected {name} in {allowed}, got {value!r}")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from chat_models import BUILDERS, WORDS, Make
-from openai_server import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel
+from dp_middleware.testing import OpenAIServer
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from chat_models import CANARY, KINDS, Make, langchain_model
-from openai_server import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel, chat_model
+from dp_middleware.testing import OpenAIServer
 
 QUESTION = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello there"}]
 PRIVATE = [{"role": "user", "content": CANARY}]

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai_server import OpenAIServer
+from chat_models import save_llama
 
 import dp_middleware as dp
 from dp_middleware.frameworks import open_model
 from dp_middleware.frameworks.trust import require_trusted
+from dp_middleware.testing import OpenAIServer
 
 QUESTION = [{"role": "user", "content": "w1 w2 w3"}]
 
@@ -178,23 +179,7 @@ TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}w9"
 
 @pytest.fixture(params=[None, TEMPLATE], ids=["plain", "template"])
 def saved_model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A tiny random Llama with a vocabulary of words, saved as transformers saves models."""
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    words = {"<unk>": 0, **{f"w{k}": k + 1 for k in range(20)}}
-    inner = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
-    tokenizer.chat_template = request.param
-    config = LlamaConfig(
-        vocab_size=len(words), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, max_position_embeddings=24, bos_token_id=None, eos_token_id=None,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    LlamaForCausalLM(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_llama(tmp_path, length=24, template=request.param)
     return tmp_path
 
 
@@ -209,6 +194,13 @@ def test_transformers_in_process(saved_model: Path) -> None:
     told = f"the prompt has {30 + around} tokens, the model takes 24"
     with pytest.raises(dp.ChatError, match=told):
         model([{"role": "user", "content": "w1 " * 30}])
+
+
+def test_a_model_that_is_asked_again_for_other_answers(saved_model: Path) -> None:
+    varied = open_model(f"hf:{saved_model}", private=False, varied=True)
+    assert len({varied(QUESTION) for _ in range(4)}) == 4  # of 21 ** 18 and more
+    greedy = open_model(f"hf:{saved_model}", private=False)
+    assert len({greedy(QUESTION) for _ in range(4)}) == 1
 
 
 def test_nothing_is_loaded_before_the_first_call(tmp_path: Path) -> None:

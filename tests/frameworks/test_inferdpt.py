@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from chat_models import CANARY, KINDS, WORDS, Make
-from openai_server import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.frameworks import chat_model, prompts
 from dp_middleware.privacy import Certificate
+from dp_middleware.testing import OpenAIServer
 
 DOCUMENT = f"word1 word2 {CANARY} word3"
 

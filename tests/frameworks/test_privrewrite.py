@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from chat_models import CANARY, KINDS, WORDS, Make
 from known_bad import LINE, Renormalised
-from openai_server import OpenAIServer
 from scipy import stats
 from spaces import random_space, space_of
 
@@ -28,6 +27,7 @@ from dp_middleware.frameworks._candidates import Progress, distinct, prune
 from dp_middleware.frameworks._selection import Selection, token_similarities
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 from dp_middleware.privacy import Certificate
+from dp_middleware.testing import OpenAIServer
 
 TOKENS = [*LINE.vocabulary.tokens, "other"]  # the last one is unknown
 INPUTS = list(itertools.product(range(4), repeat=2))
@@ -298,7 +298,7 @@ def over_http(
     model: Any, space: dp.EmbeddingSpace, books: Books | None = None, **options: Any
 ) -> PrivRewrite:
     sanitizer = dp.Sanitizer(UNIT, space, ledger=books, subject="s" if books else None)
-    return PrivRewrite(sanitizer, generator=model, service=FakeService(), **options)
+    return PrivRewrite(sanitizer, generator=model, **{"service": FakeService(), **options})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -368,6 +368,59 @@ def test_no_candidate_left(make: Make, remote: OpenAIServer, space: dp.Embedding
     assert release.text == remote.prompts[-1].split("Text:\n")[1]
     assert len(books.rows) == 2
     assert release.certificate.epsilon == books.rows[1][1]
+
+
+class Utf8:
+    """Sentence vectors of a service that, as real ones do, encodes texts as UTF-8."""
+
+    def encode(self, texts: Any) -> Any:
+        assert all(text.encode() for text in texts)
+        return np.eye(len(texts))
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_lone_surrogate_spoils_no_rewrite(
+    together: bool, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    said = ["word1 \ud800", "word2 \udfff word3"]
+    if together:
+        remote.choices = list(said)
+    else:
+        remote.n_status = 400
+        remote.script.extend(said)
+    books = Books()
+    options = {"k": 2, "prune_above": 0.9, "service": Utf8(), "at_once": 1}
+    rewrite = over_http(make("openai", remote.url), space, books, **options)
+    assert rewrite.rewrite(TEXT).text in {"word1 ?", "word2 ? word3"}
+    assert requested(remote) == ([2] if together else [2, 1, 1])
+    assert len(books.rows) == 1
+
+
+class Quoting:
+    """A sentence encoder that fails and quotes what it was given."""
+
+    def encode(self, texts: Any) -> Any:
+        raise TypeError(" ".join(texts))
+
+
+class Ragged:
+    """A sentence encoder whose vectors have no common length."""
+
+    def encode(self, texts: Any) -> Any:
+        return [[1.0] * (k + 1) for k in range(len(texts))]
+
+
+@pytest.mark.parametrize(("service", "kind"), [(Quoting, "TypeError"), (Ragged, "ValueError")])
+def test_a_service_that_fails_is_named_and_not_quoted(
+    service: Any, kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    remote.choices = ["word1", "word2"]
+    options = {"k": 2, "prune_above": 0.9, "service": service()}
+    rewrite = over_http(make("openai", remote.url), space, **options)
+    with pytest.raises(dp.ParameterError, match=f"failed with {kind}; .* stays spent") as error:
+        rewrite.rewrite(TEXT)
+    assert error.value.__cause__ is error.value.__context__ is None
+    assert "word1 word2" not in "".join(traceback.format_exception(error.value))
 
 
 def test_slow_candidates_do_not_hold_up_each_other(space: dp.EmbeddingSpace) -> None:

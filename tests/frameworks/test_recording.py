@@ -26,10 +26,10 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
 from llama_index.llms.openai import OpenAI
-from openai_server import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel, chat_model
+from dp_middleware.testing import OpenAIServer
 
 PRIVATE = [{"role": "user", "content": CANARY}]
 

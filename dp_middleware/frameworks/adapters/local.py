@@ -13,14 +13,19 @@ MAX_NEW_TOKENS = 512
 
 
 class TransformersAdapter(Adapter):
-    """Greedy decoding of at most ``MAX_NEW_TOKENS`` tokens.
+    """Answers of at most ``MAX_NEW_TOKENS`` tokens.
 
     Args:
         name: A folder, or a name on the model hub. Loaded at first use.
+        temperature: Tokens are sampled with it; ``None``: decoding is greedy, so that the same
+            messages get the same answer.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, temperature: float | None = None) -> None:
         self._name = name
+        self._decoding: dict[str, Any] = {"do_sample": False}
+        if temperature is not None:
+            self._decoding = {"do_sample": True, "temperature": temperature}
         self._lock = Lock()
 
     def ask(self, messages: Messages) -> str:
@@ -34,7 +39,7 @@ class TransformersAdapter(Adapter):
         output = model.generate(
             **inputs,
             max_new_tokens=_room(model, length),
-            do_sample=False,
+            **self._decoding,
             pad_token_id=_padding(tokenizer),
         )
         return str(tokenizer.decode(output[0, length:], skip_special_tokens=True))

@@ -1,0 +1,123 @@
+"""The best possible attacker who sees one released token: exact, and run on releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware.attacks._pairs import Ids, pairs
+from dp_middleware.attacks._result import MISSED, AttackResult, of_ranks, of_rates, sizes
+from dp_middleware.attacks._rows import channel, leaders, outputs_of, prior_of
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.vocabulary import UNKNOWN
+
+_ATTACKER = (
+    "the attacker knows mechanism, space and the prior of tokens, which is public",
+    "each released token is attacked alone: context is not used",
+)
+_EXACT = (
+    *_ATTACKER,
+    "exact for tokens drawn from the prior: from the integers that are drawn from",
+)
+_ON_DRAWS = (*_ATTACKER, "of equally likely tokens the first of the vocabulary is guessed")
+
+
+def bayes(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    *,
+    prior: ArrayLike | None = None,
+    top: int | Sequence[int] = 1,
+) -> AttackResult:
+    """Success of the Bayes-optimal context-free attacker: no other recovers more tokens.
+
+    For each output y the attacker names the ``top`` tokens x of largest prior(x) P(y|x); the rate
+    is the sum of these over all y. An upper bound, for tokens drawn from the prior, on every
+    attack that sees one released token, embedding inversion included. With the uniform prior and
+    one guess it is a certificate's ``recovery``.
+
+    One pass over blocks of rows: O(V^2 d) time, O(top V) memory beside one block.
+
+    Reference:
+        The Bayes vulnerability of a channel: Smith (2009), FoSSaCS; Chatzikokolakis et al.
+        (2008). The papers of these mechanisms measure weaker attackers.
+
+    Args:
+        mechanism: A channel.
+        space: V tokens with vectors.
+        prior: Probability of each token, float (V,); default uniform. Public: word counts of a
+            private text are not.
+        top: Guesses of which one must be right, one number or several.
+
+    Returns:
+        An exact result. Its rate is that of the fewest guesses; ``details`` has ``"top k"`` for
+        each, and ``"blind k"``: the success of guessing without looking.
+
+    Raises:
+        ParameterError: The mechanism is no channel, or the prior is no law over the tokens.
+    """
+    counts, weights, law = sizes(top), prior_of(prior, space), channel(mechanism)
+    found = leaders(law, space, weights, outputs_of(law, space), min(counts[-1], len(space)))
+    reached = np.minimum(found.values.sum(dim=1).cumsum(dim=0).numpy(), 1.0)
+    guessed = np.minimum(np.cumsum(np.sort(weights)[::-1]), 1.0)
+    rates = {k: float(reached[min(k, len(space)) - 1]) for k in counts}
+    blind = {f"blind {k}": float(guessed[min(k, len(space)) - 1]) for k in counts}
+    return of_rates("bayes", rates, _EXACT, blind)
+
+
+def bayes_on(
+    raw: Sequence[ArrayLike],
+    released: Sequence[ArrayLike],
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    *,
+    prior: ArrayLike | None = None,
+    top: int | Sequence[int] = 1,
+) -> AttackResult:
+    """The attacker of :func:`bayes` run on releases of real texts.
+
+    Optimal where tokens follow the prior; on a text that does not, another attacker may do
+    better by what it assumes.
+
+    Args:
+        raw: Ids of each text, int (n,), -1 for an unknown token. Private.
+        released: Ids drawn for them, int (n,), aligned token by token.
+        mechanism: The channel that drew them.
+        space: V tokens with vectors.
+        prior: As for :func:`bayes`; with counts of these very texts, the attacker knows their
+            word frequencies.
+        top: As for :func:`bayes`.
+
+    Raises:
+        ParameterError: As :func:`bayes`; ids that are not aligned; or a release that the
+            mechanism cannot have made of a token of the prior.
+    """
+    counts, weights, law = sizes(top), prior_of(prior, space), channel(mechanism)
+    texts = pairs(raw, released, space)
+    seen = np.unique(np.concatenate([np.empty(0, np.int64), *(t.released for t in texts)]))
+    impossible = len(np.setdiff1d(seen, outputs_of(law, space)))
+    if not impossible and len(seen):
+        found = leaders(law, space, weights, seen, min(counts[-1], len(space)))
+        impossible = int((found.ids[0] == UNKNOWN).sum())
+    if impossible:
+        raise ParameterError(
+            f"expected releases of {law.name}, got {impossible} of {len(seen)} distinct tokens "
+            "that it releases for no token of the prior; leave out tokens kept by a policy"
+        )
+    places = [
+        _places(found.ids.numpy()[:, np.searchsorted(seen, text.released[text.known])], own)
+        for text in texts
+        if len(own := text.raw[text.known])
+    ]
+    return of_ranks("bayes_on", places, counts, _ON_DRAWS, {})
+
+
+def _places(guesses: Ids, own: Ids) -> Ids:
+    """Rank of each true token among its guesses (k, n), int64 (n,)."""
+    right = guesses == own
+    found: Ids = np.where(right.any(axis=0), right.argmax(axis=0) + 1, MISSED)
+    return found

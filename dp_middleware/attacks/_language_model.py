@@ -1,0 +1,124 @@
+"""The Bayes attacker who also knows language: a model's prior at every position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate, sampling
+from dp_middleware.attacks._pairs import Floats, Ids, Pair, pairs, ranks
+from dp_middleware.attacks._result import AttackResult, of_ranks, sizes
+from dp_middleware.attacks._rows import blocks, channel, outputs_of
+from dp_middleware.contexts import Context
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
+
+Given = Literal["raw", "guesses"]
+
+_MOST_BYTES = 1 << 28  # of columns held at a time
+_GIVEN = {
+    "raw": "the attacker is told the true tokens that the language model reads at a position: the "
+    "informed adversary of differential privacy",
+    "guesses": "the language model reads the attacker's own first guesses to the left",
+}
+_ASSUMPTION = "the attacker knows mechanism and space; the prior is the language model's"
+
+
+def bayes_with_language_model(
+    raw: Sequence[ArrayLike],
+    released: Sequence[ArrayLike],
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    context: Context,
+    *,
+    given: Given = "raw",
+    top: int | Sequence[int] = 1,
+) -> AttackResult:
+    """The strongest attack here: P(x | y, context) proportional to P(y|x) P(x | context).
+
+    P(y|x) is the mechanism's row, exact; P(x | context) the softmax of the model's logits over
+    the V tokens. With ``given="raw"`` the attacker knows the rest of the text, which is what a
+    guarantee per token speaks of; with ``"guesses"`` nothing but the releases.
+
+    Args:
+        raw: Ids of each text, int (n,), -1 for an unknown token. Private.
+        released: Ids drawn for them, int (n,), aligned token by token.
+        mechanism: The channel that drew them.
+        space: V tokens with vectors.
+        context: ``dp.CausalContext(model)``, or ``dp.MaskedContext(model)``, which with
+            ``given="raw"`` reads both sides.
+        given: What the model reads: ``"raw"`` or ``"guesses"``.
+        top: Guesses of which one must be right, one number or several.
+
+    Raises:
+        ParameterError: The mechanism is no channel, ids are not aligned, or a release is one
+            that the mechanism does not make.
+    """
+    _validate.one_of(("raw", "guesses"), given=given)
+    counts, law, texts = sizes(top), channel(mechanism), pairs(raw, released, space)
+    one = _with_raw if given == "raw" else _with_guesses
+    places = []
+    for group in _groups(texts, len(space)):
+        seen = np.unique(np.concatenate([text.released for text in group]))
+        columns = _log_likelihoods(law, space, seen)
+        for text in group:
+            found = one(text, columns[np.searchsorted(seen, text.released)], space, context)
+            places.append(found[text.known])
+    assumptions = (_ASSUMPTION, _GIVEN[given])
+    return of_ranks("bayes_with_language_model", places, counts, assumptions, {})
+
+
+def _groups(texts: list[Pair], size: int) -> Iterator[list[Pair]]:
+    """Texts whose distinct releases have columns of bounded size; at least one text each."""
+    group: list[Pair] = []
+    seen: set[int] = set()
+    for text in texts:
+        joint = seen.union(text.released.tolist())
+        if group and 8 * size * len(joint) > _MOST_BYTES:
+            yield group
+            group, joint = [], set(text.released.tolist())
+        group.append(text)
+        seen = joint
+    if group:
+        yield group
+
+
+def _log_likelihoods(law: ChannelMechanism, space: EmbeddingSpace, seen: Ids) -> Floats:
+    """ln P(y|x), float64 (m, V): a row per output y."""
+    if len(np.setdiff1d(seen, outputs_of(law, space))):
+        raise ParameterError(
+            f"expected releases of {law.name}, got tokens that it never releases; leave out "
+            "tokens kept by a policy"
+        )
+    found = np.empty((len(seen), len(space)))
+    for ids, block in blocks(law, space, np.arange(len(space)), seen):
+        found[:, ids] = block.numpy().T
+    with np.errstate(divide="ignore"):
+        return np.log(found, out=found)
+
+
+def _with_raw(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
+    """Rank of each true token; of anything where it is unknown, which is left out later."""
+    own = np.where(text.known, text.raw, 0)
+    places, start = np.empty(len(own), dtype=np.int64), 0
+    for logits in context.blocks(text.raw, space, BLOCK):
+        part = slice(start, start + len(logits))
+        scores = likelihoods[part] + sampling.log_softmax(logits)
+        places[part] = ranks(scores, own[part])
+        start = part.stop
+    return places
+
+
+def _with_guesses(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
+    own = np.where(text.known, text.raw, 0)
+    places, stream = np.empty(len(own), dtype=np.int64), context.start(space)
+    for position in range(len(own)):
+        part = slice(position, position + 1)
+        scores = likelihoods[part] + sampling.log_softmax(stream.logits())
+        places[part] = ranks(scores, own[part])
+        stream.append(int(scores.argmax()))
+    return places

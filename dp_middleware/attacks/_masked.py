@@ -1,0 +1,92 @@
+"""The masked-token attack: a masked language model fills in what was there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware.attacks._pairs import Ids, Pair, pairs, ranks
+from dp_middleware.attacks._result import AttackResult, of_ranks, sizes
+from dp_middleware.contexts import MaskedContext
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.errors import MissingExtra, ParameterError
+
+DEFAULT_MODEL = "bert-base-uncased"
+
+Model = str | Path | tuple[Any, Any] | MaskedContext
+
+_ASSUMPTIONS = (
+    "the attacker fills in each released token, masked, from the released ones around it",
+    "guesses are tokens of the space's vocabulary; the released token itself is not looked at",
+)
+
+
+def masked_token(
+    raw: Sequence[ArrayLike],
+    released: Sequence[ArrayLike],
+    space: EmbeddingSpace,
+    *,
+    model: Model = DEFAULT_MODEL,
+    top: int | Sequence[int] = 1,
+) -> AttackResult:
+    """Mask each released token in turn, predict it, compare with the raw token there.
+
+    The rate is that of exact matches; ``details["rouge_l"]`` is the mean Rouge-L (F measure) of
+    the text made of all first guesses against the raw one.
+
+    Reference:
+        The mask token inference attack of Yue et al. (2021) and Chen et al. (2023), with BERT;
+        as used by InferDPT, STENCIL and Cape.
+
+    Args:
+        raw: Ids of each text, int (n,), -1 for an unknown token. Private.
+        released: Ids drawn for them, int (n,), aligned token by token.
+        space: V tokens.
+        model: What :class:`dp_middleware.MaskedContext` takes, or one, which is not loaded again
+            in the next call.
+        top: Guesses of which one must be right, one number or several.
+
+    Raises:
+        MissingExtra: rouge-score is not installed.
+        ParameterError: Ids that are not aligned, the model cannot be loaded or cannot mask, or
+            the context is an unmasked one.
+    """
+    counts, texts, score = sizes(top), pairs(raw, released, space), _rouge_l()
+    context = model if isinstance(model, MaskedContext) else MaskedContext(model)
+    if context.unmasked:
+        raise ParameterError("expected a context that masks, got one with unmasked=True")
+    places, overlaps = [], []
+    for text in texts:
+        if not text.known.any():
+            continue
+        found, guesses = _attacked(text, space, context)
+        places.append(found)
+        decoded = (space.vocabulary.decode(ids) for ids in (text.raw[text.known], guesses))
+        overlaps.append(score(*decoded))
+    details = {"rouge_l": float(np.mean(overlaps))} if overlaps else {}
+    return of_ranks("masked_token", places, counts, _ASSUMPTIONS, details)
+
+
+def _attacked(text: Pair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids]:
+    """Ranks of the known tokens, and the first guesses for them."""
+    own, start = np.where(text.known, text.raw, 0), 0
+    places, guesses = np.empty_like(own), np.empty_like(own)
+    for logits in context.blocks(text.released, space, BLOCK):
+        part = slice(start, start + len(logits))
+        places[part], guesses[part] = ranks(logits, own[part]), logits.argmax(axis=1)
+        start = part.stop
+    return places[text.known], guesses[text.known]
+
+
+def _rouge_l() -> Any:
+    """(target, prediction) -> F measure of the longest common subsequence of words."""
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError:
+        raise MissingExtra("rouge-score", "eval") from None
+    scorer = RougeScorer(["rougeL"])
+    return lambda target, guess: float(scorer.score(target, guess)["rougeL"].fmeasure)

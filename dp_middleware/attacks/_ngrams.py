@@ -1,0 +1,88 @@
+"""What of the raw document stands in the remote model's answer, word for word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_middleware import _resampling
+from dp_middleware.attacks._result import AttackResult, sizes
+from dp_middleware.errors import ParameterError
+
+Grams = frozenset[tuple[str, ...]]
+
+_WORD = re.compile(r"\w+")
+_ASSUMPTIONS = (
+    "words are runs of letters and digits, whatever the case; n-grams are counted once per text",
+    "texts without an n-gram are left out",
+    "common words are in most answers: compare with the share found in another text's answer",
+    "interval: 95 %, over texts, which are independent",
+)
+
+
+def ngram_leakage(
+    raw_texts: Sequence[str], answers: Sequence[str], *, n: int | Sequence[int] = (1, 2, 3)
+) -> AttackResult:
+    """Share of the raw documents' n-grams that occur in the remote's answers to them.
+
+    ``details["1-gram"]`` and so on for each n; ``"chance 1-gram"`` is the share found in the
+    answer to the next text instead, which shows what common words and phrases give away of any
+    text (absent for one text only).
+
+    Reference:
+        InferDPT measures 1- to 3-grams of the raw document in what the remote model generates.
+
+    Args:
+        raw_texts: Private.
+        answers: The remote model's answer to the release of each.
+        n: Lengths in words; the rate is that of the smallest.
+
+    Raises:
+        ParameterError: Other numbers of texts and answers, or no text has an n-gram of the
+            smallest n.
+    """
+    if isinstance(raw_texts, str) or isinstance(answers, str) or len(raw_texts) != len(answers):
+        raise ParameterError("expected sequences of texts and of answers of one length")
+    lengths = sizes(n)
+    pairs = list(zip(raw_texts, answers, strict=True))
+    shifted = list(zip(raw_texts, [*answers[1:], *answers[:1]], strict=True))
+    found = {size: _counted(pairs, size) for size in lengths}
+    hits, totals = found[lengths[0]]
+    if not len(totals):
+        raise ParameterError(f"expected a text of {lengths[0]} words or more, got none")
+    details = {f"{size}-gram": _share(*found[size]) for size in lengths}
+    if len(pairs) > 1:
+        details |= {f"chance {size}-gram": _share(*_counted(shifted, size)) for size in lengths}
+    low, high = _resampling.rate_interval(hits, totals)
+    return AttackResult(
+        attack="ngram_leakage",
+        rate=details[f"{lengths[0]}-gram"],
+        low=low,
+        high=high,
+        confidence=_resampling.CONFIDENCE,
+        trials=len(totals),
+        assumptions=_ASSUMPTIONS,
+        details=details,
+    )
+
+
+def _counted(
+    pairs: Sequence[tuple[str, str]], size: int
+) -> tuple[_resampling.Floats, _resampling.Floats]:
+    """Shared and own distinct n-grams of each text that has any, float64 (m,) each."""
+    sets = [(_grams(text, size), _grams(answer, size)) for text, answer in pairs]
+    counts = [(len(own & theirs), len(own)) for own, theirs in sets if own]
+    hits, totals = np.array(counts, dtype=np.float64).reshape(-1, 2).T
+    return hits, totals
+
+
+def _share(hits: _resampling.Floats, totals: _resampling.Floats) -> float:
+    """0 where no text is long enough."""
+    return float(hits.sum() / totals.sum()) if len(totals) else 0.0
+
+
+def _grams(text: str, size: int) -> Grams:
+    words = _WORD.findall(text.casefold())
+    return frozenset(zip(*(words[start:] for start in range(size)), strict=False))

@@ -1,0 +1,76 @@
+"""Raw and released ids of the same texts, token by token, and ranks among scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary import UNKNOWN
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One text: what it was and what was released for it.
+
+    Attributes:
+        raw: int64 (n,), -1 for an unknown token. Private.
+        released: int64 (n,), each in 0 .. V - 1.
+    """
+
+    raw: Ids = field(repr=False)
+    released: Ids = field(repr=False)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Positions whose raw token is in the vocabulary, bool (n,)."""
+        known: NDArray[np.bool_] = self.raw != UNKNOWN
+        return known
+
+
+def pairs(
+    raw: Sequence[ArrayLike], released: Sequence[ArrayLike], space: EmbeddingSpace
+) -> list[Pair]:
+    """Checked pairs of all texts.
+
+    Raises:
+        ParameterError: Other numbers of texts or tokens, or an id outside the vocabulary.
+    """
+    if len(raw) != len(released):
+        raise ParameterError(
+            f"expected a release for each text, got {len(raw)} texts, {len(released)} releases"
+        )
+    found = []
+    for number, (own, given) in enumerate(zip(raw, released, strict=True)):
+        before, after = np.asarray(own), np.asarray(given)
+        if before.shape != after.shape or before.ndim != 1:
+            raise ParameterError(
+                f"expected ids aligned token by token, got shapes {before.shape} and "
+                f"{after.shape} for text {number}; pass what was drawn for each token"
+            )
+        known = before != UNKNOWN
+        ids = np.full(before.shape, UNKNOWN, dtype=np.int64)
+        ids[known] = space.checked(before[known])
+        found.append(Pair(ids, space.checked(after)))
+    return found
+
+
+def ranks(scores: Floats, ids: Ids) -> Ids:
+    """Place of each id by descending score, from 1, ties by index; int64 (n,).
+
+    Args:
+        scores: float64 (n, V).
+        ids: int64 (n,).
+    """
+    own = scores[np.arange(len(ids)), ids][:, None]
+    better = (scores > own).sum(axis=1)
+    before = ((scores == own) & (np.arange(scores.shape[1]) < ids[:, None])).sum(axis=1)
+    found: Ids = better + before + 1
+    return found

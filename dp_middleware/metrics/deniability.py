@@ -1,0 +1,243 @@
+"""Plausible deniability: how often a token stays itself (N_x) and how many outputs it has (S_x)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware import _resampling, _validate, sampling
+from dp_middleware.contexts import Context
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import ChannelMechanism, ContextualMechanism, Mechanism
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.metrics._intervals import of_mean, result
+from dp_middleware.metrics._result import MetricResult, exact
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_QUANTILES = {"minimum": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "maximum": 1.0}
+_ROUNDED = 1e-12  # of a cumulative sum of probabilities
+
+
+def retention(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, *, ids: ArrayLike | None = None
+) -> MetricResult:
+    """N_x, the probability that x is released as itself: its mean over tokens, exact.
+
+    Feyisetan et al. (2020) and SANTEXT define it as N_x = Pr[M(x) = x] and, as InferDPT, count it
+    over repeated draws; here it is read off the integers that are drawn from. Over the whole
+    vocabulary the mean is at most :func:`retention_bound`, and equal to the certificate's
+    ``retention``; weighted by the words of a text it may be more.
+
+    Args:
+        mechanism: A channel; for others see :func:`retention_on`.
+        space: V tokens with vectors.
+        ids: Tokens to average over, each as often as it is listed; default each of V once.
+
+    Returns:
+        The mean, and quantiles over the tokens as details.
+
+    Raises:
+        ParameterError: Not a channel, or an id outside 0 .. V - 1.
+    """
+    tokens, counted = _tokens(space, ids)
+    kept = np.concatenate(
+        [rows[np.arange(len(own)), own] for own, rows in _blocks(mechanism, space, tokens)]
+    )[counted]
+    assumptions = ("exact, from the integers that are drawn from", _averaged(ids))
+    return exact("retention", float(kept.mean()), assumptions, _quantiles(kept))
+
+
+def retention_bound(epsilon: float, size: int) -> float:
+    """The largest mean N_x over the vocabulary of any epsilon-DP token mechanism.
+
+    For every output y and all x, P(y|y) <= e^epsilon P(y|x). Summed over y and averaged over x:
+    the mean N_x is at most e^epsilon / (e^epsilon + V - 1), which randomised response attains.
+
+    Args:
+        epsilon: Nats per occurrence, under substitution of any token for any other; may be inf.
+        size: Number V of tokens.
+    """
+    _validate.at_least(1, size=size)
+    if not epsilon >= 0:
+        raise ParameterError(f"expected epsilon >= 0, got {epsilon!r}")
+    return 1.0 / (1.0 + (size - 1) * math.exp(-epsilon))
+
+
+def retention_on(raw: Sequence[Ids], released: Sequence[Ids]) -> MetricResult:
+    """The share of tokens of texts that were released as themselves: counted, for any mechanism.
+
+    Args:
+        raw: Ids of each text, int64 (n,); -1 for an unknown token, which never stays itself.
+        released: Ids drawn for them, token by token.
+
+    Returns:
+        The share over all tokens, with a bootstrap interval over texts that have any.
+
+    Raises:
+        ParameterError: Not aligned, or no token at all.
+    """
+    if [len(ids) for ids in raw] != [len(ids) for ids in released]:
+        raise ParameterError("expected a released token for each raw token of each text")
+    lengths = np.array([len(ids) for ids in raw if len(ids)])
+    if not lengths.size:
+        raise ParameterError("expected at least one token, got texts without any")
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(raw, released, strict=True) if len(x)]
+    kept = np.array([int((x == y).sum()) for x, y in pairs])
+    return result(
+        "retention",
+        float(kept.sum() / lengths.sum()),
+        _resampling.rate_interval(kept, lengths),
+        len(lengths),
+        ("counted on draws; tokens weigh as often as they occur",),
+        {"tokens": float(lengths.sum())},
+    )
+
+
+def mapping_set_size(
+    mechanism: ChannelMechanism,
+    space: EmbeddingSpace,
+    *,
+    ids: ArrayLike | None = None,
+    draws: int = 100,
+    threshold: float = 1e-3,
+    mass: float = 0.95,
+) -> MetricResult:
+    """S_x, how many outputs a token has, exact: the mean over tokens, by every definition in use.
+
+    The value is what papers count (SANTEXT, InferDPT): distinct outputs in n draws, here as its
+    exact expectation, the sum over y of 1 - (1 - P(y|x))^n. The details hold means over tokens
+    of: ``"smallest set"``, the fewest outputs that have the mass together, which is how Feyisetan
+    et al. (2020) define S_x; ``"effective size"``, e to the entropy; ``"likely"``, outputs of
+    at least the threshold; ``"support"``, outputs that are possible at all.
+
+    Args:
+        mechanism: A channel; for others see :func:`mapping_set_size_drawn`.
+        space: V tokens with vectors.
+        ids: Tokens to average over, each as often as it is listed; default each of V once, which
+            takes O(V^2 log V) time.
+        draws: Number n of draws.
+        threshold: Probability from which on an output is likely.
+        mass: Probability of the smallest set.
+
+    Raises:
+        ParameterError: Not a channel, an id outside 0 .. V - 1, or a parameter out of range.
+    """
+    _validate.at_least(1, draws=draws)
+    _validate.probability(threshold=threshold, mass=mass)
+    sizes: dict[str, Callable[[Floats], Floats]] = {
+        "distinct": lambda rows: _expected_distinct(rows, draws),
+        "smallest set": lambda rows: _smallest_set(rows, mass),
+        "effective size": _effective_size,
+        "likely": lambda rows: (rows >= threshold).sum(axis=1).astype(np.float64),
+        "support": lambda rows: (rows > 0).sum(axis=1).astype(np.float64),
+    }
+    tokens, counted = _tokens(space, ids)
+    found = [
+        [size(rows) for size in sizes.values()] for _, rows in _blocks(mechanism, space, tokens)
+    ]
+    columns = dict(zip(sizes, np.concatenate(found, axis=1)[:, counted], strict=True))
+    distinct = columns.pop("distinct")
+    details = {name: float(column.mean()) for name, column in columns.items()}
+    details |= {"draws": float(draws), "threshold": threshold, "mass": mass}
+    assumptions = (f"exact expectation of distinct outputs in {draws} draws", _averaged(ids))
+    return exact(
+        "mapping set size", float(distinct.mean()), assumptions, details | _quantiles(distinct)
+    )
+
+
+def mapping_set_size_drawn(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    *,
+    ids: ArrayLike,
+    draws: int = 100,
+    context: Context | None = None,
+    entropy: sampling.Entropy = sampling.os_entropy,
+) -> MetricResult:
+    """S_x as papers count it: distinct outputs in n draws, for a mechanism of any shape.
+
+    Args:
+        mechanism: Any. Each token is a text of its own, without others around it; a noise
+            mechanism sees it repeated, whose mean over a window is its own vector.
+        space: V tokens with vectors.
+        ids: Distinct tokens to try, public.
+        draws: Number n of draws for each.
+        context: Of a contextual mechanism; for others none.
+        entropy: Source of random bytes.
+
+    Returns:
+        The mean over the tokens, with a bootstrap interval over them.
+
+    Raises:
+        ParameterError: An id outside 0 .. V - 1, none at all, or a context missing or not used.
+    """
+    _validate.at_least(1, draws=draws)
+    tokens = _tokens(space, ids)[0]
+    draw = drawer(mechanism, space, context).draw
+    alone = isinstance(mechanism, ContextualMechanism)
+    shape = (draws, 1) if alone else (1, draws)
+    sizes = [
+        float(len(np.unique(np.concatenate(draw(list(np.full(shape, token)), entropy)))))
+        for token in tokens.tolist()
+    ]
+    assumptions = (f"distinct outputs in {draws} draws of each token, counted",)
+    scale = (1.0, float(min(draws, len(space))))
+    return of_mean("mapping set size", sizes, scale, assumptions, {"draws": float(draws)})
+
+
+def _tokens(space: EmbeddingSpace, ids: ArrayLike | None) -> tuple[Ids, Ids]:
+    """Distinct ids, and for each listed one its place among them."""
+    listed = np.arange(len(space)) if ids is None else space.checked(ids)
+    if not listed.size:
+        raise ParameterError("expected at least one token, got none")
+    distinct, places = np.unique(listed, return_inverse=True)
+    return distinct.astype(np.int64), places.astype(np.int64)
+
+
+def _blocks(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, tokens: Ids
+) -> Iterator[tuple[Ids, Floats]]:
+    """Tokens and the probabilities of their outputs, float64 (n, V), of the integers drawn from."""
+    if not isinstance(mechanism, ChannelMechanism):
+        raise ParameterError(
+            "expected a mechanism with a law per token, got "
+            f"{getattr(mechanism, 'name', type(mechanism).__name__)}; count it on draws instead: "
+            "retention_on, mapping_set_size_drawn"
+        )
+    for start in range(0, len(tokens), BLOCK):
+        own = tokens[start : start + BLOCK]
+        rounded = sampling.integer_rows(mechanism.rows(own, space))
+        yield own, np.ldexp(rounded.weights, -rounded.bits[:, None])
+
+
+def _expected_distinct(rows: Floats, draws: int) -> Floats:
+    with np.errstate(divide="ignore"):  # a certain output
+        sums: Floats = -np.expm1(draws * np.log1p(-np.minimum(rows, 1.0))).sum(axis=1)
+    return sums
+
+
+def _smallest_set(rows: Floats, mass: float) -> Floats:
+    reached = np.cumsum(-np.sort(-rows, axis=1), axis=1) >= mass - _ROUNDED
+    counts: Floats = reached.argmax(axis=1) + 1.0
+    return counts
+
+
+def _effective_size(rows: Floats) -> Floats:
+    logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
+    sizes: Floats = np.exp(-np.einsum("nv,nv->n", rows, logs))
+    return sizes
+
+
+def _quantiles(values: Floats) -> dict[str, float]:
+    found = np.quantile(values, list(_QUANTILES.values()))
+    return dict(zip(_QUANTILES, found.tolist(), strict=True))
+
+
+def _averaged(ids: ArrayLike | None) -> str:
+    return "tokens uniform over the vocabulary" if ids is None else "mean over the tokens listed"

@@ -1,0 +1,137 @@
+"""How good a set of generated texts is: repetition within texts, distance to human text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import _validate
+from dp_middleware.errors import ParameterError
+from dp_middleware.metrics._inputs import Encoder, checked, default_encoder, library
+from dp_middleware.metrics._intervals import resampled, result
+from dp_middleware.metrics._result import MetricResult
+from dp_middleware.metrics._words import pieces
+
+Floats = NDArray[np.float64]
+
+ORDERS = (2, 3, 4)
+"""Lengths of the n-grams of :func:`diversity`."""
+
+_SCALING = 5  # of mauve-text, as in the paper
+_WEIGHTS = np.linspace(1e-6, 1 - 1e-6, 25)  # of mauve-text
+
+
+def diversity(texts: Sequence[str]) -> MetricResult:
+    """Product over n = 2, 3, 4 of the share of distinct n-grams, as InferDPT has it.
+
+    The measure of contrastive search and contrastive decoding: n-grams are distinct within a text,
+    and both counts are summed over texts before the division. Words are cut at blanks; a Chinese
+    or Japanese character is one. Where no text has an n-gram of some length, nothing repeats and
+    its share is 1.
+
+    Args:
+        texts: What a model wrote.
+
+    Raises:
+        ParameterError: No texts.
+    """
+    counts = np.array([_counted(pieces(text)) for text in checked(texts)], dtype=np.float64)
+    distinct, total = counts[:, 0], counts[:, 1]
+
+    def shares(places: NDArray[np.int64]) -> Floats:
+        found, among = distinct[places].sum(axis=0), total[places].sum(axis=0)
+        ratio: Floats = np.divide(found, among, out=np.ones_like(found), where=among > 0)
+        return ratio
+
+    places, each = np.arange(len(counts)), shares(np.arange(len(counts)))
+    interval = resampled(lambda draws: float(shares(draws.choice(places, len(places))).prod()))
+    return result(
+        "diversity",
+        float(each.prod()),
+        interval if len(counts) > 1 else (0.0, 1.0),
+        len(counts),
+        ("n-grams of words between blanks, distinct within a text",),
+        {f"distinct {n}-grams": share for n, share in zip(ORDERS, each.tolist(), strict=True)},
+    )
+
+
+def mauve(
+    human: Sequence[str],
+    generated: Sequence[str],
+    *,
+    service: Encoder | None = None,
+    buckets: int | None = None,
+) -> MetricResult:
+    """MAUVE (Pillutla et al. 2021): how close two sets of texts are in distribution, 0 to 1.
+
+    From ``mauve-text`` (extra ``mauve``: its licence is the GPL 3), imported only here. Its
+    features are GPT-2's by default, and InferDPT's figures are of language-model features; here
+    they are sentence vectors, so that no further model is needed, and figures are not comparable with the
+    paper's. The measure is made for thousands of texts: with few, read the interval, a bootstrap
+    over texts with the buckets held fixed.
+
+    Args:
+        human: Texts by people.
+        generated: Texts by a model, or released ones; the two sets need not be of equal size.
+        service: An encoder; default the bundled one.
+        buckets: Number of k-means buckets; default a tenth of the smaller set, at least two.
+
+    Raises:
+        MissingExtra: ``mauve-text`` is not installed.
+        ParameterError: Fewer than two texts in a set, or more buckets than texts in both.
+    """
+    sets = checked(human), checked(generated)
+    sizes = [len(texts) for texts in sets]
+    count = _bucket_count(sizes, buckets)
+    code = library("mauve.compute_mauve", "mauve-text", "mauve")
+    encoder = service if service is not None else default_encoder()
+    features = [encoder.encode(texts).astype(np.float64) for texts in sets]
+    with np.errstate(invalid="ignore", divide="ignore"):  # all vectors equal: no variance
+        found = code.compute_mauve(*features, num_buckets=count)
+    p, q = found.p_hist, found.q_hist
+    low, high = resampled(
+        lambda draws: mauve_of(
+            *(draws.multinomial(n, h) / n for n, h in zip(sizes, (p, q), strict=True))
+        )
+    )
+    value = mauve_of(p, q)
+    return result(
+        "mauve",
+        value,
+        (min(low, value), max(high, value)),  # resampled histograms differ more than these
+        sum(sizes),
+        ("features are sentence vectors, not GPT-2's; buckets fixed for the interval",),
+        {"buckets": float(count), "mauve star": float(found.mauve_star)},
+    )
+
+
+def mauve_of(p: Floats, q: Floats) -> float:
+    """MAUVE of two histograms: the area under their divergence curve.
+
+    The points are those of ``mauve-text``, in the order of their weights. The library sorts them
+    by one coordinate, which for equal histograms leaves ties in an order that gives 0.75; it is 1.
+    """
+    from scipy.special import rel_entr
+
+    mixed = _WEIGHTS[:, None] * p + (1 - _WEIGHTS)[:, None] * q
+    x, y = (np.exp(-_SCALING * rel_entr(own, mixed).sum(axis=1)) for own in (q, p))
+    x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
+    return float(np.trapezoid(x, y))
+
+
+def _bucket_count(sizes: list[int], buckets: int | None) -> int:
+    if min(sizes) < 2:
+        raise ParameterError(f"expected at least two texts in each set, got {min(sizes)}")
+    count = buckets if buckets is not None else max(2, round(min(sizes) / 10))
+    _validate.at_least(2, buckets=count)
+    if count > sum(sizes):
+        raise ParameterError(f"expected at most {sum(sizes)} buckets, one a text, got {count}")
+    return count
+
+
+def _counted(found: list[str]) -> tuple[list[int], list[int]]:
+    """Distinct n-grams and all n-grams of a text, for each n."""
+    grams = [[tuple(found[k : k + n]) for k in range(len(found) - n + 1)] for n in ORDERS]
+    return [len(set(each)) for each in grams], [len(each) for each in grams]

@@ -1,0 +1,185 @@
+"""How alike two texts are: by words, by contextual vectors, by sentence vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dp_middleware import _models
+from dp_middleware.embedding.service import DEFAULT_ENCODER
+from dp_middleware.errors import ParameterError
+from dp_middleware.metrics._inputs import Encoder, default_encoder, library, paired
+from dp_middleware.metrics._intervals import of_mean
+from dp_middleware.metrics._result import MetricResult
+from dp_middleware.metrics._words import words
+
+_SBERT = "cosine of sentence vectors of {}; the papers' figures may be of another encoder"
+
+
+def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
+    """ROUGE-L (Lin 2004): F1 of the longest common subsequence of words, mean over texts.
+
+    From ``rouge-score``, without stemming. Words are runs of letters and digits in lower case, as
+    there; beyond ASCII also each Chinese or Japanese character, and each symbol. Two texts without
+    any word are alike (1); one without is unlike any other (0).
+
+    Args:
+        raw: Reference texts.
+        released: Texts to compare, one for each.
+
+    Raises:
+        MissingExtra: ``rouge-score`` is not installed.
+        ParameterError: No texts, or not as many on both sides.
+    """
+    raw, released = paired(raw, released)
+    scorers = library("rouge_score.rouge_scorer", "rouge-score")
+    scorer = scorers.RougeScorer(["rougeL"], tokenizer=_Words())
+    scores = [
+        scorer.score(reference, text)["rougeL"] if words(reference) or words(text) else (1.0,) * 3
+        for reference, text in zip(raw, released, strict=True)
+    ]
+    precision, recall, f1 = np.array(scores, dtype=np.float64).T
+    details = {"precision": float(precision.mean()), "recall": float(recall.mean())}
+    return of_mean("rouge-l", f1, (0.0, 1.0), ("words in lower case, not stemmed",), details)
+
+
+def bert_score(
+    raw: Sequence[str],
+    released: Sequence[str],
+    *,
+    model: str = DEFAULT_ENCODER,
+    layers: int | None = None,
+) -> MetricResult:
+    """BERTScore (Zhang et al. 2020): F1 of greedily matched contextual vectors, mean over texts.
+
+    From ``bert-score``, without idf weights and without rescaling, on the CPU or CUDA. The default
+    model is the bundled encoder, so that nothing is downloaded: compare figures of one model only.
+    Two blank texts are alike (1); one blank text is unlike any other (0).
+
+    Args:
+        raw: Reference texts.
+        released: Texts to compare, one for each; each is cut to the model's window.
+        model: Name or folder of a BERT-like model.
+        layers: Layer whose vectors count; default the last one of a folder, and for a model of
+            the hub the layer that ``bert-score`` recommends.
+
+    Raises:
+        MissingExtra: ``bert-score`` is not installed.
+        ParameterError: No texts, not as many on both sides, or the model cannot be loaded.
+    """
+    raw, released = paired(raw, released)
+    source = _models.encoder_source(model) if model == DEFAULT_ENCODER else model
+    blank = np.array([[not a.strip(), not b.strip()] for a, b in zip(raw, released, strict=True)])
+    scores = np.zeros((len(raw), 3))
+    scores[blank.all(axis=1)] = 1.0
+    chosen = np.flatnonzero(~blank.any(axis=1))
+    if chosen.size:
+        found = _bert_scorer(source, layers).score(
+            [released[k] for k in chosen], [raw[k] for k in chosen]
+        )
+        scores[chosen] = np.stack([part.numpy() for part in found], axis=1)
+    precision, recall, f1 = np.minimum(scores, 1.0).T  # float32 rounds above 1
+    details = {"precision": float(precision.mean()), "recall": float(recall.mean())}
+    assumptions = (f"contextual vectors of {model}, no idf, not rescaled",)
+    return of_mean("bertscore", f1, (-1.0, 1.0), assumptions, details)
+
+
+def sbert_cosine(
+    raw: Sequence[str], released: Sequence[str], *, service: Encoder | None = None
+) -> MetricResult:
+    """Cosine of sentence vectors (Reimers and Gurevych 2019), mean over texts.
+
+    Args:
+        raw: Reference texts.
+        released: Texts to compare, one for each.
+        service: An encoder; default the bundled one.
+
+    Raises:
+        ParameterError: No texts, or not as many on both sides.
+    """
+    return _cosine("sbert cosine", raw, released, service)
+
+
+def coherence(
+    prompts: Sequence[str], continuations: Sequence[str], *, service: Encoder | None = None
+) -> MetricResult:
+    """How well a continuation fits its prompt: cosine of their sentence vectors, mean over texts.
+
+    InferDPT takes it from work on contrastive search, where SimCSE makes the vectors. Here a
+    Sentence-BERT model makes them, so that no further model is needed: figures are not comparable
+    with the paper's.
+
+    Args:
+        prompts: Raw prefixes or prompts.
+        continuations: What a model wrote, one for each.
+        service: An encoder; default the bundled one.
+
+    Raises:
+        ParameterError: No texts, or not as many on both sides.
+    """
+    return _cosine("coherence", prompts, continuations, service)
+
+
+def alignment(
+    references: Sequence[str], continuations: Sequence[str], *, service: Encoder | None = None
+) -> MetricResult:
+    """How close an answer stays to the one without privacy: cosine of their sentence vectors.
+
+    Args:
+        references: What the model wrote about the raw texts.
+        continuations: What it wrote about the released texts, one for each.
+        service: An encoder; default the bundled one.
+
+    Raises:
+        ParameterError: No texts, or not as many on both sides.
+    """
+    return _cosine("alignment", references, continuations, service)
+
+
+class _Words:
+    """The interface that ``rouge-score`` asks of a tokenizer."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return words(text)
+
+
+def _cosine(
+    metric: str, first: Sequence[str], second: Sequence[str], service: Encoder | None
+) -> MetricResult:
+    first, second = paired(first, second)
+    encoder = service if service is not None else default_encoder()
+    one, other = (encoder.encode(texts).astype(np.float64) for texts in (first, second))
+    cosines = np.clip(np.einsum("nd,nd->n", one, other), -1.0, 1.0)
+    return of_mean(metric, cosines, (-1.0, 1.0), (_SBERT.format(_named(encoder)),), {})
+
+
+def _named(encoder: Encoder) -> str:
+    """The model's name, else that of a class: the same in every process."""
+    backend = getattr(encoder, "backend", encoder)
+    name = getattr(backend, "model", None)
+    return name if isinstance(name, str) else type(backend).__name__
+
+
+@lru_cache(maxsize=1)
+def _bert_scorer(source: str, layers: int | None) -> Any:
+    """A scorer with its model; it keeps no text."""
+    scorers = library("bert_score", "bert-score")
+    try:
+        if layers is None and source not in scorers.utils.model2layers:
+            layers = _layers(source)
+        return scorers.BERTScorer(model_type=source, num_layers=layers)
+    except Exception as error:
+        failed = type(error).__name__
+    raise ParameterError(
+        f"expected a BERT-like model for bert-score, and could not load {source!r} ({failed}); "
+        "give the folder of one on this computer"
+    )
+
+
+def _layers(source: str) -> int:
+    from transformers import AutoConfig
+
+    return int(AutoConfig.from_pretrained(source).num_hidden_layers)

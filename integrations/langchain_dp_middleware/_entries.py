@@ -1,0 +1,156 @@
+"""What an agent sends in place of its messages: entries of its state, by message id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    SystemMessage,
+    ToolMessage,
+    messages_from_dict,
+)
+
+import dp_middleware as dp
+from langchain_dp_middleware._answers import note_answer
+from langchain_dp_middleware._boundary import guarded, release_messages
+from langchain_dp_middleware._messages import Rules
+
+
+class Entry(TypedDict):
+    """What goes out for a message. Public, and plain data, so that any checkpointer keeps it.
+
+    Attributes:
+        digest: Keyed mark of the message that it was released for; of no use for AI messages,
+            which are sent as the remote model wrote them, whatever the state shows.
+        sent: The released message.
+    """
+
+    digest: str
+    sent: dict[str, Any]
+
+
+Entries = Mapping[str, Entry]
+
+
+def merge(
+    left: Mapping[str, Entry | None] | None, right: Mapping[str, Entry | None] | None
+) -> dict[str, Entry]:
+    """Reducer: newer entries replace older ones, ``None`` takes one out."""
+    both = {**(left or {}), **(right or {})}
+    return {name: entry for name, entry in both.items() if entry is not None}
+
+
+def entries_of(state: Any) -> Entries:
+    """The entries in an agent's state."""
+    return state.get("dp_releases") or {}
+
+
+@dataclass(frozen=True)
+class Releaser:
+    """Releases the messages of one call of an agent.
+
+    Attributes:
+        session: Charges, draws and remembers.
+        conversation: Public name of the thread.
+        rules: For what is not the text of a human or of a tool.
+        public_tools: Names of the tools whose results are sent as they are.
+    """
+
+    session: dp.Session
+    conversation: str
+    rules: Rules
+    public_tools: Collection[str]
+
+    def update(self, messages: Sequence[AnyMessage], entries: Entries) -> dict[str, Entry]:
+        """Entries that are missing, or whose messages have changed.
+
+        Raises:
+            DPMiddlewareError: Text-free; see :func:`release_messages`.
+        """
+        pending = [each for each in messages if not self._is_settled(each, entries)]
+        if not pending:
+            return {}
+        released = release_messages(
+            self.session, pending, self.rules, conversation=self.conversation
+        )
+        return {
+            str(raw.id): self.entry(raw, sent) for raw, sent in zip(pending, released, strict=True)
+        }
+
+    def sent(self, messages: Sequence[AnyMessage], entries: Entries) -> list[AnyMessage]:
+        """What goes out; every message that is not public must have its entry."""
+        return [self._sent(each, entries) for each in messages]
+
+    def system(self, message: SystemMessage) -> SystemMessage:
+        """What goes out for a call's system prompt: one event, as long as it stays the same."""
+        if self.rules.system == "pass":
+            return message
+        mark = guarded(lambda: self._digest(message))
+        event = message.model_copy(update={"id": f"\x1fsystem {mark}"})
+        [sent] = release_messages(self.session, [event], self.rules, conversation=self.conversation)
+        return SystemMessage(content=sent.content)
+
+    def note(self, remote: AIMessage) -> None:
+        """Tell the session what the remote model wrote."""
+        guarded(
+            lambda: note_answer(self.session, remote, conversation=self.conversation), "the memo"
+        )
+
+    def entry(self, raw: BaseMessage, sent: BaseMessage) -> Entry:
+        """The entry of a message for which ``sent`` goes out."""
+        data = {"type": sent.type, "data": sent.model_dump(mode="json", warnings=False)}
+        return Entry(digest=guarded(lambda: self._digest(raw)), sent=data)
+
+    def _is_settled(self, message: AnyMessage, entries: Entries) -> bool:
+        if self._is_public(message):
+            return True
+        entry = entries.get(str(message.id))
+        if entry is None:
+            return False
+        if isinstance(message, AIMessage):
+            return True
+        return entry["digest"] == guarded(lambda: self._digest(message))
+
+    def _is_public(self, message: AnyMessage) -> bool:
+        if isinstance(message, ToolMessage):
+            return message.name in self.public_tools
+        return isinstance(message, SystemMessage) and self.rules.system == "pass"
+
+    def _sent(self, message: AnyMessage, entries: Entries) -> Any:
+        if not self._is_public(message):
+            return messages_from_dict([dict(entries[str(message.id)]["sent"])])[0]
+        if isinstance(message, ToolMessage):  # an artifact is for the local program only
+            return ToolMessage(
+                content=message.content,
+                tool_call_id=message.tool_call_id,
+                name=message.name,
+                id=message.id,
+            )
+        return message
+
+    def _digest(self, message: BaseMessage) -> str:
+        content = json.dumps(message.content, sort_keys=True, default=str)
+        return self.session.digest(self.conversation, str(message.id), message.type, content)
+
+
+def named(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages, those without an id named by their place: after which message, and how far.
+
+    So a retry finds the releases of messages that another middleware put in.
+    """
+    found: list[AnyMessage] = []
+    anchor, distance = "", 0
+    for message in messages:
+        if message.id is None:
+            distance += 1
+            message = message.model_copy(update={"id": f"{anchor}\x1f+{distance}"})
+        else:
+            anchor, distance = message.id, 0
+        found.append(message)
+    return found

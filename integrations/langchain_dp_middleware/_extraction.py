@@ -1,0 +1,71 @@
+"""The answer that the user reads: a local model fits the remote one's to the private turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from dp_middleware.errors import ExtractorError
+from dp_middleware.frameworks import chat_model, prompts
+from dp_middleware.frameworks.trust import require_trusted
+
+
+class Extraction:
+    """Asks the local model; its calls leave no trace, log or cache entry.
+
+    Args:
+        extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
+        trusted_hosts: Names of further hosts that may see raw text.
+        instruction: Public: what it is to do with the turn.
+
+    Raises:
+        UntrustedHost: The extractor would send raw text elsewhere.
+        ParameterError: Not a chat model.
+    """
+
+    def __init__(self, extractor: Any, trusted_hosts: Iterable[str], instruction: str) -> None:
+        local = chat_model(extractor)
+        require_trusted(local, trusted_hosts)
+        self._model = replace(local.private(), error=ExtractorError)
+        self._instruction = instruction
+
+    def local(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> AIMessage:
+        """The message for the user; ``remote`` itself if it calls tools or says nothing.
+
+        Raises:
+            ExtractorError: The local model failed.
+        """
+        if not _is_answer(remote):
+            return remote
+        return _with_text(remote, self._model(self._question(remote, messages)))
+
+    async def alocal(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> AIMessage:
+        """As :meth:`local`, without blocking the event loop."""
+        if not _is_answer(remote):
+            return remote
+        return _with_text(remote, await self._model.acall(self._question(remote, messages)))
+
+    def _question(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> prompts.Messages:
+        return prompts.for_extractor(_turn(messages), remote.text, self._instruction)
+
+
+def _turn(messages: Sequence[AnyMessage]) -> str:
+    """The last message of the user and what tools found for it. Private."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage | ToolMessage):
+            texts.append(message.text)
+        if isinstance(message, HumanMessage):
+            break
+    return "\n\n".join(reversed(texts))
+
+
+def _is_answer(message: AIMessage) -> bool:
+    return not message.tool_calls and bool(message.text.strip())
+
+
+def _with_text(remote: AIMessage, text: str) -> AIMessage:
+    return remote.model_copy(update={"content": text, "additional_kwargs": {}})

@@ -1,0 +1,91 @@
+"""What every adapter asks of its session: which one, which conversation, which epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig, ensure_config
+from langchain_core.runnables.utils import ConfigurableFieldSpec
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+
+EPSILON = "dp_epsilon"
+
+EPSILON_SPEC = ConfigurableFieldSpec(
+    id=EPSILON,
+    annotation=float,
+    name="Epsilon",
+    description="Nats per token occurrence of this call's releases; at most max_epsilon.",
+    default=None,
+)
+
+
+def session_of(given: Any) -> dp.Session:
+    """The session of an adapter.
+
+    Raises:
+        ParameterError: Neither a ``dp.Session`` nor a ``dp.Sanitizer``, which gets a new one.
+    """
+    if isinstance(given, dp.Session):
+        return given
+    if isinstance(given, dp.Sanitizer):
+        return dp.Session(given)
+    raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(given).__name__}")
+
+
+def require_ceiling(max_epsilon: object) -> None:
+    """Refuse a ``max_epsilon`` that is no ceiling; ``None`` is the sanitizer's own epsilon."""
+    if max_epsilon is not None and not _is_epsilon(max_epsilon):
+        raise ParameterError(f"expected max_epsilon > 0 and finite, got {max_epsilon!r}")
+
+
+def conversation_of(config: RunnableConfig | None) -> str:
+    """The public name of a call's conversation: its thread or session id, else the empty one.
+
+    Transcripts without ids that begin alike under one name are taken for one conversation.
+    """
+    found = _configurable(config)
+    named = next((found[key] for key in ("thread_id", "session_id") if found.get(key)), "")
+    return str(named)
+
+
+def session_for(session: dp.Session, config: RunnableConfig | None, ceiling: Any) -> dp.Session:
+    """The session at the epsilon that a call asks for, which may come from a client.
+
+    Args:
+        session: The adapter's.
+        config: ``{"configurable": {"dp_epsilon": 0.5}}`` asks for another epsilon.
+        ceiling: Nats per token occurrence, the most that a call gets; ``None``: the sanitizer's
+            own certified epsilon.
+
+    Raises:
+        ParameterError: What was asked for is not a positive number.
+    """
+    asked = _configurable(config).get(EPSILON)
+    if asked is None:
+        return session
+    if not _is_epsilon(asked):
+        shown = asked if isinstance(asked, int | float) else type(asked).__name__
+        raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")
+    return at_epsilon(session, float(asked), ceiling)
+
+
+def at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None) -> dp.Session:
+    """The session calibrated to the smaller of two epsilons, nats per token occurrence."""
+    if epsilon is None:
+        return session
+    own = session.sanitizer.certificate.epsilon
+    allowed = min(epsilon, own if ceiling is None else float(ceiling))
+    return session if allowed == own else session.at(allowed)
+
+
+def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
+    """Also of the run around the call: an agent's thread."""
+    return ensure_config(config).get("configurable") or {}
+
+
+def _is_epsilon(x: object) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool) and 0 < x < math.inf

@@ -1,0 +1,77 @@
+"""Turns of a conversation with InferDPT: what the remote model and the extractor are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks import prompts
+from langchain_dp_middleware._messages import converted
+from langchain_dp_middleware._values import listed
+
+
+def messages_of(value: object) -> list[BaseMessage]:
+    """A text, prompt value or list as messages; a bare text is a new event at every call.
+
+    Raises:
+        ParameterError: Not a transcript of system, human and AI messages with a human one last.
+    """
+    found = [
+        HumanMessage(each, id=str(uuid4()))
+        if isinstance(each, str)
+        else converted(each, f"the input, message {i}")
+        for i, each in enumerate(listed(value))
+    ]
+    for i, each in enumerate(found):
+        if not isinstance(each, HumanMessage | SystemMessage | AIMessage):
+            raise ParameterError(
+                f"the input, message {i}: expected a human, system or ai message, got "
+                f"{type(each).__name__}"
+            )
+    if not found or not isinstance(found[-1], HumanMessage) or not found[-1].text.strip():
+        raise ParameterError("expected a human message with text at the end of the transcript")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """The last message of a transcript and what came before it.
+
+    Attributes:
+        history: Messages before it as role and content, system messages left out.
+        text: Its text.
+        instruction: Public.
+    """
+
+    history: prompts.Messages = field(repr=False)
+    text: str = field(repr=False)
+    instruction: str
+
+    def for_remote(self) -> prompts.Messages:
+        """If this is a turn of released messages: what the remote model is sent."""
+        return [*self.history, *prompts.for_remote(self.text, self.instruction)]
+
+    def for_extractor(self, draft: str) -> prompts.Messages:
+        """If this is a turn of raw messages: what the extractor is given."""
+        return [*self.history, *prompts.for_extractor(self.text, draft, self.instruction)]
+
+
+def turn_of(messages: Sequence[BaseMessage], instruction: str) -> Turn:
+    """The turn at the end of a transcript; its system messages are the instruction, if any."""
+    rules = [each.text for each in messages if isinstance(each, SystemMessage)]
+    spoken = [each for each in messages if not isinstance(each, SystemMessage)]
+    return Turn(
+        history=[_dictionary(each) for each in spoken[:-1]],
+        text=str(spoken[-1].text),
+        instruction="\n\n".join(rules) or instruction,
+    )
+
+
+def _dictionary(message: Any) -> dict[str, str]:
+    role = "assistant" if isinstance(message, AIMessage) else "user"
+    return {"role": role, "content": str(message.text)}

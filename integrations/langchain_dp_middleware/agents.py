@@ -1,0 +1,217 @@
+"""Agents of ``create_agent``: what the model is sent is released, the agent's state stays raw."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Annotated, Any, Literal, NotRequired
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from dp_middleware.errors import MissingExtra, ParameterError
+from langchain_dp_middleware._entries import Entry, Releaser, entries_of, merge, named
+from langchain_dp_middleware._extraction import Extraction
+from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._session import (
+    conversation_of,
+    require_ceiling,
+    session_for,
+    session_of,
+)
+from langchain_dp_middleware.tracing import refuse_recorders
+
+try:
+    from langchain.agents.middleware.types import (
+        AgentMiddleware,
+        AgentState,
+        ExtendedModelResponse,
+        ModelRequest,
+        ModelResponse,
+        PrivateStateAttr,
+    )
+    from langgraph.runtime import Runtime
+    from langgraph.types import Command
+except ModuleNotFoundError:
+    raise MissingExtra("langchain", "agents") from None
+
+ANSWER = "Answer the request at the beginning of the text; what tools found follows it."
+
+
+class DPAgentState(AgentState[Any]):
+    """The agent's state: raw messages, and beside them what goes out in their place."""
+
+    # LangGraph takes the last annotation for the reducer and ignores a reducer before it.
+    dp_releases: NotRequired[Annotated[dict[str, Entry | None], PrivateStateAttr, merge]]
+
+
+class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
+    """Releases what an agent sends to its model; put it **last** in the list of middleware.
+
+    ``create_agent(model, tools, middleware=[..., DPAgentMiddleware(session)])``. Before every
+    call of the model, messages of users and results of tools that were not released yet are, each
+    once: charged, drawn and written to the state beside the raw messages, which tools, other
+    middleware and the caller go on to see. The call itself only swaps. Retries, fallbacks, later
+    turns and a run resumed from a checkpoint send the same bytes; an edited message is released
+    again. System messages, names and schemas of tools and what the remote model wrote, calls of
+    tools included, go out as they are; an AI message that it did not write is refused.
+
+    Not covered: models that other middleware or tools call themselves (:func:`check_agent` finds
+    them); the checkpointer, which holds raw messages; ``debug=True``, which prints them; and
+    tracing. LangGraph hands the whole state to every callback before any middleware runs, so
+    wrapping calls of the model cannot keep it from them. The middleware refuses to run when
+    a tracer or another handler of callbacks is attached, which by then has been told the input:
+    call the agent inside ``with untraced():``.
+
+    With a checkpointer that outlives the process, give the session a ``key=`` that does too;
+    otherwise a conversation that is resumed by another process is released, and charged, again.
+    Without a checkpointer hand back the messages as the agent returned them: their ids tell
+    which of them were released. A conversation is a ``thread_id``.
+
+    With ``extractor=`` the answers in the state are a local model's, which sees the last message
+    of the user and what tools found; later turns send what the remote model had said. Streamed
+    tokens (``stream_mode="messages"``) are the remote model's.
+
+    Args:
+        session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
+        extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
+        trusted_hosts: Names of further hosts that may see raw text.
+        instruction: Public: what the extractor is to do.
+        public_tools: Names of the tools whose results are sent as they are, such as one that
+            returns what was released before.
+        system: ``"release"`` for system messages that hold private text, else ``"pass"``.
+        ai: ``"pass"`` declares AI messages public that the remote model did not write, such as
+            few-shot examples or the notices of other middleware; else they are refused.
+        on_other: A block that is not text: ``"raise"``, ``"drop"`` or ``"pass"``.
+        traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
+        max_epsilon: Ceiling of ``config["configurable"]["dp_epsilon"]``; default the
+            session's own epsilon.
+
+    Raises:
+        UntrustedHost: The extractor would send raw text elsewhere.
+        ParameterError: A parameter out of range; from a call: a message that cannot be released,
+            or a tracer.
+        EventRefused: From a call: an AI message that the remote model did not write.
+        ExtractorError: From a call: the extractor failed.
+        DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
+    """
+
+    state_schema = DPAgentState
+
+    def __init__(
+        self,
+        session: Any,
+        *,
+        extractor: Any = None,
+        trusted_hosts: Iterable[str] = (),
+        instruction: str = ANSWER,
+        public_tools: Collection[str] = (),
+        system: Literal["pass", "release"] = "pass",
+        ai: Literal["noted", "pass"] = "noted",
+        on_other: Literal["raise", "drop", "pass"] = "raise",
+        traced: Literal["refuse", "allow"] = "refuse",
+        max_epsilon: float | None = None,
+    ) -> None:
+        super().__init__()
+        if traced not in ("refuse", "allow"):
+            raise ParameterError(f"expected traced in ('refuse', 'allow'), got {traced!r}")
+        if isinstance(public_tools, str):
+            raise ParameterError("expected public_tools to be a collection of names, got one str")
+        require_ceiling(max_epsilon)
+        self._session = session_of(session)
+        self._rules = Rules(system=system, ai=ai, on_other=on_other)
+        self._public_tools = frozenset(public_tools)
+        self._traced, self._max_epsilon = traced, max_epsilon
+        self._extraction = None
+        if extractor is not None:
+            self._extraction = Extraction(extractor, trusted_hosts, instruction)
+
+    def before_model(self, state: DPAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Release what is new in the state, and forget the releases of removed messages."""
+        releaser = self._releaser()
+        messages, entries = named(state["messages"]), entries_of(state)
+        ids = {message.id for message in messages}
+        update: dict[str, Any] = {name: None for name in entries if name not in ids}
+        update |= releaser.update(messages, entries)
+        return {"dp_releases": update} if update else None
+
+    async def abefore_model(
+        self, state: DPAgentState, runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
+        """As :meth:`before_model`; the release runs in a thread."""
+        return await asyncio.to_thread(self.before_model, state, runtime)
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ExtendedModelResponse[Any]:
+        """Swap, call, note what the remote model answered."""
+        releaser = self._releaser()
+        swapped, late = self._swapped(request, releaser)
+        response = handler(swapped)
+        remote = self._noted(response, releaser)
+        shown = dict(remote)
+        if self._extraction is not None:
+            shown = {i: self._extraction.local(m, request.messages) for i, m in remote.items()}
+        return _extended(response, remote, shown, late, releaser)
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ExtendedModelResponse[Any]:
+        """As :meth:`wrap_model_call`."""
+        releaser = await asyncio.to_thread(self._releaser)
+        swapped, late = await asyncio.to_thread(self._swapped, request, releaser)
+        response = await handler(swapped)
+        remote = await asyncio.to_thread(self._noted, response, releaser)
+        shown = dict(remote)
+        if self._extraction is not None:
+            for i, message in remote.items():
+                shown[i] = await self._extraction.alocal(message, request.messages)
+        return _extended(response, remote, shown, late, releaser)
+
+    def _releaser(self) -> Releaser:
+        """For the run in which this is called, which must not be recorded."""
+        if self._traced == "refuse":
+            refuse_recorders(type(self).__name__)
+        session = session_for(self._session, None, self._max_epsilon)
+        return Releaser(session, conversation_of(None), self._rules, self._public_tools)
+
+    def _swapped(
+        self, request: ModelRequest[Any], releaser: Releaser
+    ) -> tuple[ModelRequest[Any], dict[str, Entry]]:
+        """What goes out, and the entries of messages that were put in after the release."""
+        messages, entries = named(request.messages), entries_of(request.state)
+        late = releaser.update(messages, entries)
+        sent = releaser.sent(messages, merge(entries, late))
+        changed = request.override(messages=sent)
+        if request.system_message is not None:
+            system = releaser.system(request.system_message)
+            changed = changed.override(system_message=system)
+        ids = {message.id for message in request.messages}
+        return changed, {name: entry for name, entry in late.items() if name in ids}
+
+    def _noted(self, response: ModelResponse[Any], releaser: Releaser) -> dict[int, AIMessage]:
+        """The remote model's messages by their place in the response, each with an id."""
+        found = {}
+        for i, message in enumerate(response.result):
+            if isinstance(message, AIMessage):
+                found[i] = message.model_copy(update={"id": message.id or str(uuid4())})
+                releaser.note(found[i])
+        return found
+
+
+def _extended(
+    response: ModelResponse[Any],
+    remote: dict[int, AIMessage],
+    shown: dict[int, AIMessage],
+    late: dict[str, Entry],
+    releaser: Releaser,
+) -> ExtendedModelResponse[Any]:
+    """The response with what the user is shown, and the entries for the state."""
+    result: list[BaseMessage] = [shown.get(i, each) for i, each in enumerate(response.result)]
+    entries = {str(each.id): releaser.entry(each, each) for each in remote.values()}
+    return ExtendedModelResponse(
+        model_response=ModelResponse(result, response.structured_response),
+        command=Command(update={"dp_releases": {**late, **entries}}),
+    )

@@ -1,0 +1,113 @@
+"""Corpora: documents released one by one, without the metadata that nobody declared public."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from langchain_core.documents import BaseDocumentTransformer, Document
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.sessions import ONCE
+from langchain_dp_middleware._boundary import guarded
+from langchain_dp_middleware._session import session_of
+
+_CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
+
+
+class DPDocumentTransformer(BaseDocumentTransformer):
+    """Releases documents, for an index or a model that may not see them.
+
+    A document's id is its event: transformed again, or retrieved by a :class:`DPRetriever` of
+    the same session, it is the same release and costs nothing; with another text it is released
+    again. A document without an id is a new release each time. Ids, their order and the number
+    of documents are public, and are kept.
+
+    Args:
+        session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
+        metadata: Keys of the metadata that are public and kept as they are; all others are cut.
+
+    Raises:
+        ParameterError: ``metadata`` is no collection of names; from a call: equal ids.
+        DPMiddlewareError: From a call: a release failed. Holds no text. What was released
+            before stays in the session.
+
+    Example:
+        >>> import dp_middleware as dp
+        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
+        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
+        >>> raw = Document("red blue", id="7", metadata={"year": 1999, "author": "me"})
+        >>> [document] = DPDocumentTransformer(sanitizer, metadata=["year"]).transform_documents(
+        ...     [raw]
+        ... )
+        >>> document.id, document.metadata
+        ('7', {'year': 1999})
+    """
+
+    def __init__(self, session: Any, *, metadata: Collection[str] = ()) -> None:
+        self._session = session_of(session)
+        self._metadata = names_of(metadata)
+
+    def __repr__(self) -> str:
+        return f"DPDocumentTransformer({self._session!r}, metadata={self._metadata!r})"
+
+    def transform_documents(
+        self, documents: Sequence[Document], **kwargs: Any
+    ) -> Sequence[Document]:
+        """Released copies, in the order of the documents."""
+        return release_documents(self._session, documents, self._metadata, _id_or_once)
+
+    async def atransform_documents(
+        self, documents: Sequence[Document], **kwargs: Any
+    ) -> Sequence[Document]:
+        """As :meth:`transform_documents`; the release runs in a thread."""
+        return await asyncio.to_thread(self.transform_documents, documents, **kwargs)
+
+
+def release_documents(
+    session: dp.Session,
+    documents: Sequence[Document],
+    metadata: tuple[str, ...],
+    identify: Callable[[Document], Any],
+) -> list[Document]:
+    """Released copies: page content, id and the metadata named, nothing else.
+
+    Args:
+        session: Charges, draws and remembers.
+        documents: Private.
+        metadata: Public keys.
+        identify: The event id of a document, public, or ``ONCE``.
+
+    Raises:
+        DPMiddlewareError: Text-free, without cause.
+    """
+
+    def work() -> list[Document]:
+        events = [(identify(each), "user", each.page_content) for each in documents]
+        released = session.release_many(events, conversation=_CONVERSATION)
+        pairs = zip(documents, released, strict=True)
+        return [_copy(document, release.text, metadata) for document, release in pairs]
+
+    return guarded(work)
+
+
+def names_of(metadata: Any) -> tuple[str, ...]:
+    """Public keys of metadata.
+
+    Raises:
+        ParameterError: Not a collection of names.
+    """
+    if isinstance(metadata, str) or not all(isinstance(name, str) for name in metadata):
+        raise ParameterError("expected metadata=['source', ...], names of public keys")
+    return tuple(metadata)
+
+
+def _id_or_once(document: Document) -> Any:
+    return document.id or ONCE
+
+
+def _copy(document: Document, text: str, metadata: tuple[str, ...]) -> Document:
+    kept = {name: document.metadata[name] for name in metadata if name in document.metadata}
+    return Document(page_content=text, id=document.id, metadata=kept)

@@ -1,0 +1,217 @@
+"""InferDPT as a chat model: a remote model is asked in released words, a local one answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Literal, NoReturn
+from uuid import uuid4
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
+from langchain_core.runnables.utils import ConfigurableFieldSpec
+from pydantic import Field
+
+from dp_middleware.errors import ExtractorError, ParameterError, RemoteError
+from dp_middleware.frameworks import chat_model
+from dp_middleware.frameworks.trust import require_trusted
+from langchain_dp_middleware._boundary import guarded, refuse_outer_run, release_messages
+from langchain_dp_middleware._session import (
+    EPSILON_SPEC,
+    conversation_of,
+    require_ceiling,
+    session_for,
+    session_of,
+)
+from langchain_dp_middleware._turns import Turn, messages_of, turn_of
+
+REMEDY = (
+    "call it alone, as the whole app, or, if all that records the run may see raw text, set "
+    'traced="allow"'
+)
+
+
+class InferDPTChatModel(BaseChatModel):
+    """Answers from the raw text with a local model, helped by a remote one that never sees it.
+
+    The messages are released and sent to ``remote``; ``extractor``, which must be in process,
+    on loopback or on a trusted host, writes the answer from the raw messages and the remote
+    model's draft. Its calls leave no record. The answer is **private**: it holds what no
+    mechanism has protected. In a later transcript, known by its id, it is replaced by the draft
+    that it came from; keep the ids of AI messages, without which they are refused.
+
+    System messages are the instruction, public and sent as they are. Human messages are
+    released; other roles are refused. Callbacks of a call see what the remote model is sent.
+    It refuses to run inside another run, which would record raw text and the answer.
+
+    Streaming gives the answer as the extractor writes it, after the whole draft has arrived.
+
+    Attributes:
+        session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
+        instruction: Public: what is asked where the messages hold no system message.
+        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
+            sanitizer's own epsilon.
+        traced: ``"refuse"`` or ``"allow"`` to run inside another run.
+        remote: What :func:`dp.chat_model` takes.
+        extractor: What :func:`dp.chat_model` takes.
+        trusted_hosts: Names of further hosts that may see raw text.
+
+    Raises:
+        UntrustedHost: The extractor would send raw text elsewhere.
+        RemoteError: From a call: the remote model failed; what was charged stays spent.
+        ExtractorError: From a call: the extractor failed.
+        DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
+
+    Example:
+        >>> import dp_middleware as dp
+        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
+        >>> model = InferDPTChatModel(
+        ...     dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space),
+        ...     remote=lambda messages: "a draft",
+        ...     extractor=lambda messages: "the answer",
+        ... )
+        >>> model.invoke("red blue").text
+        'the answer'
+    """
+
+    session: Any = Field(exclude=True, repr=False)
+    instruction: str = "Answer the message below."
+    max_epsilon: float | None = None
+    traced: Literal["refuse", "allow"] = "refuse"
+
+    remote: Any = Field(exclude=True, repr=False)
+    extractor: Any = Field(exclude=True, repr=False)
+    trusted_hosts: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        session: Any,
+        *,
+        remote: Any,
+        extractor: Any,
+        trusted_hosts: Iterable[str] = (),
+        **options: Any,
+    ) -> None:
+        require_ceiling(options.get("max_epsilon"))
+        local = chat_model(extractor)
+        require_trusted(local, trusted_hosts)
+        given: dict[str, Any] = {
+            "session": session_of(session),
+            "remote": replace(chat_model(remote), error=RemoteError),
+            "extractor": replace(local.private(), error=ExtractorError),
+            "trusted_hosts": frozenset(trusted_hosts),
+        }
+        super().__init__(**given, **options)
+
+    # calls -----------------------------------------------------------------------------------
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
+        """Release, ask the remote model, extract."""
+        turn, draft, name = self._asked(input, config, kwargs)
+        answer = self.extractor(turn.for_extractor(draft))
+        return AIMessage(content=answer, id=name)
+
+    async def ainvoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AIMessage:
+        """As :meth:`invoke`."""
+        turn, draft, name = await asyncio.to_thread(self._asked, input, config, kwargs)
+        answer = await self.extractor.acall(turn.for_extractor(draft))
+        return AIMessage(content=answer, id=name)
+
+    def stream(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[AIMessageChunk]:
+        """As :meth:`invoke`, giving the answer in pieces."""
+        turn, draft, name = self._asked(input, config, kwargs)
+        for piece in self.extractor.stream(turn.for_extractor(draft)):
+            yield AIMessageChunk(content=piece, id=name)
+        yield AIMessageChunk(content="", id=name, chunk_position="last")
+
+    async def astream(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[AIMessageChunk]:
+        """As :meth:`stream`, with every step in a thread."""
+        pieces: Any = self.stream(input, config, **kwargs)
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                yield piece
+        finally:
+            with contextlib.suppress(ValueError):  # a step that was given up still runs
+                await asyncio.to_thread(pieces.close)
+
+    async def astream_events(  # type: ignore[override]
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """Start, pieces and end of the answer, in the form of LangChain's versions 1 and 2."""
+        if kwargs.pop("version", "v2") not in ("v1", "v2"):
+            raise ParameterError('expected version="v2", there are no typed events of an answer')
+        run = {"name": self.get_name(), "run_id": str(uuid4()), "tags": [], "metadata": {}}
+        run["parent_ids"] = []
+        answer: Any = None
+        yield {"event": "on_chat_model_start", **run, "data": {}}
+        async for piece in self.astream(input, config, **kwargs):
+            answer = piece if answer is None else answer + piece
+            yield {"event": "on_chat_model_stream", **run, "data": {"chunk": piece}}
+        yield {"event": "on_chat_model_end", **run, "data": {"output": answer}}
+
+    def stream_events(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: there are no typed events of an answer."""
+        raise ParameterError('expected stream() or astream_events(version="v2")')
+
+    def generate(
+        self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
+    ) -> LLMResult:
+        """An answer to each transcript, one after the other."""
+        options = {name: kw.pop(name) for name in ("tags", "metadata", "run_name") if name in kw}
+        kw.pop("run_id", None)
+        config: Any = {"callbacks": callbacks, **options}
+        answers = [self.invoke(each, config, stop=stop, **kw) for each in messages]
+        return LLMResult(generations=[[ChatGeneration(message=each)] for each in answers])
+
+    async def agenerate(self, *args: Any, **kwargs: Any) -> LLMResult:
+        """As :meth:`generate`, in a thread."""
+        return await asyncio.to_thread(self.generate, *args, **kwargs)
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        answer = self.invoke(messages, stop=stop, **kwargs)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+    # the boundary ----------------------------------------------------------------------------
+
+    def _asked(
+        self, value: Any, config: RunnableConfig | None, options: dict[str, Any]
+    ) -> tuple[Turn, str, str]:
+        """The raw turn, the remote model's draft for it, and the id of the answer to come."""
+        config = config or RunnableConfig()
+        if self.traced == "refuse":
+            refuse_outer_run(config, "InferDPTChatModel", REMEDY)
+        if given := sorted(name for name, option in options.items() if option is not None):
+            raise ParameterError(f"expected settings on the two models themselves, got {given}")
+        conversation = conversation_of(config)
+        messages = messages_of(value)
+        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
+        released = release_messages(at, messages, conversation=conversation)
+        with set_config_context(config) as context:
+            draft = context.run(self.remote, turn_of(released, self.instruction).for_remote())
+        name = f"dp-{uuid4()}"
+        guarded(lambda: self.session.note_remote(name, draft, conversation=conversation))
+        return turn_of(messages, self.instruction), draft, name
+
+    # description -----------------------------------------------------------------------------
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """The epsilon of a call."""
+        return [EPSILON_SPEC]
+
+    @property
+    def _llm_type(self) -> str:
+        return "dp-inferdpt"

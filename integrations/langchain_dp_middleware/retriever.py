@@ -1,0 +1,138 @@
+"""Retrieval for a remote model: the search is local and raw, what it finds is released."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, Literal
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableConfig, RunnablePassthrough
+from pydantic import ConfigDict, Field, field_validator
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks import recording
+from langchain_dp_middleware._boundary import guarded, refuse_outer_run
+from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._session import session_of
+from langchain_dp_middleware.documents import names_of, release_documents
+
+_REMEDY = (
+    "retrieve first, in a call of its own, and give the documents to the chain; or, if the query "
+    'is public, as one that a remote model wrote, say so with query="public"'
+)
+
+
+class DPRetriever(ReleasedCalls, BaseRetriever):
+    """Finds documents with a local retriever, which sees the raw query, and releases them.
+
+    Neither the query nor the documents found are seen by callbacks or tracers; these are told
+    the released documents. Which documents were found, that is their ids and public metadata,
+    depends on the query and **is not protected**: do not show it to those who may not know the
+    query.
+
+    A document found again is the same release and costs nothing, so it must be known again: by
+    its id, which most vector stores give, or by ``identify``. Without either the call is
+    refused: releasing a document anew for every query would spend its budget on being found.
+
+    In a chain the query would be recorded by the run of the chain, so it refuses to run inside
+    one. Retrieve before the chain::
+
+        found = retriever.invoke(question)
+        head = PrivateHead(session, keys=["question"])
+        (head | prompt | model).invoke({"question": question, "context": found})
+
+    Attributes:
+        session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
+        retriever: A LangChain retriever, inside the trust boundary, remote parts included.
+        public_metadata: Keys of the metadata of documents that are kept; all others are cut.
+        query: ``"private"``, or ``"public"`` for one that may be recorded, such as what a remote
+            model asks a tool.
+        identify: From a document to its public event id; default its id.
+
+    Raises:
+        ParameterError: Not a retriever; from a call: a document that is not identified, or a
+            private query inside another run.
+        DPMiddlewareError: From a call: the search or a release failed. Holds no text.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    session: Any = Field(exclude=True, repr=False)
+    retriever: Any = Field(exclude=True, repr=False)
+    public_metadata: tuple[str, ...] = ()
+    query: Literal["private", "public"] = "private"
+    identify: Callable[[Document], str] | None = Field(default=None, exclude=True, repr=False)
+
+    def __init__(self, session: Any, retriever: Any, **options: Any) -> None:
+        if not isinstance(retriever, BaseRetriever):
+            raise ParameterError(
+                f"expected a LangChain retriever, got {type(retriever).__name__}; a vector store "
+                "makes one with as_retriever()"
+            )
+        fields: Any = {"session": session_of(session), "retriever": retriever, **options}
+        super().__init__(**fields)
+
+    @field_validator("public_metadata", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> tuple[str, ...]:
+        return names_of(value)
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """The released documents; ``kwargs`` go to the local retriever."""
+        return self._rest.invoke(*self._enter(input, config, **kwargs))
+
+    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """As :meth:`invoke`; search and release run in a thread."""
+        return await self._rest.ainvoke(*await self._aenter(input, config, **kwargs))
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return self._released(query)
+
+    @property
+    def _rest(self) -> RunnablePassthrough[Any]:
+        return RunnablePassthrough()
+
+    def _enter(
+        self, value: Any, config: RunnableConfig | None, **kwargs: Any
+    ) -> tuple[Any, RunnableConfig]:
+        if self.query == "private":
+            refuse_outer_run(config, "DPRetriever", _REMEDY)
+        return self._released(value, **kwargs), config or RunnableConfig()
+
+    async def _aenter(
+        self, value: Any, config: RunnableConfig | None, **kwargs: Any
+    ) -> tuple[Any, RunnableConfig]:
+        return await asyncio.to_thread(self._enter, value, config, **kwargs)
+
+    def _released(self, query: Any, **kwargs: Any) -> list[Document]:
+        if not isinstance(query, str):
+            raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
+        found = guarded(
+            lambda: recording.call_unrecorded(Context(), _search, self.retriever, query, kwargs),
+            "the local retriever",
+        )
+        identify = self.identify or _id_of
+        return release_documents(self.session, found, self.public_metadata, identify)
+
+
+def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> list[Document]:
+    """Below LangChain's callbacks: instrumentors may put a handler into every manager of them."""
+    given: dict[str, Any] = dict(kwargs) if retriever._expects_other_args else {}
+    if retriever._new_arg_supported:
+        given["run_manager"] = CallbackManagerForRetrieverRun.get_noop_manager()
+    return retriever._get_relevant_documents(query, **given)
+
+
+def _id_of(document: Document) -> str:
+    if document.id is None:
+        raise ParameterError(
+            "expected documents with ids, by which one found again is known, got one without; "
+            "give ids to the index, or a function with identify="
+        )
+    return document.id

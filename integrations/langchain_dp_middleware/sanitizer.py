@@ -1,0 +1,106 @@
+"""The sanitizer as a plain step of a chain, for chains that nothing traces."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableConfig, RunnablePassthrough, RunnableSerializable
+from pydantic import ConfigDict, Field
+
+import dp_middleware as dp
+from langchain_dp_middleware._boundary import cross, guarded, refuse_outer_run
+from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._session import (
+    at_epsilon,
+    conversation_of,
+    require_ceiling,
+    session_for,
+    session_of,
+)
+from langchain_dp_middleware._values import names_of, read
+
+REMEDY = (
+    "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
+    'traced="allow"'
+)
+
+
+class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
+    """Releases what passes through: text, prompt values, messages, or chosen keys of a dict.
+
+    In the middle of a chain the raw text has been in LangChain's hands already: callbacks and
+    tracers of the enclosing sequence record it. So it refuses to run inside another run unless
+    ``traced="allow"`` declares that whatever records the chain may see raw text. What is sent
+    further is released in any case. Without such a reason use :class:`PrivateHead`.
+
+    ``config={"configurable": {"dp_epsilon": 0.5}}`` works as for the head, and so does
+    ``configurable_fields(epsilon=ConfigurableField(id="dp_epsilon"))``; copies share the session.
+    Dumped, it shows its public parameters, never the session, and cannot be loaded without one.
+
+    Attributes:
+        session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
+        keys: As for :class:`PrivateHead`.
+        epsilon: Nats per token occurrence, asked for at every call; None: the sanitizer's own.
+        max_epsilon: The most that ``epsilon`` or a call's config gets; None: the sanitizer's own.
+        traced: ``"refuse"`` or ``"allow"`` to run inside another run.
+        system: See :class:`Rules`, as for the next two.
+        ai: ``"noted"`` or ``"pass"``.
+        on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
+
+    Raises:
+        DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
+
+    Example:
+        >>> import dp_middleware as dp
+        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
+        >>> step = DPSanitizer(dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space))
+        >>> len(step.invoke("red blue").split())
+        2
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    session: Any = Field(exclude=True, repr=False)
+    keys: tuple[str, ...] | None = None
+    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_epsilon: float | None = None
+    traced: Literal["refuse", "allow"] = "refuse"
+    system: Literal["pass", "release"] = "pass"
+    ai: Literal["noted", "pass"] = "noted"
+    on_other: Literal["raise", "drop", "pass"] = "raise"
+
+    def __init__(self, session: Any = None, **options: Any) -> None:
+        require_ceiling(options.get("max_epsilon"))
+        options["keys"] = names_of(options.get("keys"))
+        given: dict[str, Any] = {"session": session_of(session), **options}
+        super().__init__(**given)
+
+    @classmethod
+    def is_lc_serializable(cls) -> bool:
+        """Yes: the public parameters."""
+        return True
+
+    @classmethod
+    def get_lc_namespace(cls) -> list[str]:
+        """Where the class is imported from."""
+        return ["langchain_dp_middleware", "sanitizer"]
+
+    @property
+    def _rest(self) -> RunnablePassthrough[Any]:
+        return RunnablePassthrough()
+
+    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
+        config = config or RunnableConfig()
+        if self.traced == "refuse":
+            refuse_outer_run(config, "DPSanitizer", REMEDY)
+        session: dp.Session = self.session
+        at = guarded(lambda: self._at(session, config))
+        rules = Rules(system=self.system, ai=self.ai, on_other=self.on_other)
+        conversation = conversation_of(config)
+        return cross(at, lambda: read(value, self.keys, rules), rules, conversation), config
+
+    def _at(self, session: dp.Session, config: RunnableConfig) -> dp.Session:
+        own = at_epsilon(session, self.epsilon, self.max_epsilon)
+        asked = session_for(session, config, self.max_epsilon)
+        return own if asked is session else asked

@@ -1,0 +1,31 @@
+"""LlamaIndex adapters of ``dp_middleware``: what leaves, and what is traced, was released before.
+
+``QueryPipeline`` no longer exists in LlamaIndex. Use :class:`DPQueryEngine` around a query engine,
+or release in a plain method of a ``Workflow`` before ``self.run(...)``: what is in its events is
+recorded.
+"""
+
+from __future__ import annotations
+
+from dp_middleware.errors import MissingExtra
+
+try:
+    import llama_index.core  # noqa: F401
+except ModuleNotFoundError:
+    raise MissingExtra("llama-index-core", "llama-index") from None
+
+from llama_index_dp_middleware._silence import unrecorded
+from llama_index_dp_middleware.engine import DPQueryEngine
+from llama_index_dp_middleware.llm import DPLLM
+from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
+from llama_index_dp_middleware.query import DPQueryTransform
+from llama_index_dp_middleware.transform import DPTransform
+
+__all__ = [
+    "DPLLM",
+    "DPNodePostprocessor",
+    "DPQueryEngine",
+    "DPQueryTransform",
+    "DPTransform",
+    "unrecorded",
+]

@@ -1,0 +1,79 @@
+"""Released copies of nodes: the text, the id, public metadata, and who stands next to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    Node,
+    NodeRelationship,
+    RelatedNodeInfo,
+    TextNode,
+)
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+
+CONVERSATION = "llama-index-nodes"
+
+_NEIGHBOURS = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
+_MEDIA = ("image_resource", "audio_resource", "video_resource")
+
+
+def keys_of(metadata: Collection[str]) -> tuple[str, ...]:
+    """Names of public metadata.
+
+    Raises:
+        ParameterError: One string, or not strings.
+    """
+    if isinstance(metadata, str) or not all(isinstance(key, str) for key in metadata):
+        raise ParameterError(f"expected metadata=['page_label', ...], got {metadata!r}")
+    return tuple(metadata)
+
+
+def require_text(nodes: Collection[Any]) -> None:
+    """Refuse what is not text, before anything is charged.
+
+    Raises:
+        ParameterError: A node with images, sound or video, or of another class, whose further
+            fields may hold anything.
+    """
+    for k, node in enumerate(nodes):
+        if type(node) not in (TextNode, Node, Document):
+            raise ParameterError(
+                f"node {k}: expected a TextNode or Document, got {type(node).__name__}; only "
+                "text can be released, copy it into a TextNode"
+            )
+        if any(getattr(node, name, None) is not None for name in _MEDIA):
+            raise ParameterError(f"node {k}: only text can be released; take other media out")
+
+
+def released(session: dp.Session, node: BaseNode, metadata: tuple[str, ...]) -> BaseNode:
+    """A new node with the released text.
+
+    Nothing of the old one is copied but its id, the chosen metadata and the ids of its neighbours:
+    its source's entry has the source's metadata and an unsalted hash of its text, its offsets
+    count private characters, its embedding was computed from the raw text.
+    """
+    text = node.get_content()
+    release = session.release(node.id_, "tool", text, conversation=CONVERSATION)
+    kind = Document if isinstance(node, Document) else TextNode
+    return kind(
+        id_=node.id_,
+        text=release.text,
+        metadata={key: node.metadata[key] for key in metadata if key in node.metadata},
+        excluded_embed_metadata_keys=_among(node.excluded_embed_metadata_keys, metadata),
+        excluded_llm_metadata_keys=_among(node.excluded_llm_metadata_keys, metadata),
+        relationships={
+            name: RelatedNodeInfo(node_id=neighbour.node_id)
+            for name in _NEIGHBOURS
+            if isinstance(neighbour := node.relationships.get(name), RelatedNodeInfo)
+        },
+    )
+
+
+def _among(keys: Collection[str], metadata: tuple[str, ...]) -> list[str]:
+    return [key for key in keys if key in metadata]

@@ -1,0 +1,69 @@
+"""Steps on raw text that stay local: no span, event, callback handler or log sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from dp_middleware.frameworks import recording
+from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
+
+T = TypeVar("T")
+
+_END: Any = object()
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """In this block LlamaIndex dispatches nothing, calls no callback handler and logs nothing.
+
+    For what stands above a component and records raw text itself: an agent, a workflow, an
+    ingestion pipeline, a query engine over a raw index. Tasks and coroutines that begin in the
+    block are unrecorded to their end; other threads and tasks are not touched.
+
+    Example:
+        >>> with unrecorded():  # doctest: +SKIP
+        ...     answer = await agent.run(user_msg="raw", memory=memory)
+    """
+    skip_unrecorded()
+    with recording.unrecorded():
+        yield
+
+
+def silenced(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a function in :func:`unrecorded`."""
+    with unrecorded():
+        return function(*args, **kwargs)
+
+
+async def asilenced(function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+    """Await a coroutine function in :func:`unrecorded`."""
+    with unrecorded():
+        return await function(*args, **kwargs)
+
+
+def silent_pieces(pieces: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
+    context = copy_context()
+    try:
+        while (piece := context.run(silenced, next, pieces, _END)) is not _END:
+            yield piece
+    finally:
+        context.run(silenced, pieces.close)
+
+
+async def asilent_pieces(pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """As :func:`silent_pieces`, for an asynchronous generator."""
+    context = copy_context()
+
+    async def step() -> Any:
+        return await asilenced(anext, pieces, _END)
+
+    try:
+        while (piece := await asyncio.create_task(step(), context=context)) is not _END:
+            yield piece
+    finally:
+        await asyncio.create_task(asilenced(pieces.aclose), context=context)

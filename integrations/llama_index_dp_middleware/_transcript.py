@@ -1,0 +1,96 @@
+"""What a model is sent for a transcript, and what it answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._boundary import guarded
+from llama_index_dp_middleware._messages import rebuilt, words_of
+
+Response = TypeVar("Response", ChatResponse, CompletionResponse)
+
+System = Literal["pass", "release"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """One conversation of a session.
+
+    Attributes:
+        session: Releases and remembers.
+        system: Whether system messages are public or released too.
+        conversation: Its public name.
+    """
+
+    session: dp.Session
+    system: System
+    conversation: str
+
+    def released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """New messages that may be sent.
+
+        Raises:
+            DPMiddlewareError: Nothing may be sent. Holds no text.
+        """
+        return guarded(self._released, messages)
+
+    def released_prompt(self, prompt: str) -> str:
+        """A prompt without a transcript: released anew at every call."""
+        return guarded(self.session.release_once, "user", prompt).text
+
+    def noted(self, response: Response) -> Response:
+        """Remember an answer of the remote model: it may go out again."""
+        with suppress(ParameterError):  # an answer that cannot be sent again
+            if isinstance(response, ChatResponse):
+                words = words_of(response.message)
+            else:
+                words = response.text
+            self.session.note_remote(None, words, conversation=self.conversation)
+        return response
+
+    def noting(self, pieces: Generator[Response, None, None]) -> Generator[Response, None, None]:
+        """As :meth:`noted`, for an answer in pieces, the last of which has all of it."""
+        last: Response | None = None
+        try:
+            for last in pieces:
+                yield last
+        finally:
+            if last is not None:
+                self.noted(last)
+
+    async def anoting(
+        self, pieces: AsyncGenerator[Response, None]
+    ) -> AsyncGenerator[Response, None]:
+        """As :meth:`noting`."""
+        last: Response | None = None
+        try:
+            async for last in pieces:
+                yield last
+        finally:
+            if last is not None:
+                self.noted(last)
+
+    def _released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        items: list[tuple[None, str, str]] = []
+
+        def seen(role: str, text: str) -> str:
+            if not self._passes(role):
+                items.append((None, role, text))
+            return text
+
+        rebuilt(messages, seen)
+        answers = [item for item in items if item[1] == "assistant"]
+        for each in (answers, items):  # refuses what cannot be sent before any charge
+            released = self.session.release_many(each, conversation=self.conversation)
+        found = iter(released)
+        return rebuilt(messages, lambda role, t: t if self._passes(role) else next(found).text)
+
+    def _passes(self, role: str) -> bool:
+        return role == "system" and self.system == "pass"

@@ -1,0 +1,132 @@
+"""Query engines that see the released query only, around a local retriever and extractor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.schema import QueryBundle, QueryType
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._boundary import aguarded, guarded, unspanned
+from llama_index_dp_middleware._extraction import Extraction
+from llama_index_dp_middleware._retrieval import require_local
+from llama_index_dp_middleware._silence import asilenced, silenced
+from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
+from llama_index_dp_middleware.query import DPQueryTransform
+
+
+class DPQueryEngine(BaseQueryEngine):
+    """Releases a query, has an engine answer it, and may extract the final answer locally.
+
+    The engine, its spans and its models see the released query. ``query`` and ``aquery`` make no
+    span or event of their own.
+
+    With ``retriever``, a **local** one over raw text finds nodes for the raw query, unrecorded;
+    the engine's synthesizer is given released copies of the nodes and the released query. Which
+    nodes are found, how many and in which order depends on raw text and **has no guarantee**. The
+    engine's own retriever and postprocessors are not used.
+
+    With ``extractor``, a local model writes the final answer from the raw query and the remote
+    answer. It is private, and must not leave again unsanitized; ``metadata["remote_text"]`` is
+    what the remote model wrote.
+
+    Args:
+        session: Releases the query and the nodes.
+        query_engine: Answers the released query; with ``retriever`` it must have ``synthesize``.
+        retriever: Sees the raw query; its embedding model in process, on loopback or trusted.
+        extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
+        streaming: Give the extracted answer in pieces, as the extractor writes it.
+        metadata: Keys of the nodes' metadata that are public and kept.
+        trusted_hosts: Names of further hosts that may see raw text.
+
+    Raises:
+        UntrustedHost: The retriever or the extractor would send raw text elsewhere.
+        ParameterError: ``streaming`` without an extractor; from a call: an image.
+        DPMiddlewareError: From a call: a step on private text failed; it holds no text.
+        ExtractorError: From a call: the extractor failed. What was charged stays spent.
+
+    Example:
+        >>> engine = DPQueryEngine(session, index.as_query_engine(llm=remote))  # doctest: +SKIP
+        >>> engine.query("the raw question")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        session: dp.Session | dp.Sanitizer,
+        query_engine: BaseQueryEngine,
+        *,
+        retriever: BaseRetriever | None = None,
+        extractor: Any = None,
+        streaming: bool = False,
+        metadata: Collection[str] = (),
+        trusted_hosts: Iterable[str] = (),
+    ) -> None:
+        if streaming and extractor is None:
+            raise ParameterError("expected extractor= with streaming; set it on the inner engine")
+        trusted = trusted_hosts if isinstance(trusted_hosts, str) else tuple(trusted_hosts)
+        if retriever is not None:
+            require_local(retriever, trusted)
+        super().__init__(callback_manager=None)
+        self._transform = DPQueryTransform(session)
+        self._nodes = DPNodePostprocessor(self._transform.session, metadata=metadata)
+        self._inner, self._retriever = query_engine, retriever
+        self._extraction = None
+        if extractor is not None:
+            self._extraction = Extraction(extractor, trusted, streaming=streaming)
+
+    def __repr__(self) -> str:
+        return f"DPQueryEngine({self._transform.session!r}, {type(self._inner).__name__})"
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DPQueryEngine"
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {"query_engine": self._inner}
+
+    @unspanned
+    def query(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
+        """Answer a raw query."""
+        return self._query(_bundle(str_or_query_bundle))
+
+    @unspanned
+    async def aquery(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
+        """As :meth:`query`, without blocking the event loop."""
+        return await self._aquery(_bundle(str_or_query_bundle))
+
+    @unspanned
+    def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        answer = self._answered(query_bundle)
+        if self._extraction is None:
+            return answer
+        return self._extraction.extracted(query_bundle.query_str, answer)
+
+    @unspanned
+    async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        answer = await self._aanswered(query_bundle)
+        if self._extraction is None:
+            return answer
+        return await self._extraction.aextracted(query_bundle.query_str, answer)
+
+    def _answered(self, raw: QueryBundle) -> RESPONSE_TYPE:
+        if self._retriever is None:
+            return self._inner.query(self._transform.run(raw))
+        nodes = self._nodes.postprocess_nodes(guarded(silenced, self._retriever.retrieve, raw))
+        return self._inner.synthesize(self._transform.run(raw), nodes)
+
+    async def _aanswered(self, raw: QueryBundle) -> RESPONSE_TYPE:
+        if self._retriever is None:
+            return await self._inner.aquery(await self._transform.arun(raw))
+        found = await aguarded(asilenced, self._retriever.aretrieve, raw)
+        nodes = await self._nodes.apostprocess_nodes(found)
+        return await self._inner.asynthesize(await self._transform.arun(raw), nodes)
+
+
+def _bundle(query: QueryType) -> QueryBundle:
+    return QueryBundle(query) if isinstance(query, str) else query

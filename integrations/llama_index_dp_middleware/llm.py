@@ -1,0 +1,219 @@
+"""A model whose every call is released first: for agents, chat engines and synthesizers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ChatResponseAsyncGen,
+    ChatResponseGen,
+    CompletionResponse,
+    CompletionResponseAsyncGen,
+    CompletionResponseGen,
+    LLMMetadata,
+)
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.llms.llm import LLM, ToolSelection
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._boundary import session_of, unspanned
+from llama_index_dp_middleware._quiet import QuietLLM
+from llama_index_dp_middleware._transcript import System, Transcript
+
+_SETTINGS = (
+    "completion_to_prompt",
+    "messages_to_prompt",
+    "output_parser",
+    "pydantic_program_mode",
+    "query_wrapper_prompt",
+    "system_prompt",
+)
+
+
+class DPLLM(QuietLLM):
+    """Releases messages and prompts, then calls the inner model, which is the one that records.
+
+    User and tool messages are released, block by block, without their metadata. Messages have no
+    ids here, so a transcript must start at its conversation's beginning: it may grow, and what was
+    sent is sent again with the same bytes and costs nothing; when an agent's memory drops or
+    rewrites its beginning, all is released anew. Two conversations with one beginning must not
+    share a model. Answers of the inner model may go out again; an assistant's message that it did
+    not write (an extracted answer, a tool's result returned directly) is refused.
+
+    **System messages are sent as they are.** Context chat engines put retrieved text there: use
+    ``system="release"`` with them. Tools' names, descriptions and all keyword arguments of a call
+    are public as well.
+
+    What stands above the model (an agent's events, a query engine's spans) records raw text: run
+    it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:
+    LlamaIndex makes spans of overrides.
+
+    Args:
+        session: Releases messages and prompts.
+        inner: The remote model.
+        system: What happens to system messages.
+        conversation: A name of the conversation, needed where a memo file outlives the process;
+            default a fresh one for this object.
+
+    Raises:
+        ParameterError: From a call, before anything is charged or sent: content that is not text.
+        EventRefused: From a call: an assistant's message that is not the inner model's.
+        DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
+
+    Example:
+        >>> agent = FunctionAgent(
+        ...     tools=tools, llm=DPLLM(session, OpenAI(model="gpt-4o"))
+        ... )  # doctest: +SKIP
+    """
+
+    _inner: Any = PrivateAttr()
+    _transcript: Transcript = PrivateAttr()
+
+    def __init__(
+        self,
+        session: dp.Session | dp.Sanitizer,
+        inner: LLM,
+        *,
+        system: System = "pass",
+        conversation: str | None = None,
+    ) -> None:
+        if not isinstance(inner, LLM):
+            raise ParameterError(f"expected a LlamaIndex LLM, got {type(inner).__name__}")
+        if isinstance(inner, DPLLM):
+            raise ParameterError("expected a model that is not wrapped yet, got a DPLLM")
+        if system not in ("pass", "release"):
+            raise ParameterError(f"expected system='pass' or 'release', got {system!r}")
+        named = str(uuid4()) if conversation is None else conversation
+        transcript = Transcript(session=session_of(session), system=system, conversation=named)
+        super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
+        self._inner, self._transcript = inner, transcript
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("expected a DPLLM to stay in its process: make another")
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DPLLM"
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """The inner model's."""
+        found: LLMMetadata = self._inner.metadata
+        return found
+
+    # calls -----------------------------------------------------------------------------------
+
+    @unspanned
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        sent = self._transcript.released(messages)
+        response: ChatResponse = self._inner.chat(sent, **kwargs)
+        return self._transcript.noted(response)
+
+    @unspanned
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        sent = await asyncio.to_thread(self._transcript.released, messages)
+        response: ChatResponse = await self._inner.achat(sent, **kwargs)
+        return self._transcript.noted(response)
+
+    @unspanned
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
+        sent = self._transcript.released(messages)
+        return self._transcript.noting(self._inner.stream_chat(sent, **kwargs))
+
+    @unspanned
+    async def astream_chat(
+        self, messages: Sequence[ChatMessage], **kwargs: Any
+    ) -> ChatResponseAsyncGen:
+        sent = await asyncio.to_thread(self._transcript.released, messages)
+        return self._transcript.anoting(await self._inner.astream_chat(sent, **kwargs))
+
+    @unspanned
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        sent = self._transcript.released_prompt(prompt)
+        found: CompletionResponse = self._inner.complete(sent, formatted=formatted, **kwargs)
+        return self._transcript.noted(found)
+
+    @unspanned
+    async def acomplete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> CompletionResponse:
+        sent = await asyncio.to_thread(self._transcript.released_prompt, prompt)
+        found: CompletionResponse = await self._inner.acomplete(sent, formatted=formatted, **kwargs)
+        return self._transcript.noted(found)
+
+    @unspanned
+    def stream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> CompletionResponseGen:
+        sent = self._transcript.released_prompt(prompt)
+        pieces = self._inner.stream_complete(sent, formatted=formatted, **kwargs)
+        return self._transcript.noting(pieces)
+
+    @unspanned
+    async def astream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> CompletionResponseAsyncGen:
+        sent = await asyncio.to_thread(self._transcript.released_prompt, prompt)
+        pieces = await self._inner.astream_complete(sent, formatted=formatted, **kwargs)
+        return self._transcript.anoting(pieces)
+
+    # tools and structured output ---------------------------------------------------------------
+
+    @unspanned
+    def _prepare_chat_with_tools(
+        self,
+        tools: Any,
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The inner model's arguments; it makes a span of this call, so it gets no messages."""
+        prepared: dict[str, Any] = self._inner._prepare_chat_with_tools_compat(
+            tools,
+            chat_history=[],
+            verbose=verbose,
+            allow_parallel_tool_calls=allow_parallel_tool_calls,
+            tool_required=tool_required,
+            **kwargs,
+        )
+        last = ChatMessage(user_msg) if isinstance(user_msg, str) else user_msg
+        return {**prepared, "messages": [*(chat_history or []), *([] if last is None else [last])]}
+
+    def _validate_chat_with_tools_response(
+        self,
+        response: ChatResponse,
+        tools: Any,
+        allow_parallel_tool_calls: bool = False,
+        **kwargs: Any,
+    ) -> ChatResponse:
+        found: ChatResponse = self._inner._validate_chat_with_tools_response(
+            response, tools, allow_parallel_tool_calls=allow_parallel_tool_calls, **kwargs
+        )
+        return found
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, *args: Any, **kwargs: Any
+    ) -> list[ToolSelection]:
+        found: list[ToolSelection] = self._inner.get_tool_calls_from_response(
+            response, *args, **kwargs
+        )
+        return found
+
+    def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
+        """A model of the same session and conversation around the inner structured one."""
+        found = self._transcript
+        return DPLLM(
+            found.session,
+            self._inner.as_structured_llm(output_cls, **kwargs),
+            system=found.system,
+            conversation=found.conversation,
+        )

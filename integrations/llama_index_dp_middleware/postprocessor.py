@@ -1,0 +1,76 @@
+"""Retrieval: nodes of a local index leave it released."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+import dp_middleware as dp
+from llama_index_dp_middleware._boundary import guarded, session_of, unspanned
+from llama_index_dp_middleware._nodes import keys_of, released, require_text
+
+
+class DPNodePostprocessor(BaseNodePostprocessor):
+    """Releases retrieved nodes for the model that reads them; put it last.
+
+    For an index of raw text that stays local. Gives new nodes with the same ids, as
+    :class:`DPTransform` does, without scores. A node that is retrieved again is answered from the
+    session's memo: one release, one charge.
+
+    Which nodes are retrieved, how many and in which order depends on raw text and **has no
+    guarantee**. The retriever's own spans and events hold raw nodes: run the engine in
+    ``with unrecorded()``, or use :class:`DPQueryEngine` with ``retriever=``.
+
+    Attributes:
+        metadata: Keys of metadata that are public and kept.
+
+    Raises:
+        ParameterError: From a call: a node that is not text; nothing was charged.
+        DPMiddlewareError: From a call: the release failed. Holds no text.
+
+    Example:
+        >>> index.as_query_engine(
+        ...     node_postprocessors=[DPNodePostprocessor(session)]
+        ... )  # doctest: +SKIP
+    """
+
+    metadata: tuple[str, ...]
+    _session: dp.Session = PrivateAttr()
+
+    def __init__(
+        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
+    ) -> None:
+        keys: Any = {"metadata": keys_of(metadata)}
+        used = session_of(session)
+        super().__init__(**keys)
+        self._session = used
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DPNodePostprocessor"
+
+    @unspanned
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return guarded(self._released, nodes)
+
+    @unspanned
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return await asyncio.to_thread(guarded, self._released, nodes)
+
+    def _released(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        require_text([each.node for each in nodes])
+        return [
+            NodeWithScore(node=released(self._session, each.node, self.metadata)) for each in nodes
+        ]

@@ -1,0 +1,78 @@
+"""Queries: a released bundle in place of the raw one."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.prompts.mixin import PromptDictType
+from llama_index.core.schema import QueryBundle
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._boundary import guarded, session_of, unspanned
+
+
+class DPQueryTransform(BaseQueryTransform):
+    """Gives a new query bundle that holds the released query and nothing else.
+
+    One bundle has one release: ``TransformQueryEngine`` transforms it once for ``retrieve`` and
+    once for ``synthesize``. Bundles are told apart as objects, so an equal query in another bundle
+    is a new release, and so is every plain string.
+
+    ``TransformQueryEngine.query`` itself records the raw query; :class:`DPQueryEngine` does not.
+
+    Attributes:
+        session: Releases the queries.
+
+    Raises:
+        ParameterError: From a call: a query with an image; nothing was charged.
+        DPMiddlewareError: From a call: the release failed. Holds no text.
+
+    Example:
+        >>> TransformQueryEngine(engine, DPQueryTransform(session))  # doctest: +SKIP
+    """
+
+    def __init__(self, session: dp.Session | dp.Sanitizer) -> None:
+        self.session = session_of(session)
+        self._events: dict[int, str] = {}
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"DPQueryTransform({self.session!r})"
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DPQueryTransform"
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        """There are none."""
+
+    @unspanned
+    def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
+        return guarded(self._released, query_bundle)
+
+    async def arun(self, query_bundle: QueryBundle) -> QueryBundle:
+        """As :meth:`run`, without blocking the event loop."""
+        return await asyncio.to_thread(guarded, self._released, query_bundle)
+
+    def _released(self, bundle: QueryBundle) -> QueryBundle:
+        if bundle.image_path is not None:
+            raise ParameterError("expected a query of text only; an image cannot be released")
+        name = self._event(bundle)
+        return QueryBundle(self.session.release(name, "user", bundle.query_str).text)
+
+    def _event(self, bundle: QueryBundle) -> str:
+        """The id of a bundle's event, for as long as the bundle lives."""
+        with self._lock:
+            if id(bundle) not in self._events:
+                self._events[id(bundle)] = str(uuid4())
+                weakref.finalize(bundle, self._events.pop, id(bundle), None)
+            return self._events[id(bundle)]

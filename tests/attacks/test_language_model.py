@@ -1,0 +1,160 @@
+"""The Bayes attack with a language model's prior, on texts that the model itself wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+)
+
+import dp_middleware as dp
+from dp_middleware import attacks, sampling
+from dp_middleware.attacks import _language_model
+from dp_middleware.mechanisms.drawing import drawer
+
+SIZE = 24
+WORDS = [f"w{k}" for k in range(SIZE)]
+LENGTH = 10
+
+
+@pytest.fixture(scope="module")
+def space():
+    return dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(SIZE, 4)))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    special = ["[UNK]", "[MASK]", "[CLS]", "[SEP]", "[END]"]
+    words = {word: k for k, word in enumerate([*WORDS, *special])}
+    built = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    built.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=built,
+        unk_token="[UNK]",
+        mask_token="[MASK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        eos_token="[END]",
+        model_max_length=32,
+    )
+
+
+@pytest.fixture(scope="module")
+def causal(tokenizer):
+    torch.manual_seed(1)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=32,
+        n_embd=32,
+        n_layer=1,
+        n_head=2,
+        initializer_range=0.6,
+        bos_token_id=SIZE + 4,
+        eos_token_id=SIZE + 4,
+    )
+    return dp.CausalContext((GPT2LMHeadModel(config).eval(), tokenizer))
+
+
+@pytest.fixture(scope="module")
+def masked(tokenizer):
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        initializer_range=0.5,
+    )
+    return dp.MaskedContext((BertForMaskedLM(config).eval(), tokenizer))
+
+
+@pytest.fixture(scope="module")
+def written(causal, space):
+    """Texts drawn from the model: its prior is the true one."""
+    generator = np.random.default_rng(3)
+    texts = []
+    for _ in range(40):
+        stream, ids = causal.start(space), []
+        for _ in range(LENGTH):
+            law = np.exp(sampling.log_softmax(stream.logits()))[0]
+            ids.append(int(generator.choice(SIZE, p=law / law.sum())))
+            stream.append(ids[-1])
+        texts.append(np.array(ids))
+    return texts
+
+
+def released_for(mechanism, space, texts):
+    return drawer(mechanism, space).draw(texts, sampling.insecure_entropy(11))
+
+
+def test_context_helps_the_attacker(causal, space, written):
+    mechanism = dp.TokenExponential(epsilon=5.0)
+    released = released_for(mechanism, space, written)
+    counts = np.bincount(np.concatenate(written), minlength=SIZE)
+    alone = attacks.bayes_on(written, released, mechanism, space, prior=counts / counts.sum())
+    informed, guessing = (
+        attacks.bayes_with_language_model(written, released, mechanism, space, causal, given=given)
+        for given in ("raw", "guesses")
+    )
+    assert alone.high < informed.low
+    assert guessing.rate <= informed.rate
+    assert informed.assumptions != guessing.assumptions
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_ranks_are_those_of_likelihood_times_prior(kind, space, written, request):
+    context = request.getfixturevalue(kind)
+    mechanism = dp.TokenExponential(epsilon=4.0)
+    ids = np.array([*written[0][:5], -1, *written[1][:3]])
+    (released,) = released_for(mechanism, space, [ids])
+    prior = context.logits(ids, space)
+    scores = mechanism.log_probs(np.arange(SIZE), space)[:, released].T + prior
+    for top in (1, 3):
+        named = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+        hits = [own in line for own, line in zip(ids, named, strict=True) if own >= 0]
+        found = attacks.bayes_with_language_model(
+            [ids], [released], mechanism, space, context, top=top
+        )
+        assert found.rate == pytest.approx(np.mean(hits))
+        assert found.details["tokens"] == 8
+
+
+def test_with_guesses_nothing_raw_is_read(causal, space, written):
+    """Two raw texts with one release are attacked alike: the sum of exact guesses is one text's."""
+    mechanism = dp.TokenExponential(epsilon=4.0)
+    (released,) = released_for(mechanism, space, written[:1])
+    rates = [
+        attacks.bayes_with_language_model(
+            [np.full(LENGTH, token)], [released], mechanism, space, causal, given="guesses"
+        ).rate
+        for token in range(SIZE)
+    ]
+    assert sum(rates) == pytest.approx(1.0)  # each position is guessed as one token
+
+
+def test_groups_of_texts_change_nothing(causal, space, written, monkeypatch):
+    mechanism = dp.RanText(epsilon=1.0)
+    released = released_for(mechanism, space, written[:6])
+    arguments = (written[:6], released, mechanism, space, causal)
+    whole = attacks.bayes_with_language_model(*arguments)
+    monkeypatch.setattr(_language_model, "_MOST_BYTES", 8 * SIZE * 12)
+    assert attacks.bayes_with_language_model(*arguments) == whole
+
+
+def test_what_cannot_be_attacked_is_refused(causal, space):
+    with pytest.raises(dp.ParameterError, match="use embedding_inversion"):
+        attacks.bayes_with_language_model([[1]], [[1]], dp.MetricNoise(eta=1.0), space, causal)
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
+    with pytest.raises(dp.ParameterError, match="kept by a policy"):
+        attacks.bayes_with_language_model([[1]], [[7]], mechanism, space, causal)
+    with pytest.raises(dp.ParameterError, match="given"):
+        attacks.bayes_with_language_model([[1]], [[1]], mechanism, space, causal, given="all")

@@ -1,0 +1,575 @@
+"""DPAgentMiddleware in real agents of create_agent, against a real server that speaks OpenAI's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("langchain")
+pytest.importorskip("langchain_openai")
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ModelRetryMiddleware,
+    SummarizationMiddleware,
+)
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.callbacks.base import BaseCallbackManager
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, note_answer, untraced
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import BaseModel
+
+from dp_middleware.errors import (
+    BudgetExhausted,
+    EventRefused,
+    ExtractorError,
+    ParameterError,
+    UntrustedHost,
+)
+from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
+
+IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
+NO_WAIT = {"initial_delay": 0.0, "backoff_factor": 0.0, "jitter": False}
+
+
+@pytest.fixture
+def probe(tmp_path):
+    with Probe(tmp_path) as probe:
+        yield probe
+
+
+def tools_of(probe):
+    @tool
+    def look_up(q: str) -> str:
+        """Looks something up."""
+        return f"found {probe.new_text()}"
+
+    @tool
+    def measure(x: int) -> list:
+        """Measures something."""
+        return [{"type": "text", "text": probe.new_text()}]
+
+    return [look_up, measure]
+
+
+def loop(request):
+    """Calls both tools, then answers with the number of messages it was sent."""
+    messages = request["messages"]
+    if messages[-1]["role"] == "tool":
+        return f"answer {len(messages)}"
+    look_up = ToolCall(name="look_up", arguments={"q": "w1x"}, id=f"look-{len(messages)}")
+    return [look_up, ToolCall(name="measure", arguments={"x": 1}, id=f"measure-{len(messages)}")]
+
+
+def agent_of(probe, *others, session=None, saver=None, **options):
+    retry = ModelRetryMiddleware(max_retries=2, on_failure="error", **NO_WAIT)
+    ours = DPAgentMiddleware(session or probe.session(), **options)
+    return create_agent(
+        probe.chat_openai(),
+        tools_of(probe),
+        system_prompt="public rules",
+        middleware=[*others, retry, ours],
+        checkpointer=saver,
+    )
+
+
+def thread(name="t"):
+    return {"configurable": {"thread_id": name}}
+
+
+def ask(agent, text, name="t"):
+    with untraced():
+        messages = text if text is None else {"messages": [("user", text)]}
+        return agent.invoke(messages, thread(name))
+
+
+async def aask(agent, text, name="t"):
+    with untraced():
+        return await agent.ainvoke({"messages": [("user", text)]}, thread(name))
+
+
+def sent(probe):
+    return [request["messages"] for request in probe.remote.requests]
+
+
+def fresh(probe):
+    blocks = [{"type": "text", "text": probe.new_text(), "extras": {"x": probe.canary}}, "w1x"]
+    private = {"name": probe.canary, "additional_kwargs": {"x": probe.canary}}
+    return {"messages": [HumanMessage(blocks, **private), ("user", probe.new_text())]}
+
+
+# the contract ------------------------------------------------------------------------------------
+
+
+def _invoke(agent, probe):
+    with untraced():
+        return agent.invoke(fresh(probe), thread(probe.new_id()))["messages"][-1]
+
+
+async def _ainvoke(agent, probe):
+    with untraced():
+        return (await agent.ainvoke(fresh(probe), thread(probe.new_id())))["messages"][-1]
+
+
+def _tokens(agent, probe):
+    with untraced():
+        return [
+            chunk.text
+            for chunk, _ in agent.stream(
+                fresh(probe), thread(probe.new_id()), stream_mode="messages"
+            )
+            if isinstance(chunk, AIMessage)
+        ]
+
+
+async def _atokens(agent, probe):
+    with untraced():
+        stream = agent.astream(fresh(probe), thread(probe.new_id()), stream_mode="messages")
+        return [chunk.text async for chunk, _ in stream if isinstance(chunk, AIMessage)]
+
+
+def _batch(agent, probe):
+    with untraced():
+        found = agent.batch([fresh(probe), fresh(probe)], thread(probe.new_id()))
+    return [each["messages"][-1] for each in found]
+
+
+def _releases(agent, probe):
+    """What the state keeps beside the raw messages."""
+    with untraced():
+        updates = list(agent.stream(fresh(probe), thread(probe.new_id()), stream_mode="updates"))
+    return [
+        part["dp_releases"] for each in updates for part in each.values() if "dp_releases" in part
+    ]
+
+
+def _again(agent, probe):
+    probe.remote.reply = "a fine answer"
+    with untraced():
+        messages = [HumanMessage(probe.private_text, id="m1")]
+        return agent.invoke({"messages": messages}, thread())["messages"][-1]
+
+
+def _refused(*messages):
+    def call(agent, probe):
+        with untraced():
+            given = [each(probe) if callable(each) else each for each in messages]
+            return agent.invoke({"messages": given}, thread())
+
+    return call
+
+
+def _private(probe):
+    return HumanMessage(probe.private_text)
+
+
+CALLS = {
+    "invoke": _invoke,
+    "ainvoke": _ainvoke,
+    "batch": _batch,
+    "stream tokens": _tokens,
+    "astream tokens": _atokens,
+}
+FEWER_CALLS = {name: CALLS[name] for name in ("invoke", "ainvoke", "stream tokens")}
+REPLAYS = {"invoke": _again}
+RETRIES = {"invoke": _invoke, "ainvoke": _ainvoke}
+REFUSALS = {
+    "image": _refused(_private, HumanMessage([IMAGE])),
+    "AI message of another": _refused(_private, lambda p: AIMessage(p.private_text), _private),
+    "AI tool call of another": _refused(
+        _private,
+        lambda p: AIMessage("", tool_calls=[{"name": "x", "args": {"q": p.canary}, "id": "1"}]),
+    ),
+}
+
+
+class TestContract(TraceSafeContract):
+    calls = CALLS | {"releases": _releases}
+    replays = REPLAYS
+    retries = RETRIES
+    refusals = REFUSALS
+
+    def adapter(self, probe):
+        probe.remote.reply = loop
+        self.middleware = DPAgentMiddleware(probe.session(), **self.options_of(probe))
+        retry = ModelRetryMiddleware(max_retries=2, on_failure="error", **NO_WAIT)
+        return create_agent(
+            probe.chat_openai(), tools_of(probe), middleware=[retry, self.middleware]
+        )
+
+    def options_of(self, probe):
+        return {}
+
+    def exposed(self, adapter, probe):
+        return [self.middleware]
+
+
+class TestContractWithExtraction(TestContract):
+    """The extractor echoes the raw document."""
+
+    output = "private"
+    calls = FEWER_CALLS
+
+    def options_of(self, probe):
+        return {"extractor": probe.extractor}
+
+
+# ten turns ---------------------------------------------------------------------------------------
+
+
+def assert_extends(requests):
+    """Every request begins with all that was sent before it, bit for bit."""
+    for earlier, later in itertools.pairwise(requests):
+        assert later[: len(earlier)] == earlier
+
+
+@pytest.mark.parametrize("extracting", [False, True])
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_ten_turns_with_two_tools(extracting, in_loop, probe):
+    probe.remote.reply = loop
+    options = {"extractor": probe.extractor} if extracting else {}
+    agent = agent_of(probe, saver=InMemorySaver(), **options)
+    for turn in range(10):
+        if in_loop:
+            state = asyncio.run(aask(agent, probe.new_text()))
+        else:
+            state = ask(agent, probe.new_text())
+        assert len(probe.charges) == 3 * (turn + 1)  # one message and two results
+        answer = state["messages"][-1].text
+        assert (probe.canary in answer) is extracting
+    assert "dp_releases" not in state
+    requests = sent(probe)
+    assert len(requests) == 20
+    assert_extends(requests)
+    assert requests[0][0] == {"role": "system", "content": "public rules"}
+    assert [each["content"] for each in requests[-1] if each["role"] == "assistant"] == [
+        text for turn in range(10) for text in (None, f"answer {5 * turn + 5}")
+    ][:19]
+    assert not probe.leaks(releases=agent.get_state(thread()).values["dp_releases"])
+
+
+def test_two_failures_are_retried_with_the_same_bytes(probe):
+    agent = agent_of(probe, saver=InMemorySaver())
+    ask(agent, probe.new_text())
+    probe.remote.bodies.clear()
+    probe.remote.failures = 2
+    ask(agent, probe.new_text())
+    assert len(probe.remote.bodies) == 3
+    assert len(set(probe.remote.bodies)) == 1
+    assert len(probe.charges) == 2
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_resumed_run_sends_the_same_bytes(durability, probe):
+    agent = agent_of(probe, saver=InMemorySaver())
+    probe.remote.mode = "error"
+    with untraced(), pytest.raises(Exception, match="500"):
+        agent.invoke(fresh(probe), thread(), durability=durability)
+    charged = len(probe.charges)
+    probe.remote.mode = "ok"
+    ask(agent, None)
+    assert len(set(probe.remote.bodies)) == 1
+    assert len(probe.charges) == charged == 3
+
+
+@pytest.mark.parametrize("saver", ["memory", "sqlite"])
+def test_another_process_with_the_key_goes_on_from_the_checkpoint(saver, probe, tmp_path):
+    """The memo is gone, the state is not: this fails if the reducer is not the last annotation."""
+    probe.remote.reply = loop
+    with contextlib.ExitStack() as stack:
+        if saver == "memory":
+            opened = InMemorySaver()
+        else:
+            sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
+            path = str(tmp_path / "checkpoints.db")
+            opened = stack.enter_context(sqlite.SqliteSaver.from_conn_string(path))
+        extractor = {"extractor": probe.extractor}
+        for turn in range(3):
+            ask(agent_of(probe, saver=opened, **extractor), probe.new_text())
+            assert len(probe.charges) == 3 * (turn + 1)
+    assert_extends(sent(probe))
+    assert not probe.leaks()
+
+
+def test_another_key_releases_again_and_charges(probe):
+    saver = InMemorySaver()
+    ask(agent_of(probe, saver=saver), probe.new_text())
+    other = probe.session(key=bytes(32))
+    ask(agent_of(probe, saver=saver, session=other), probe.new_text())
+    assert len(probe.charges) == 3
+
+
+def test_an_edited_message_is_released_again(probe):
+    agent = agent_of(probe, saver=InMemorySaver())
+    words = " ".join(probe.words)
+    with untraced():
+        for text in (words, words, " ".join(reversed(probe.words))):
+            agent.invoke({"messages": [HumanMessage(text, id="m1")]}, thread())
+    assert len(probe.charges) == 2
+    first, second, third = [request[1]["content"] for request in sent(probe)]
+    assert first == second != third
+
+
+def test_threads_of_conversation_are_apart(probe):
+    agent = agent_of(probe, saver=InMemorySaver())
+    words = " ".join(probe.words)
+    with untraced():
+        for name in "ab":
+            agent.invoke({"messages": [HumanMessage(words, id="m1")]}, thread(name))
+    first, second = [request[1]["content"] for request in sent(probe)]
+    assert first != second
+    assert len(probe.charges) == 2
+
+
+def test_without_a_checkpointer_messages_that_are_handed_back_are_known(probe):
+    probe.remote.reply = loop
+    agent = agent_of(probe, extractor=probe.extractor)
+    state = {"messages": []}
+    for _ in range(3):
+        with untraced():
+            state = agent.invoke({"messages": [*state["messages"], ("user", probe.new_text())]})
+    assert len(probe.charges) == 9
+    assert_extends(sent(probe))
+    assert not probe.leaks()
+
+
+# what goes out -----------------------------------------------------------------------------------
+
+
+class Injecting(AgentMiddleware):
+    """Puts a private message without an id in front of the last one."""
+
+    def __init__(self, probe):
+        super().__init__()
+        self.text = probe.new_text()
+
+    def wrap_model_call(self, request, handler):
+        *before, last = request.messages
+        return handler(request.override(messages=[*before, HumanMessage(self.text), last]))
+
+
+class Rewriting(AgentMiddleware):
+    """Lets the user's words into what the model had written."""
+
+    def __init__(self, probe):
+        super().__init__()
+        self.canary = probe.canary
+
+    def after_model(self, state, runtime):
+        last = state["messages"][-1]
+        calls = [{**call, "args": {"q": self.canary}} for call in last.tool_calls]
+        return {"messages": [last.model_copy(update={"content": self.canary, "tool_calls": calls})]}
+
+
+def test_a_message_that_another_middleware_puts_in_is_released_once_per_call(probe):
+    agent = agent_of(probe, Injecting(probe), saver=InMemorySaver())
+    probe.remote.failures = 2
+    ask(agent, probe.new_text())
+    assert len(set(probe.remote.bodies)) == 1
+    assert len(probe.charges) == 2
+    ask(agent, probe.new_text())
+    assert len(probe.charges) == 4
+    assert not probe.leaks()
+
+
+def test_what_the_remote_model_wrote_goes_out_whatever_the_state_shows(probe):
+    probe.remote.script.append(
+        [
+            ToolCall(name="look_up", arguments={"q": "w1x"}),
+        ]
+    )
+    agent = agent_of(probe, Rewriting(probe), saver=InMemorySaver())
+    ask(agent, probe.new_text())
+    ask(agent, probe.new_text())
+    assistants = [each for each in sent(probe)[-1] if each["role"] == "assistant"]
+    assert assistants[0]["tool_calls"][0]["function"]["arguments"] == '{"q": "w1x"}'
+    assert assistants[1]["content"] == "a fine answer"
+    assert not probe.leaks()
+
+
+def test_another_ai_message_is_sent_if_it_was_noted_or_declared_public(probe):
+    session = probe.session()
+    known = AIMessage("said before", id="a1")
+    messages = {"messages": [("user", probe.new_text()), known, ("user", probe.new_text())]}
+    with untraced():
+        with pytest.raises(EventRefused, match="note_answer"):
+            agent_of(probe, session=session).invoke(messages, thread())
+        agent_of(probe, ai="pass").invoke(messages, thread())
+        note_answer(session, known, conversation="t")
+        agent_of(probe, session=session).invoke(messages, thread())
+    assert [request[2]["content"] for request in sent(probe)] == ["said before"] * 2
+
+
+def test_system_messages_pass_or_are_released(probe):
+    messages = {"messages": [SystemMessage("notes"), ("user", probe.new_text())]}
+    with untraced():
+        agent_of(probe).invoke(messages)
+        agent_of(probe, system="release").invoke(messages)
+    first, second = [[each["content"] for each in request[:2]] for request in sent(probe)]
+    assert first == ["public rules", "notes"]
+    assert all(probe.released(text) and text not in first for text in second)
+    assert len(probe.charges) == 4
+
+
+def test_the_result_of_a_public_tool_is_sent_as_it_is(probe):
+    @tool
+    def weather(q: str) -> str:
+        """Public."""
+        return "sunny"
+
+    probe.remote.script.append([ToolCall(name="weather", arguments={"q": "w1x"})])
+    ours = DPAgentMiddleware(probe.session(), public_tools=["weather"])
+    with untraced():
+        create_agent(probe.chat_openai(), [weather], middleware=[ours]).invoke(fresh(probe))
+    assert sent(probe)[-1][-1]["content"] == "sunny"
+    assert not probe.leaks()
+
+
+def test_a_summary_by_a_protected_model_is_released_in_turn(probe):
+    session = probe.session()
+    summary = SummarizationMiddleware(
+        DPChatModel(session, probe.chat_openai()), trigger=("messages", 4), keep=("messages", 1)
+    )
+    agent = agent_of(probe, summary, session=session, saver=InMemorySaver())
+    for _ in range(4):
+        ask(agent, probe.new_text())
+    entries = agent.get_state(thread()).values["dp_releases"]
+    assert set(entries) == {each.id for each in agent.get_state(thread()).values["messages"]}
+    assert not probe.leaks()
+
+
+def test_structured_output(probe):
+    class Found(BaseModel):
+        """What was found."""
+
+        q: str
+
+    probe.remote.script.append([ToolCall(name="Found", arguments={"q": "w1x"})])
+    ours = DPAgentMiddleware(probe.session(), extractor=probe.extractor)
+    agent = create_agent(
+        probe.chat_openai(), middleware=[ours], response_format=ToolStrategy(Found)
+    )
+    with untraced():
+        assert agent.invoke(fresh(probe))["structured_response"] == Found(q="w1x")
+    assert not probe.leaks()
+
+
+def test_epsilon_of_a_call_is_clamped(probe):
+    agent = agent_of(probe, max_epsilon=2.0)
+    for asked, charged in ((1.0, 1.0), (9.0, 2.0)):
+        config = {"configurable": {"thread_id": str(asked), "dp_epsilon": asked}}
+        with untraced():
+            agent.invoke({"messages": [("user", probe.new_text())]}, config)
+        assert probe.charges[-1].epsilon * 1e-12 == pytest.approx(charged, rel=1e-2)
+
+
+# failing -----------------------------------------------------------------------------------------
+
+
+def test_an_exhausted_budget_stops_the_agent_before_anything_is_sent(probe):
+    probe.exhaust_budget()
+    with pytest.raises(BudgetExhausted):
+        ask(agent_of(probe), probe.new_text())
+    assert not probe.remote.requests
+
+
+def test_a_failed_extraction_holds_no_text_and_is_not_sent_again(probe):
+    probe.local.mode = "error"
+    agent = agent_of(probe, extractor=probe.extractor, saver=InMemorySaver())
+    with pytest.raises(ExtractorError) as caught:
+        ask(agent, probe.new_text())
+    assert not probe.leaks(error=caught.value)
+    probe.local.mode = "echo"
+    assert probe.canary in ask(agent, None)["messages"][-1].text
+    assert len(set(probe.remote.bodies)) == 1
+
+
+def test_an_extractor_elsewhere_is_refused(probe):
+    elsewhere = ChatOpenAI(model="m", api_key="k", base_url="https://elsewhere.example/v1")
+    with pytest.raises(UntrustedHost, match=r"elsewhere\.example"):
+        DPAgentMiddleware(probe.session(), extractor=elsewhere)
+    DPAgentMiddleware(probe.session(), extractor=elsewhere, trusted_hosts=["elsewhere.example"])
+
+
+@pytest.mark.parametrize("wrong", [{"traced": "yes"}, {"public_tools": "x"}, {"max_epsilon": 0}])
+def test_parameters_out_of_range(wrong, probe):
+    with pytest.raises(ParameterError):
+        DPAgentMiddleware(probe.session(), **wrong)
+
+
+# tracing -----------------------------------------------------------------------------------------
+
+
+class Counting(BaseCallbackHandler):
+    """A handler, such as a tracer."""
+
+    started = 0
+
+    def on_chain_start(self, *args, **kwargs):
+        self.started += 1
+
+
+def test_an_agent_that_is_traced_is_refused_and_nothing_is_sent(probe):
+    agent, messages = agent_of(probe), {"messages": [("user", "w1x")]}
+    with pytest.raises(ParameterError, match="LangChainTracer"):
+        agent.invoke(messages)
+    with untraced(), pytest.raises(ParameterError, match="Counting"):
+        agent.invoke(messages, {"callbacks": [Counting()]})
+    with pytest.raises(ParameterError, match="untraced"):
+        asyncio.run(agent.ainvoke(messages))
+    assert not probe.remote.requests
+    assert not probe.charges
+    agent_of(probe, traced="allow").invoke(messages)
+    assert len(probe.remote.requests) == 1
+
+
+def test_untraced_hides_the_run_around_it(probe):
+    outer = Counting()
+
+    def step(text):
+        return ask(agent_of(probe), probe.new_text())["messages"][-1].text
+
+    assert RunnableLambda(step).invoke("w1x", {"callbacks": [outer]}) == "a fine answer"
+    assert outer.started == 1
+    assert not probe.leaks()
+
+
+def test_untraced_refuses_an_instrumentor_that_is_in_every_call(probe, monkeypatch):
+    original = BaseCallbackManager.__init__
+
+    def instrumented(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        self.add_handler(Counting(), inherit=True)
+
+    agent = agent_of(probe)
+    monkeypatch.setattr(BaseCallbackManager, "__init__", instrumented)
+    with pytest.raises(ParameterError, match="Counting"):
+        ask(agent, probe.new_text())
+    assert not probe.leaks()
+    assert not probe.remote.requests
+
+
+def test_without_langchain_the_package_imports_and_names_the_extra():
+    code = """
+import sys
+sys.modules["langchain"] = None
+import langchain_dp_middleware
+for name in ("DPAgentMiddleware", "check_agent"):
+    try:
+        getattr(langchain_dp_middleware, name)
+    except ImportError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.count("dp-middleware[agents]") == 2

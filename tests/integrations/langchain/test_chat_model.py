@@ -1,0 +1,347 @@
+"""DPChatModel: the remote model gets released text on every path, and its answers may come back."""
+# ruff: noqa: RUF012 - the tables of a contract are class attributes
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.load import dumpd
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langchain_dp_middleware import DPChatModel, PrivateHead, note_answer
+from pydantic import BaseModel
+
+from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.testing import OpenAIServer, Probe, ToolCall, TraceSafeContract, runnable_calls
+
+pytest.importorskip("langchain_openai")
+
+HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
+IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
+
+
+@pytest.fixture
+def probe(tmp_path):
+    with Probe(tmp_path) as probe:
+        yield probe
+
+
+@tool
+def look_up(q: str) -> str:
+    """Looks something up."""
+    return q
+
+
+class Found(BaseModel):
+    """What was found."""
+
+    q: str
+
+
+def transcript(probe):
+    """A canary in every private slot."""
+    slots = {
+        "name": probe.canary,
+        "additional_kwargs": {probe.canary: probe.canary},
+        "response_metadata": {"m": probe.canary},
+    }
+    text = {"type": "text", "text": probe.new_text(), "annotations": [probe.canary]}
+    return [
+        SystemMessage("public rules"),
+        HumanMessage([text, probe.new_text()], id=probe.new_id(), **slots),
+        ("human", probe.new_text()),
+        {"role": "user", "content": probe.new_text()},
+    ]
+
+
+async def typed_events(model, probe):
+    stream = await model.astream_events(transcript(probe), probe.config, version="v3")
+    return [event async for event in stream]
+
+
+class TestEveryPath(TraceSafeContract):
+    hears = HEARD
+    requires = HEARD
+    calls = {
+        **runnable_calls(transcript),
+        "text": lambda m, p: m.invoke(p.new_text(), p.config),
+        "generate": lambda m, p: m.generate([_listed(p)], **p.config),
+        "agenerate": lambda m, p: m.agenerate([_listed(p)], **p.config),
+        "stream_events v3": lambda m, p: list(
+            m.stream_events(transcript(p), p.config, version="v3")
+        ),
+        "astream_events v3": typed_events,
+        "tools": lambda m, p: m.bind_tools([look_up]).invoke(transcript(p), p.config),
+        "tools, events": lambda m, p: m.bind_tools([look_up]).astream_events(
+            transcript(p), p.config, version="v2"
+        ),
+    }
+    replays = {
+        "by id": lambda m, p: m.invoke([HumanMessage(p.private_text, id="1")], p.config),
+        "by transcript": lambda m, p: m.invoke([HumanMessage(p.private_text)], p.config),
+        "a tool's result": lambda m, p: m.invoke(
+            [ToolMessage(p.private_text, tool_call_id="c", id="1", artifact=p.canary)], p.config
+        ),
+    }
+    retries = {
+        "with_retry": lambda m, p: m.with_retry(wait_exponential_jitter=False).invoke(
+            [HumanMessage(p.new_text(), id=p.new_id())], p.config
+        ),
+        "with_retry, a text": lambda m, p: m.with_retry(wait_exponential_jitter=False).invoke(
+            p.new_text(), p.config
+        ),
+        "with_fallbacks": lambda m, p: m.with_fallbacks([p.chat_openai()]).invoke(
+            p.new_text(), p.config
+        ),
+        "with_fallbacks, wrapped": lambda m, p: m.with_fallbacks(
+            [DPChatModel(p.session(), p.chat_openai())]
+        ).invoke(p.new_text(), p.config),
+    }
+    refusals = {
+        "image": lambda m, p: m.invoke([HumanMessage([p.private_text, IMAGE])], p.config),
+        "unknown answer": lambda m, p: m.invoke(
+            [HumanMessage(p.private_text), AIMessage(p.private_text, id="a")], p.config
+        ),
+        "unknown call of a tool": lambda m, p: m.stream(
+            [("human", p.private_text), _call({"q": p.private_text})], p.config
+        ),
+        "no messages": lambda m, p: m.invoke({"q": p.private_text}, p.config),
+        "epsilon": lambda m, p: m.invoke(p.private_text, {"configurable": {"dp_epsilon": -1}}),
+    }
+
+    def adapter(self, probe):
+        return DPChatModel(probe.session(), probe.chat_openai())
+
+
+def _listed(probe):
+    return [SystemMessage("public rules"), HumanMessage(probe.new_text(), name=probe.canary)]
+
+
+def _call(args):
+    return AIMessage("", tool_calls=[{"name": "look_up", "args": args, "id": "call-1"}])
+
+
+class TestStructuredOutput(TraceSafeContract):
+    hears = HEARD
+    calls = {
+        name: call
+        for name, call in runnable_calls(transcript).items()
+        if name in ("invoke", "abatch", "astream", "astream_events")
+    }
+
+    def adapter(self, probe):
+        probe.remote.reply = [ToolCall(name="Found", arguments={"q": "x"})]
+        model = DPChatModel(probe.session(), probe.chat_openai())
+        return model.with_structured_output(Found, method="function_calling") | RunnableLambda(
+            lambda found: found.q
+        )
+
+
+# history -----------------------------------------------------------------------------------------
+
+PATHS = {
+    "invoke": lambda m, v, c: m.invoke(v, c),
+    "stream": lambda m, v, c: _sum(m.stream(v, c)),
+    "generate": lambda m, v, c: m.generate([v]).generations[0][0].message,
+    "ainvoke": lambda m, v, c: asyncio.run(m.ainvoke(v, c)),
+    "events": lambda m, v, c: asyncio.run(_last(m.astream_events(v, c, version="v2"))),
+    "typed events": lambda m, v, c: m.stream_events(v, c, version="v3").output,
+}
+
+
+def _sum(chunks):
+    first, *rest = chunks
+    return sum(rest, first)
+
+
+async def _last(events):
+    return [each async for each in events][-1]["data"]["output"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_ten_turns_are_ten_charges_and_the_history_is_sent_again(path, probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    history = []
+    for turn in range(10):
+        probe.remote.reply = f"answer {turn}"
+        history.append(HumanMessage(probe.new_text()))
+        answer = PATHS[path](model, history, None)
+        assert answer.text == f"answer {turn}"
+        edited = {"content": probe.private_text} if turn % 2 else {}  # under the same id
+        history.append(answer.model_copy(update=edited))
+    assert len(probe.charges) == 10
+    sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
+    assert [len(messages) for messages in sent] == list(range(1, 20, 2))
+    for earlier, later in itertools.pairwise(sent):
+        assert later[: len(earlier)] == earlier
+    assert not probe.leaks()
+
+
+def test_calls_of_tools_come_back_as_the_remote_model_made_them(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    probe.remote.reply = [ToolCall(name="look_up", arguments={"q": "w1x"}, id="call-1")]
+    question = HumanMessage(probe.new_text())
+    call = model.bind_tools([look_up]).invoke([question])
+    assert call.tool_calls[0]["args"] == {"q": "w1x"}
+    edited = call.model_copy(
+        update={
+            "content": probe.private_text,
+            "tool_calls": [{"name": "look_up", "args": {"q": probe.canary}, "id": "call-1"}],
+        }
+    )
+    result = ToolMessage(probe.private_text, tool_call_id="call-1", artifact=probe.canary)
+    for shown in (call, edited):
+        model.invoke([question, shown, result])
+        sent = json.loads(probe.remote.bodies[-1])["messages"]
+        assert [each["role"] for each in sent] == ["user", "assistant", "tool"]
+        assert json.loads(sent[1]["tool_calls"][0]["function"]["arguments"]) == {"q": "w1x"}
+    assert not probe.leaks()
+    without_id = call.model_copy(update={"id": None})
+    for refused in (edited.model_copy(update={"id": None}), without_id):
+        with pytest.raises(EventRefused, match=r"note_answer.*ai=\"pass\""):
+            model.invoke([question, refused, result])
+    note_answer(model.session, without_id)  # now known by its words
+    model.invoke([question, without_id, result])
+
+
+def test_an_answer_from_elsewhere_is_noted_or_declared_public(probe):
+    session = probe.session()
+    answer = AIMessage("from another model", id="a")
+    asked = [HumanMessage("one"), answer, HumanMessage("two")]
+    with pytest.raises(EventRefused, match="declare all AI messages public"):
+        DPChatModel(session, probe.chat_openai()).invoke(asked)
+    assert not probe.charges
+    DPChatModel(session, probe.chat_openai(), ai="pass").invoke(asked)
+    note_answer(session, answer)
+    DPChatModel(session, probe.chat_openai()).invoke(asked)
+    sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
+    assert [messages[1]["content"] for messages in sent] == ["from another model"] * 2
+    # extracted locally under the id of what the remote model wrote
+    note_answer(session, AIMessage("the draft"), event_id="local")
+    DPChatModel(session, probe.chat_openai()).invoke(
+        [AIMessage(probe.private_text, id="local"), HumanMessage("three")]
+    )
+    assert json.loads(probe.remote.bodies[-1])["messages"][0]["content"] == "the draft"
+    assert not probe.leaks()
+
+
+def test_conversations_have_names(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    for thread in ("a", "b", "a"):
+        model.invoke([HumanMessage(probe.private_text)], {"configurable": {"thread_id": thread}})
+    first, second, third = probe.remote.bodies
+    assert first == third != second
+    assert len(probe.charges) == 2
+
+
+# options -----------------------------------------------------------------------------------------
+
+
+def test_system_messages_and_other_blocks_follow_the_rules(probe):
+    system = SystemMessage(probe.private_text)
+    blocks = HumanMessage([{"type": "text", "text": probe.private_text}, IMAGE])
+    released = DPChatModel(probe.session(), probe.chat_openai(), system="release", on_other="drop")
+    released.invoke([system, blocks])
+    assert not probe.leaks()
+    sent = json.loads(probe.remote.bodies[-1])["messages"]
+    assert [len(sent), len(sent[1]["content"])] == [2, 1]
+    DPChatModel(probe.session(), probe.chat_openai(), on_other="pass").invoke([blocks])
+    assert json.loads(probe.remote.bodies[-1])["messages"][0]["content"][1]["type"] == "image_url"
+
+
+def test_a_smaller_epsilon_for_one_call(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    for asked in (0.5, 1000.0):
+        model.invoke(probe.new_text(), {"configurable": {"dp_epsilon": asked}})
+    own = model.session.sanitizer.certificate.epsilon
+    certificates = [row.epsilon * 1e-12 for row in probe.charges]
+    assert certificates == [pytest.approx(0.5, abs=0.05), pytest.approx(own)]
+
+
+@pytest.mark.parametrize("include_raw", [False, True])
+@pytest.mark.parametrize("method", ["function_calling", "json_schema"])
+def test_structured_output_is_the_inner_models(include_raw, method, probe):
+    text = '{"q": "x"}'
+    called = [ToolCall(name="Found", arguments={"q": "x"})]
+    probe.remote.reply = text if method == "json_schema" else called
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    chain = model.with_structured_output(Found, method=method, include_raw=include_raw)
+    found = (ChatPromptTemplate.from_template("find {x}") | chain).invoke({"x": "secret"})
+    assert (found["parsed"] if include_raw else found) == Found(q="x")
+    assert b"secret" not in probe.remote.bodies[-1]
+
+
+def test_tokens_stream_and_settings_reach_the_model(probe):
+    model = DPChatModel(session=probe.session(), inner=probe.chat_openai(temperature=0.5))
+    probe.remote.reply = "one two three"
+    bound = model.bind(stop=["x"]).with_config(tags=["t"])
+    assert [chunk.text for chunk in bound.stream("secret")][:3] != ["one two three"]
+    body = json.loads(probe.remote.bodies[-1])
+    assert (body["stop"], body["temperature"], body["stream"]) == (["x"], 0.5, True)
+    assert model._get_ls_params(model="other")["ls_model_name"] == "other"
+    assert (model | StrOutputParser()).invoke("secret") == "one two three"
+
+
+def test_a_model_alone_is_no_leak_and_a_head_saves_a_chain(probe):
+    chain = ChatPromptTemplate.from_template("{q}") | DPChatModel(
+        probe.session(), probe.chat_openai()
+    )
+    chain.invoke({"q": probe.private_text}, probe.config)
+    assert {leak.partition(":")[0] for leak in probe.leaks()} >= {"LangSmith"}  # why heads are
+
+
+def test_it_shows_neither_session_nor_key(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    assert dumpd(model)["type"] == "not_implemented"
+    assert set(model.model_dump()) & {"session", "inner"} == set()
+    assert "DPChatModel" in (PrivateHead(probe.sanitizer()) | model).get_graph().draw_mermaid()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (("x", FakeListChatModel(responses=["x"])), r"dp\.Session or a dp\.Sanitizer, got str"),
+        ((None, "gpt"), "expected inner= a chat model, got str"),
+    ],
+)
+def test_parameters_are_checked(arguments, match):
+    with pytest.raises(ParameterError, match=match):
+        DPChatModel(*arguments)
+
+
+def test_two_servers_are_two_models(probe):
+    with OpenAIServer("other") as other:
+        model = DPChatModel(probe.session(), probe.chat_openai(other))
+        assert model.batch([[HumanMessage("a")], [HumanMessage("b")]])[1].text == "other"
+
+
+def test_an_agent_on_it_releases_every_private_message_once(probe):
+    agents = pytest.importorskip("langchain.agents")
+    memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
+
+    @tool
+    def look_up(q: str) -> str:
+        """Looks something up."""
+        return f"{q}: {probe.new_text()}"
+
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    agent = agents.create_agent(model, [look_up], system_prompt="public", checkpointer=memory)
+    config = {"configurable": {"thread_id": "1"}}
+    for turn in range(4):
+        call = ToolCall(name="look_up", arguments={"q": "w1x"}, id=f"call-{turn}")
+        probe.remote.script.extend([[call], f"answer {turn}"])
+        question = {"messages": [HumanMessage(probe.new_text())]}
+        stream = agent.stream(question, config, stream_mode="messages")
+        assert f"answer {turn}" in "".join(chunk.text for chunk, _ in stream)
+    assert len(probe.charges) == 8
+    assert not probe.remote.saw(probe.canary)
+    sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
+    for earlier, later in itertools.pairwise(sent):
+        assert later[: len(earlier)] == earlier

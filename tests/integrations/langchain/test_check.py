@@ -1,0 +1,241 @@
+"""check_agent finds every model that would be sent raw text behind the middleware's back."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("langchain")
+pytest.importorskip("langchain_openai")
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    LLMToolEmulator,
+    LLMToolSelectorMiddleware,
+    ModelCallLimitMiddleware,
+    ModelFallbackMiddleware,
+    ModelRetryMiddleware,
+    PIIMiddleware,
+    SummarizationMiddleware,
+    before_model,
+)
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.tools import tool
+from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, check_agent
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+
+WORDS = [f"w{i}x" for i in range(20)]
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(20, 6)))
+SESSION = dp.Session(dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE))
+LOOPBACK = "http://127.0.0.1:9/v1"
+
+
+def remote(url=None):
+    return ChatOpenAI(model="gpt-4o-mini", api_key="key", base_url=url)
+
+
+def protected(**options):
+    return DPAgentMiddleware(SESSION, **options)
+
+
+class Inner(AgentMiddleware):
+    """Looks at a request, and may put something into it."""
+
+    def wrap_model_call(self, request, handler):
+        return handler(request)
+
+    async def awrap_model_call(self, request, handler):
+        return await handler(request)
+
+
+HELPER = remote()
+
+
+@tool
+def by_global(q: str) -> str:
+    """Asks a model that is a global."""
+    return next(HELPER.invoke(each).text for each in [q])
+
+
+def by_closure(model):
+    @tool
+    def ask(q: str) -> str:
+        """Asks a model of its closure."""
+        return model.invoke(q).text
+
+    return ask
+
+
+def by_agent(agent):
+    @tool
+    def delegate(q: str) -> str:
+        """Asks another agent."""
+        return agent.invoke({"messages": [("user", q)]})["messages"][-1].text
+
+    return delegate
+
+
+class Helper:
+    """A component of the user's own."""
+
+    def __init__(self, model):
+        self.chain = PrivateHead(SESSION) | model
+        self.models = {"first": [functools.partial(model.invoke, config=None)]}
+
+    def ask(self, q: str) -> str:
+        """Asks a model in a field."""
+        return self.models["first"][0](q).text
+
+
+def wheres(agent, **options):
+    findings = check_agent(agent, **options)
+    assert all(each.what and each.remedy and each.where in str(each) for each in findings)
+    return [each.where for each in findings]
+
+
+def test_a_protected_agent_has_no_findings():
+    fine = [PIIMiddleware("email"), ModelRetryMiddleware(on_failure="error"), protected()]
+    assert not check_agent(create_agent(remote(), middleware=fine))
+    assert not check_agent(PrivateHead(SESSION) | create_agent(remote(), middleware=fine))
+    assert not check_agent(create_agent(DPChatModel(SESSION, remote())))
+
+
+@pytest.mark.parametrize("url", [None, LOOPBACK])
+def test_the_agents_own_model_without_the_middleware(url):
+    model = remote(url)
+    [finding] = check_agent(create_agent(model))
+    assert finding.where == "model"
+    assert "ChatOpenAI" in finding.what
+    assert not check_agent(create_agent(model), local=[model])
+
+
+# A model that runs where the agent's own does is remote too, even on loopback.
+@pytest.mark.parametrize("url", [None, LOOPBACK])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda model: SummarizationMiddleware(model=model),
+        lambda model: LLMToolSelectorMiddleware(model=model),
+        lambda model: LLMToolEmulator(model=model),
+    ],
+)
+def test_middleware_with_a_model_of_its_own(make, url):
+    def found(model, **options):
+        middleware = [make(model), protected()]
+        return wheres(
+            create_agent(remote(url), [by_closure(None)], middleware=middleware), **options
+        )
+
+    bare = remote(url)
+    assert found(bare) == [f"middleware {make(bare).name}"]
+    assert not found(bare, local=[bare])
+    assert not found(DPChatModel(SESSION, bare))
+
+
+def test_a_local_model_is_fine():
+    local = [remote(LOOPBACK), GenericFakeChatModel(messages=iter([]))]
+    for model in local:
+        middleware = [SummarizationMiddleware(model=model), protected()]
+        assert not check_agent(create_agent(remote(), middleware=middleware))
+    same_class = [SummarizationMiddleware(model=local[1]), protected()]
+    own = GenericFakeChatModel(messages=iter([]))
+    assert wheres(create_agent(own, middleware=same_class)) == [
+        "middleware SummarizationMiddleware"
+    ]
+
+
+def test_a_tool_selector_that_borrows_the_agents_model():
+    agent = create_agent(remote(), middleware=[LLMToolSelectorMiddleware(), protected()])
+    assert wheres(agent) == ["middleware LLMToolSelectorMiddleware"]
+
+
+def test_fallback_models_are_called_behind_the_swap():
+    fallback = ModelFallbackMiddleware(remote())
+    assert not check_agent(create_agent(remote(), middleware=[fallback, protected()]))
+    assert "middleware ModelFallbackMiddleware" in wheres(
+        create_agent(remote(), middleware=[protected(), fallback])
+    )
+    assert wheres(create_agent(remote(), middleware=[fallback])) == [
+        "model",
+        "middleware ModelFallbackMiddleware",
+    ]
+
+
+def test_the_order_of_middleware():
+    @before_model
+    def late(state, runtime):
+        return None
+
+    for other in (Inner(), late):
+        [finding] = check_agent(create_agent(remote(), middleware=[protected(), other]))
+        assert finding.where == f"middleware {other.name}"
+        assert "after DPAgentMiddleware" in finding.what
+        assert not check_agent(create_agent(remote(), middleware=[other, protected()]))
+
+
+def test_tools_that_hold_models_and_agents():
+    unprotected = create_agent(remote(), [by_closure(remote())])
+    tools = [by_global, by_agent(unprotected), Helper(remote()).ask]
+    agent = create_agent(remote(), tools, middleware=[protected()])
+    assert wheres(agent) == [
+        "tool by_global",
+        "tool delegate > model",
+        "tool delegate > tool ask",
+        "tool ask",
+    ]
+    sound = [
+        by_agent(create_agent(remote(), middleware=[protected()])),
+        by_closure(remote(LOOPBACK)),
+    ]
+    assert not check_agent(create_agent(remote(), sound, middleware=[protected()]))
+
+
+def test_what_releases_before_it_sends_is_fine():
+    infer = dp.InferDPT(SESSION.sanitizer, remote=remote(), extractor=lambda messages: "x")
+    head = PrivateHead(SESSION) | remote()
+
+    def infer_tool(q: str) -> str:
+        """Asks a remote model about a release."""
+        return infer.run(q).text
+
+    def head_tool(q: str) -> str:
+        """Asks a remote model behind a head."""
+        return head.invoke(q).text
+
+    tools = [infer_tool, head_tool]
+    assert not check_agent(create_agent(remote(), tools, middleware=[protected()]))
+    behind = by_agent(PrivateHead(SESSION) | create_agent(remote()))  # results of tools are raw
+    agent = create_agent(remote(), [behind], middleware=[protected()])
+    assert wheres(agent) == ["tool delegate > model"]
+
+
+def test_agents_in_a_graph():
+    graph = StateGraph(MessagesState)
+    graph.add_node("worker", create_agent(remote()))
+    graph.add_node("writer", lambda state: {"messages": [HELPER.invoke(state["messages"])]})
+    graph.add_edge(START, "worker")
+    graph.add_edge("worker", "writer")
+    graph.add_edge("writer", END)
+    assert wheres(graph.compile()) == ["node worker > model", "node writer"]
+
+
+def test_middleware_that_writes_messages_and_printed_state():
+    retry, limit = ModelRetryMiddleware(), ModelCallLimitMiddleware(run_limit=3)
+    agent = create_agent(remote(), middleware=[retry, limit, protected()], debug=True)
+    assert wheres(agent) == [
+        "agent",
+        "middleware ModelRetryMiddleware",
+        "middleware ModelCallLimitMiddleware",
+    ]
+
+
+def test_only_an_agent_is_taken():
+    with pytest.raises(ParameterError, match="compiled agent"):
+        check_agent(remote())

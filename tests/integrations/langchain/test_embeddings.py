@@ -1,0 +1,93 @@
+"""DPEmbeddings: vectors of released text, in LangChain's own test suites and under the contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.testing import Probe, TraceSafeContract
+
+pytest.importorskip("langchain_openai")
+pytest.importorskip("langchain_tests")
+
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_dp_middleware import DPEmbeddings
+from langchain_tests.integration_tests import EmbeddingsIntegrationTests
+from langchain_tests.unit_tests import EmbeddingsUnitTests
+
+WORDS = [f"w{i}x" for i in range(40)]
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(40, 6)))
+
+
+def sanitizer():
+    return dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
+
+
+class _Standard:
+    @property
+    def embeddings_class(self):
+        return DPEmbeddings
+
+    @property
+    def embedding_model_params(self):
+        return {"session": sanitizer(), "inner": DeterministicFakeEmbedding(size=6)}
+
+
+class TestStandardUnit(_Standard, EmbeddingsUnitTests):
+    """LangChain's own, nothing overridden."""
+
+
+@pytest.mark.asyncio  # for those of its tests that are async
+@pytest.mark.filterwarnings("ignore:.*it is not an async function")
+class TestStandardIntegration(_Standard, EmbeddingsIntegrationTests):
+    """LangChain's own, nothing overridden."""
+
+
+CALLS = {
+    "embed_query": lambda e, p: e.embed_query(p.new_text()),
+    "embed_documents": lambda e, p: e.embed_documents([p.new_text(), p.new_text()]),
+    "aembed_query": lambda e, p: e.aembed_query(p.new_text()),
+    "aembed_documents": lambda e, p: e.aembed_documents([p.new_text(), p.new_text()]),
+    "vector_store": lambda e, p: InMemoryVectorStore(e).similarity_search(p.new_text()),
+}
+REFUSALS = {"no text": lambda e, p: e.embed_documents([p.private_text, {"x": p.canary}])}
+
+
+class TestContract(TraceSafeContract):
+    calls = CALLS
+    refusals = REFUSALS
+
+    def adapter(self, probe: Probe) -> DPEmbeddings:
+        return DPEmbeddings(probe.session(), probe.openai_embeddings())
+
+
+def test_texts_push_nothing_out_of_the_memo():
+    session = dp.Session(sanitizer(), capacity=2, when_full="refuse")
+    inner = DeterministicFakeEmbedding(size=6)
+    assert len(DPEmbeddings(session, inner).embed_documents(["w1x"] * 5)) == 5
+    assert session.release("m", "user", "w1x")
+
+
+def test_equal_texts_are_independent_releases():
+    class Inner(DeterministicFakeEmbedding):
+        seen: list = []  # noqa: RUF012  pydantic copies it
+
+        def embed_documents(self, texts):
+            self.seen.extend(texts)
+            return super().embed_documents(texts)
+
+    inner = Inner(size=3, seen=[])
+    texts = [" ".join(WORDS)] * 3
+    assert len(DPEmbeddings(sanitizer(), inner).embed_documents(texts)) == 3
+    assert len(set(inner.seen)) == 3
+    assert not set(inner.seen) & set(texts)
+
+
+def test_only_an_embedding_model_is_taken():
+    with pytest.raises(ParameterError, match="LangChain embedding model"):
+        DPEmbeddings(sanitizer(), sanitizer())
+    with pytest.raises(ParameterError, match=r"dp\.Session or a dp\.Sanitizer"):
+        DPEmbeddings("text", DeterministicFakeEmbedding(size=3))

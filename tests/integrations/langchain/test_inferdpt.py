@@ -1,0 +1,183 @@
+"""InferDPTChatModel: raw text and the answer stay here; the remote model's draft is the history."""
+# ruff: noqa: RUF012 - the tables of a contract are class attributes
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from langchain_core.load import dumpd
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_dp_middleware import InferDPTChatModel
+
+from dp_middleware.errors import EventRefused, ParameterError, UntrustedHost
+from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+
+pytest.importorskip("langchain_openai")
+
+HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
+IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
+
+
+@pytest.fixture
+def probe(tmp_path):
+    with Probe(tmp_path) as probe:
+        yield probe
+
+
+def transcript(probe):
+    first = HumanMessage([{"type": "text", "text": probe.new_text()}], name=probe.canary)
+    return [SystemMessage("summarize"), first, HumanMessage(probe.new_text(), id=probe.new_id())]
+
+
+class TestEchoingExtractor(TraceSafeContract):
+    """A real client on a local server that answers with the raw document."""
+
+    output = "private"
+    hears = requires = HEARD
+    calls = {
+        **runnable_calls(transcript),
+        "generate": lambda m, p: m.generate([transcript(p)], **p.config),
+        "agenerate": lambda m, p: m.agenerate([transcript(p)], **p.config),
+    }
+    replays = {
+        "by id": lambda m, p: m.invoke([HumanMessage(p.private_text, id="1")], p.config),
+        "by transcript": lambda m, p: m.invoke([HumanMessage(p.private_text)], p.config),
+    }
+    refusals = {
+        "image": lambda m, p: m.invoke([HumanMessage([p.private_text, IMAGE])], p.config),
+        "unknown answer": lambda m, p: m.invoke(
+            [AIMessage(p.private_text, id="a"), HumanMessage(p.private_text)], p.config
+        ),
+        "result of a tool": lambda m, p: m.invoke(
+            [ToolMessage(p.private_text, tool_call_id="c"), HumanMessage("x")], p.config
+        ),
+        "no question": lambda m, p: m.invoke([SystemMessage("x")], p.config),
+        "settings of a call": lambda m, p: m.invoke(p.private_text, p.config, stop=["x"]),
+    }
+
+    def adapter(self, probe):
+        remote, local = probe.chat_openai(), probe.chat_openai(probe.local)
+        return InferDPTChatModel(probe.session(), remote=remote, extractor=local)
+
+
+class TestFunctionAsExtractor(TraceSafeContract):
+    output = "private"
+    calls = {"invoke": lambda m, p: m.invoke(p.new_text(), p.config)}
+
+    def adapter(self, probe):
+        return InferDPTChatModel(
+            probe.session(), remote=probe.chat_openai(), extractor=probe.extractor
+        )
+
+
+def model_of(probe, **options):
+    models = {"remote": probe.chat_openai(), "extractor": probe.extractor, **options}
+    return InferDPTChatModel(probe.session(), **models)
+
+
+PATHS = {
+    "invoke": lambda m, v: m.invoke(v),
+    "ainvoke": lambda m, v: asyncio.run(m.ainvoke(v)),
+    "stream": lambda m, v: _sum(m.stream(v)),
+    "astream": lambda m, v: _sum(asyncio.run(_collect(m.astream(v)))),
+    "events": lambda m, v: asyncio.run(_collect(m.astream_events(v)))[-1]["data"]["output"],
+    "batch": lambda m, v: m.batch([v])[0],
+    "generate": lambda m, v: m.generate([v]).generations[0][0].message,
+}
+
+
+async def _collect(items):
+    return [each async for each in items]
+
+
+def _sum(chunks):
+    first, *rest = chunks
+    return sum(rest, first)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_conversation_sends_the_drafts_and_never_the_answers(path, probe):
+    model = model_of(probe)
+    history = []
+    for turn in range(4):
+        probe.remote.reply = f"draft {turn}"
+        history.append(HumanMessage(probe.new_text()))
+        answer = PATHS[path](model, history)
+        assert probe.canary in answer.text
+        assert f"draft {turn}" in answer.text
+        history.append(answer)
+    assert len(probe.charges) == 4
+    sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
+    assert [m["content"] for m in sent[-1] if m["role"] == "assistant"] == [
+        "draft 0",
+        "draft 1",
+        "draft 2",
+    ]
+    assert not probe.leaks()
+
+
+def test_an_answer_without_its_id_is_refused(probe):
+    model = model_of(probe)
+    question = HumanMessage(probe.private_text)
+    answer = model.invoke([question])
+    with pytest.raises(EventRefused):
+        model.invoke([question, AIMessage(answer.text), HumanMessage("more")])
+    assert len(probe.remote.bodies) == 1
+
+
+def test_system_messages_are_the_instruction(probe):
+    model_of(probe).invoke([SystemMessage("Translate."), HumanMessage(probe.private_text)])
+    model_of(probe, instruction="Shorten.").invoke(probe.private_text)
+    first, second = (json.loads(body)["messages"][-1]["content"] for body in probe.remote.bodies)
+    assert first.startswith("Translate.")
+    assert second.startswith("Shorten.")
+    assert not probe.leaks()
+
+
+def test_the_answer_streams_piece_by_piece(probe):
+    model = model_of(probe, extractor=probe.chat_openai(probe.local))
+    assert len([chunk for chunk in model.stream(probe.private_text) if chunk.text]) > 3
+
+
+def test_the_extractor_must_be_trusted(probe):
+    far = probe.chat_openai().model_copy()
+    from langchain_openai import ChatOpenAI
+
+    far = ChatOpenAI(model="m", base_url="https://api.example/v1", api_key="k")
+    with pytest.raises(UntrustedHost, match=r"api\.example"):
+        model_of(probe, extractor=far)
+    model_of(probe, extractor=far, trusted_hosts=["api.example"])
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["first", "last"])
+def test_it_refuses_to_run_in_a_chain(left, probe):
+    prompt = ChatPromptTemplate.from_template("{q}")
+    model = model_of(probe)
+    chain = model | RunnableLambda(str) if left else prompt | model
+    with pytest.raises(ParameterError, match=r"InferDPTChatModel runs inside another run"):
+        chain.invoke("x" if left else {"q": "x"})
+    assert not probe.remote.raw
+    allowed = model_of(probe, traced="allow")
+    assert (prompt | allowed).invoke({"q": "secret"}).text
+    assert b"secret" not in probe.remote.bodies[-1]
+
+
+def test_epsilon_and_copies(probe):
+    model = model_of(probe).configurable_fields(max_epsilon=ConfigurableField(id="ceiling"))
+    model.invoke("secret", {"configurable": {"dp_epsilon": 0.5, "ceiling": 2.0}})
+    assert [row.epsilon * 1e-12 for row in probe.charges] == [pytest.approx(0.5, abs=0.05)]
+
+
+def test_it_shows_no_state_and_no_typed_events(probe):
+    model = model_of(probe)
+    assert dumpd(model)["type"] == "not_implemented"
+    assert set(model.model_dump()) & {"session", "remote", "extractor"} == set()
+    with pytest.raises(ParameterError, match="version"):
+        asyncio.run(_collect(model.astream_events("x", version="v3")))
+    with pytest.raises(ParameterError, match=r"stream\(\)"):
+        model.stream_events("x")
+    assert [node.name for node in model.get_graph().nodes.values()][1] == "InferDPTChatModel"

@@ -1,0 +1,90 @@
+"""PrivRewriteRunnable: the head of a chain that is given a private rewrite."""
+# ruff: noqa: RUF012 - the tables of a contract are class attributes
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langchain_dp_middleware import PrivateHead, PrivRewriteRunnable
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+
+pytest.importorskip("langchain_openai")
+
+
+class Lengths:
+    """Sentence vectors without a model."""
+
+    def encode(self, texts):
+        rows = np.array([[len(text), 1.0] for text in texts])
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def short_vectors(sanitizer):
+    vectors = np.asarray(sanitizer.space.vectors)
+    space = dp.EmbeddingSpace(
+        sanitizer.space.vocabulary, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    )
+    return dp.Sanitizer(
+        sanitizer.mechanism, space, ledger=sanitizer.ledger, subject=sanitizer.subject
+    )
+
+
+def rewriter(probe, k=2):
+    probe.remote.mode = "echo" if probe.remote.mode == "ok" else probe.remote.mode
+    return dp.PrivRewrite(
+        short_vectors(probe.sanitizer()), generator=probe.chat_openai(), service=Lengths(), k=k
+    )
+
+
+class TestRewrites(TraceSafeContract):
+    calls = runnable_calls(Probe.new_text)
+    refusals = {
+        "messages": lambda r, p: r.invoke([("human", p.private_text)], p.config),
+        "no tokens": lambda r, p: r.invoke("", p.config),
+    }
+    hears = frozenset({"LangChain callbacks", "LangSmith"})
+
+    def adapter(self, probe):
+        return PrivRewriteRunnable(rewriter(probe, k=1))
+
+    def exposed(self, adapter, probe):
+        return [repr(adapter)]
+
+
+@pytest.fixture
+def probe(tmp_path):
+    with Probe(tmp_path) as probe:
+        yield probe
+
+
+def test_what_follows_stays_behind_the_boundary(probe):
+    chain = PrivRewriteRunnable(rewriter(probe)) | {"text": RunnableLambda(str)}
+    chain = chain | ChatPromptTemplate.from_template("{text}") | probe.chat_openai()
+    chain.invoke(probe.private_text, probe.config)
+    assert not probe.leaks()
+    [row] = probe.charges
+    own = chain.rewriter.certificate.epsilon
+    assert row.epsilon * 1e-12 == pytest.approx(own)
+    names = [node.name for node in chain.get_graph().nodes.values()]
+    assert names[1] == "PrivRewriteRunnable"
+
+
+def test_it_goes_first(probe):
+    head = PrivRewriteRunnable(rewriter(probe))
+    with pytest.raises(ParameterError, match="the head goes first"):
+        _ = {"x": str} | head
+    with pytest.raises(ParameterError, match="PrivRewriteRunnable runs inside another run"):
+        (RunnableLambda(str) | head).invoke("x")
+    with pytest.raises(ParameterError, match="one head"):
+        _ = PrivateHead(probe.sanitizer()) | head
+    assert not probe.charges
+
+
+def test_it_takes_a_rewriter(probe):
+    with pytest.raises(ParameterError, match=r"expected a dp\.PrivRewrite, got Session"):
+        PrivRewriteRunnable(probe.session())

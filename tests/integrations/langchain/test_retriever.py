@@ -1,0 +1,169 @@
+"""DPRetriever: a raw search inside, released documents outside."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import create_retriever_tool
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_dp_middleware import (
+    DPAgentMiddleware,
+    DPDocumentTransformer,
+    DPRetriever,
+    PrivateHead,
+)
+from pydantic import ConfigDict
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, runnable_calls
+
+
+class Local(BaseRetriever):
+    """Answers with new documents that repeat the query."""
+
+    probe: Probe
+    ids: bool = True
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    def _get_relevant_documents(self, query, *, run_manager, k=2):
+        return [
+            Document(
+                page_content=f"{query} {self.probe.new_text()}",
+                id=self.probe.new_id() if self.ids else None,
+                metadata={"source": f"s{i}", "title": query},
+            )
+            for i in range(k)
+        ]
+
+
+class Failing(Local):
+    def _get_relevant_documents(self, query, *, run_manager):
+        raise RuntimeError(f"no index for {query}")
+
+
+def store(probe: Probe) -> InMemoryVectorStore:
+    index = InMemoryVectorStore(DeterministicFakeEmbedding(size=6))
+    texts = [f"{probe.private_text} {i}" for i in range(3)]
+    index.add_texts(texts, ids=["a", "b", "c"], metadatas=[{"n": i} for i in range(3)])
+    return index
+
+
+HEARS = {"LangChain callbacks", "LangSmith"}
+
+
+class TestContract(TraceSafeContract):
+    output = "released"
+    calls = runnable_calls(lambda probe: probe.new_text())
+    hears = HEARS
+
+    def adapter(self, probe: Probe) -> DPRetriever:
+        return DPRetriever(probe.session(), Local(probe=probe), public_metadata=["source"])
+
+
+STORE_CALLS = {"invoke": lambda r, p: r.invoke(p.new_text(), p.config)}
+STORE_REPLAYS = {
+    "invoke": lambda r, p: r.invoke(p.private_text, p.config),
+    "ainvoke": lambda r, p: r.ainvoke(p.private_text, p.config),
+}
+STORE_REFUSALS = {
+    "no text": lambda r, p: r.invoke({"query": p.canary}),
+    "in a chain": lambda r, p: (RunnableLambda(lambda x: x.strip()) | r).invoke("public"),
+    "no ids": lambda r, p: DPRetriever(p.session(), Local(probe=p, ids=False)).invoke(p.new_text()),
+    "failing search": lambda r, p: DPRetriever(p.session(), Failing(probe=p)).invoke(p.canary),
+}
+
+
+class TestOnAVectorStore(TraceSafeContract):
+    output = "released"
+    calls = STORE_CALLS
+    replays = STORE_REPLAYS
+    refusals = STORE_REFUSALS
+    test_threads_draw_apart = None  # the documents are the same: see the test below
+
+    def adapter(self, probe: Probe) -> DPRetriever:
+        return DPRetriever(probe.session(), store(probe).as_retriever(search_kwargs={"k": 3}))
+
+
+@pytest.fixture
+def probe(tmp_path):
+    with Probe(tmp_path) as probe:
+        yield probe
+
+
+def test_a_document_found_again_costs_nothing_nor_does_one_released_for_the_index(probe):
+    session = probe.session()
+    index = store(probe)
+    retriever = DPRetriever(session, index.as_retriever(search_kwargs={"k": 3}))
+    raw = index.get_by_ids(["a", "b"])
+    released = DPDocumentTransformer(session).transform_documents(raw)
+    found = {each.id: each for query in "xyz" for each in retriever.invoke(query)}
+    assert set(found) == {"a", "b", "c"}
+    assert [found["a"], found["b"]] == released
+    assert len(probe.charges) == 3
+    assert not probe.leaks(found=found)
+
+
+def test_metadata_is_cut_and_identify_names_documents(probe):
+    inner = Local(probe=probe, ids=False)
+    by_source = DPRetriever(
+        probe.session(), inner, public_metadata=["source"], identify=lambda d: d.metadata["source"]
+    )
+    assert [each.metadata for each in by_source.invoke("x", k=3)] == [
+        {"source": f"s{i}"} for i in range(3)
+    ]
+
+
+def test_a_private_query_is_refused_inside_a_run_and_a_public_one_is_a_tool(probe):
+    retriever = store(probe).as_retriever(search_kwargs={"k": 1})
+    with pytest.raises(ParameterError, match='query="public"'):
+        create_retriever_tool(DPRetriever(probe.session(), retriever), "s", "Search.").invoke("x")
+    public = DPRetriever(probe.session(), retriever, query="public")
+    search = create_retriever_tool(public, "search", "Search.")
+    assert probe.released(search.invoke({"query": "x"}, probe.config))
+    assert not probe.leaks()
+
+
+def test_rag_the_search_is_raw_and_the_remote_model_sees_releases(probe):
+    session, question = probe.session(), probe.new_text()
+    found = DPRetriever(session, Local(probe=probe)).invoke(question)
+    context = "\n".join(each.page_content for each in found)
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    chain = PrivateHead(session, keys=["question"]) | prompt | probe.chat_openai()
+    chain.invoke({"question": question, "context": context}, probe.config)
+    [request] = probe.remote.requests
+    assert context in request["messages"][-1]["content"]
+    assert len(probe.charges) == 3
+    assert not probe.leaks()
+
+
+def test_an_agent_searches_and_what_was_released_is_not_released_again(probe):
+    session = probe.session()
+    retriever = DPRetriever(session, Local(probe=probe), query="public")
+    search = create_retriever_tool(retriever, "search", "Search.")
+    middleware = DPAgentMiddleware(session, public_tools=["search"], traced="allow")
+    probe.remote.script.extend([[ToolCall(name="search", arguments={"query": "w1x"})], "done"])
+    agent = create_agent(probe.chat_openai(), [search], middleware=[middleware])
+    agent.invoke({"messages": [("user", probe.new_text())]})
+    assert len(probe.charges) == 3
+    [*_, result] = probe.remote.requests[-1]["messages"]
+    assert result["role"] == "tool"
+    assert probe.released(result["content"])
+    assert not probe.remote.saw(probe.canary)
+
+
+def test_only_a_retriever_is_taken(probe):
+    with pytest.raises(ParameterError, match="as_retriever"):
+        DPRetriever(probe.session(), store(probe))
+    with pytest.raises(ParameterError, match=r"dp\.Session"):
+        DPRetriever("text", Local(probe=probe))
+    with pytest.raises(ValueError, match="names of public keys"):
+        DPRetriever(probe.session(), Local(probe=probe), public_metadata="source")

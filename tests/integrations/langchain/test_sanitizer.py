@@ -1,0 +1,136 @@
+"""DPSanitizer: trace-safe alone, refused in the middle of a traced chain, one session in copies."""
+# ruff: noqa: RUF012 - the tables of a contract are class attributes
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from langchain_core.load import dumpd, load
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_dp_middleware import DPSanitizer
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+
+WORDS = [f"w{i}x" for i in range(20)]
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(20, 4)))
+IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
+
+
+def sanitizer(epsilon=4.0, ledger=None):
+    mechanism = dp.TokenExponential(epsilon=epsilon)
+    return dp.Sanitizer(mechanism, SPACE, ledger=ledger, subject="me" if ledger else None)
+
+
+class Charges:
+    def __init__(self):
+        self.epsilons = []
+
+    def charge(self, subject, certificate, n):
+        self.epsilons.append(certificate.epsilon)
+
+
+class TestTexts(TraceSafeContract):
+    output = "released"
+    calls = runnable_calls(Probe.new_text)
+    refusals = {
+        "no text": lambda s, p: s.invoke([HumanMessage([IMAGE, p.private_text])], p.config),
+    }
+
+    def adapter(self, probe):
+        return DPSanitizer(probe.session())
+
+
+PATHS = runnable_calls(lambda probe: [HumanMessage(probe.new_text(), name=probe.canary)])
+
+
+class TestMessages(TraceSafeContract):
+    output = "released"
+    calls = {name: PATHS[name] for name in ("invoke", "abatch", "astream")}
+    replays = {
+        "by id": lambda s, p: s.invoke([HumanMessage(p.private_text, id="1")], p.config),
+        "by transcript": lambda s, p: s.invoke([HumanMessage(p.private_text)], p.config),
+        "blocks": lambda s, p: s.invoke([HumanMessage([p.private_text, "x"], id="2")], p.config),
+    }
+    refusals = {
+        "unknown answer": lambda s, p: s.invoke(
+            [HumanMessage(p.private_text), AIMessage(p.private_text)], p.config
+        ),
+    }
+
+    def adapter(self, probe):
+        return DPSanitizer(probe.session())
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["first", "last"])
+def test_it_refuses_to_run_in_a_chain(left):
+    charges = Charges()
+    step = DPSanitizer(sanitizer(ledger=charges))
+    chain = step | RunnableLambda(str) if left else RunnableLambda(str) | step
+    with pytest.raises(ParameterError, match=r"DPSanitizer runs inside.*PrivateHead first"):
+        chain.invoke("secret")
+    assert charges.epsilons == []
+
+
+def test_a_chain_that_nothing_records_may_be_allowed():
+    step = DPSanitizer(sanitizer(), traced="allow", keys=["q"])
+    found = (step | RunnableLambda(lambda d: d["q"])).invoke({"q": "private", "lang": "en"})
+    assert found in WORDS
+
+
+def test_epsilon_is_configurable_and_copies_share_the_session():
+    charges = Charges()
+    step = DPSanitizer(dp.Session(sanitizer(ledger=charges)))
+    own = step.session.sanitizer.certificate.epsilon
+    flexible = step.configurable_fields(epsilon=ConfigurableField(id="dp_epsilon"))
+    copies = [flexible, step]
+    assert [spec.id for spec in flexible.config_specs] == ["dp_epsilon"]
+    for each in copies:
+        each.invoke([HumanMessage("secret", id="1")])
+        each.invoke([HumanMessage("secret", id="1")], {"configurable": {"dp_epsilon": 0.5}})
+        each.invoke([HumanMessage("secret", id="1")], {"configurable": {"dp_epsilon": 99.0}})
+    assert charges.epsilons == [own, pytest.approx(0.5, abs=0.05)]
+    DPSanitizer(step.session, epsilon=0.5).invoke([HumanMessage("secret", id="1")])
+    assert len(charges.epsilons) == 2
+
+
+def test_the_ceiling_is_the_operators():
+    charges = Charges()
+    step = DPSanitizer(sanitizer(ledger=charges), max_epsilon=6.0)
+    step.invoke("secret", {"configurable": {"dp_epsilon": 99.0}})
+    assert charges.epsilons == [pytest.approx(6.0, abs=0.05)]
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), "much", True, [1]])
+def test_an_epsilon_is_a_positive_number(epsilon):
+    with pytest.raises(ParameterError, match=r"dp_epsilon > 0"):
+        DPSanitizer(sanitizer()).invoke("secret", {"configurable": {"dp_epsilon": epsilon}})
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"keys": "question"}, "expected keys="),
+        ({"max_epsilon": 0}, "expected max_epsilon"),
+        ({"session": "x"}, r"expected a dp\.Session or a dp\.Sanitizer, got str"),
+    ],
+)
+def test_parameters_are_checked(options, match):
+    with pytest.raises(ParameterError, match=match):
+        DPSanitizer(**{"session": sanitizer(), **options})
+
+
+def test_dumped_it_shows_public_parameters_only():
+    step = DPSanitizer(sanitizer(), keys=["q"], epsilon=0.5)
+    found = dumpd(step)
+    assert found["type"] == "constructor"
+    assert set(found["kwargs"]) <= {"keys", "epsilon", "traced", "system", "ai", "on_other", "name"}
+    with pytest.raises(ParameterError, match=r"expected a dp\.Session"), pytest.warns():
+        load(found, valid_namespaces=["langchain_dp_middleware"], allowed_objects=[DPSanitizer])
+
+
+def test_the_graph_names_it():
+    graph = (DPSanitizer(sanitizer()) | RunnableLambda(str)).get_graph()
+    assert "DPSanitizer" in graph.draw_mermaid()

@@ -1,0 +1,134 @@
+"""A FunctionAgent on a real client: ten turns, two tools, one charge per private message."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.llms.openai")
+
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.memory import Memory
+from llama_index_dp_middleware import DPLLM
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from dp_middleware.testing import ToolCall
+
+# LlamaIndex reads all attributes of an agent, of which pydantic has deprecated some
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
+
+TURNS = 10
+
+
+def tools_of(desk):
+    def look_up(word: str) -> str:
+        """Look a word up."""
+        return f"{word} of {desk.canary} is w1x"
+
+    async def count(word: str) -> str:
+        """Count a word."""
+        return f"{desk.canary} {len(word)}"
+
+    return [look_up, count]
+
+
+def scripted(desk):
+    """Each turn calls a tool, every third one both at once; then it answers."""
+    for k in range(TURNS):
+        calls = [
+            ToolCall(name="look_up", arguments={"word": f"w{k}x"}, id=f"a{k}"),
+            ToolCall(name="count", arguments={"word": f"w{k}x"}, id=f"b{k}"),
+        ]
+        desk.remote.script.append(calls if k % 3 == 0 else [calls[k % 2]])
+        desk.remote.script.append(f"answer {k}")
+
+
+@asynccontextmanager
+async def memory_in(folder):
+    """What it has in the folder, it still has the next time; always given explicitly."""
+    engine = create_async_engine(f"sqlite+aiosqlite:///{folder / 'history.sqlite'}")
+    yield Memory.from_defaults(session_id="s", token_limit=100_000, async_engine=engine)
+    await engine.dispose()
+
+
+async def talked(agent, desk, memory):
+    answers = []
+    for k in range(TURNS):
+        answers.append(str(await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)))
+    return answers
+
+
+def grows(bodies):
+    """Every request repeats the one before, byte by byte."""
+    sent = [json.loads(body)["messages"] for body in bodies]
+    return all(
+        json.dumps(later[: len(earlier)]) == json.dumps(earlier)
+        for earlier, later in itertools.pairwise(sent)
+    )
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
+async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):
+    scripted(desk)
+    agent = FunctionAgent(
+        tools=tools_of(desk),
+        llm=DPLLM(desk.session(), desk.llama_openai()),
+        system_prompt="be brief",
+        streaming=streaming,
+    )
+    async with memory_in(tmp_path) as memory:
+        answers = await talked(agent, desk, memory)
+    assert answers == [f"answer {k}" for k in range(TURNS)]
+    last = desk.remote.requests[-1]["messages"]
+    roles = [each["role"] for each in last]
+    results = roles.count("tool")
+    assert (roles.count("user"), results) == (TURNS, TURNS + 4)
+    assert len(desk.charges) == TURNS + results
+    assert len(desk.remote.bodies) == 2 * TURNS
+    assert grows(desk.remote.bodies)
+    assert not desk.remote.saw(desk.canary)
+    assert last[0]["content"] == "be brief"
+    answered = [each["tool_call_id"] for each in last if each["role"] == "tool"]
+    assert sorted(answered[:2]) == ["a0", "b0"]  # whichever tool is done first
+
+
+@pytest.mark.asyncio
+async def test_a_retried_turn_sends_the_same_bytes(desk, tmp_path):
+    agent = FunctionAgent(
+        tools=tools_of(desk),
+        llm=DPLLM(desk.session(), desk.llama_openai()),
+        streaming=False,
+    )
+    desk.remote.script.append([ToolCall(name="count", arguments={"word": "w1x"})])
+    async with memory_in(tmp_path) as memory:
+        await agent.run(user_msg=desk.private_text, memory=memory)
+        history = await memory.aget()
+    desk.remote.bodies.clear()
+    for _ in range(2):
+        desk.remote.failures += 1
+        with pytest.raises(Exception, match="500"):
+            await agent.run(user_msg="what else", chat_history=list(history))
+    await agent.run(user_msg="what else", chat_history=list(history))
+    assert len(set(desk.remote.bodies)) == 1
+    assert len(desk.charges) == 3
+
+
+@pytest.mark.asyncio
+async def test_a_resumed_conversation_costs_nothing(desk, tmp_path):
+    """Another process would do the same: memory and memo are read from disk."""
+    scripted(desk)
+    for k in range(2):
+        session = desk.session(memo=tmp_path / "memo.sqlite")
+        agent = FunctionAgent(
+            tools=tools_of(desk),
+            llm=DPLLM(session, desk.llama_openai(), conversation="thread-1"),
+        )
+        async with memory_in(tmp_path) as memory:
+            await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)
+    assert grows(desk.remote.bodies)
+    assert len(desk.charges) == 5  # two turns, three results of tools

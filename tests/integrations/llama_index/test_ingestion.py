@@ -1,0 +1,193 @@
+"""DPTransform in real pipelines: several processes, the cache, a vector store that answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+import llama_index.core
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.ingestion import IngestionCache, IngestionPipeline
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import Document, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index_dp_middleware import DPTransform
+
+import dp_middleware as dp
+
+COUNT = 12
+TOKENIZERS = Path(llama_index.core.__file__).parent / "_static" / "tiktoken_cache"
+
+
+class CountsWords(BaseEmbedding):
+    """How often each word of the vocabulary is there: equal texts are nearest."""
+
+    def _get_text_embedding(self, text):
+        return [1e-3 + text.split().count(f"w{k}x") for k in range(50)]
+
+    def _get_query_embedding(self, query):
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query):
+        return self._get_text_embedding(query)
+
+
+def documents(desk, count=COUNT):
+    """All with one text, so that what is drawn alike shows."""
+    return [
+        Document(id_=f"d{k}", text=desk.private_text, metadata={"author": desk.canary, "page": 3})
+        for k in range(count)
+    ]
+
+
+def hashes(desk):
+    """Unsalted digests of the raw text that LlamaIndex makes: who guesses the text knows it."""
+    document = documents(desk, 1)[0]
+    chunk = TextNode(text=desk.private_text, metadata=document.metadata)
+    bare = hashlib.sha256(desk.private_text.encode()).hexdigest()
+    return {document.hash, chunk.hash, TextNode(text=desk.private_text).hash, bare}
+
+
+def assert_clean(desk, *values):
+    for value in values:
+        text = value if isinstance(value, str) else json.dumps(value)
+        assert desk.canary not in text
+        assert not [each for each in hashes(desk) if each in text]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("first", "workers"), [(True, 2), (False, None)])
+def test_what_leaves_a_pipeline(first, workers, desk, monkeypatch):
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(TOKENIZERS))  # a worker would download them
+    steps = [DPTransform(desk.session(), metadata=["page"]), SentenceSplitter()]
+    pipeline = IngestionPipeline(
+        transformations=[*(steps if first else steps[::-1]), MockEmbedding(4)],
+        vector_store=SimpleVectorStore(),
+        disable_cache=not first,
+    )
+    nodes = pipeline.run(documents=documents(desk), num_workers=workers)
+    assert len(nodes) == COUNT
+    assert len({node.text for node in nodes}) == COUNT  # 50 ** 5 texts could have been drawn
+    assert desk.charges == [5] * COUNT
+    assert {tuple(node.metadata.items()) for node in nodes} == {(("page", 3),)}
+    assert_clean(desk, *(node.to_dict() for node in nodes), pipeline.vector_store.to_dict())
+    assert_clean(desk, pipeline.cache.cache.to_dict())
+
+
+def test_a_vector_store_answers(desk):
+    nodes = IngestionPipeline(
+        transformations=[DPTransform(desk.session()), SentenceSplitter(), CountsWords()]
+    ).run(documents=documents(desk))
+    store = StorageContext.from_defaults(vector_store=SimpleVectorStore())
+    index = VectorStoreIndex(nodes, storage_context=store, embed_model=CountsWords())
+    for node in nodes:
+        found = index.as_retriever(similarity_top_k=1).retrieve(node.text)
+        assert found[0].node.ref_doc_id == node.ref_doc_id
+    engine = index.as_query_engine(llm=desk.llama_openai(), similarity_top_k=1)
+    assert str(engine.query(nodes[3].text)) == "a fine answer"
+    assert desk.remote.saw(nodes[3].text)
+    assert not desk.remote.saw(desk.canary)
+
+
+def test_the_cache_gives_no_stale_or_shared_release(desk):
+    """A cached entry is found by text alone; the session knows a node by its id."""
+    session, cache = desk.session(), IngestionCache()
+
+    def run(step, document):
+        pipeline = IngestionPipeline(transformations=[step], cache=cache)
+        return pipeline.run(documents=[document])[0]
+
+    one, two = documents(desk, 2)
+    first = run(DPTransform(session), one)
+    assert run(DPTransform(session), one).text == first.text
+    assert desk.charges == [5]
+    other = run(DPTransform(session), two)
+    assert (other.id_, desk.charges) == ("d1", [5, 5])
+    assert other.text != first.text
+    weaker = dp.Sanitizer(dp.TokenExponential(epsilon=1.0), session.sanitizer.space)
+    step = DPTransform(weaker)
+    assert step.to_dict()["epsilon"] == pytest.approx(weaker.certificate.epsilon)
+    assert step.to_dict()["epsilon"] != DPTransform(session).to_dict()["epsilon"]
+    assert run(step, one).text != first.text
+    assert_clean(desk, cache.cache.to_dict())
+
+
+def test_the_key_of_the_cache_cannot_be_guessed(desk):
+    """It is a digest of raw text; without the salt, whoever reads the cache could try texts."""
+    step, document = DPTransform(desk.session()), documents(desk, 1)[0]
+    assert step.to_dict() != step.to_dict()
+    pipeline = IngestionPipeline(transformations=[step])
+    pipeline.run(documents=[document])
+    fields = {name: value for name, value in step.to_dict().items() if name != "salt"}
+    unsalted = hashlib.sha256((document.get_content("all") + str(fields)).encode()).hexdigest()
+    assert unsalted not in pipeline.cache.cache.get_all(collection="llama_cache")
+
+
+def test_neighbours_keep_their_ids_only(desk):
+    raw = documents(desk, 1)[0].as_related_node_info()
+    raw.node_id = "other"
+    chunk = TextNode(
+        id_="c",
+        text=desk.private_text,
+        metadata={"author": desk.canary, "page": 3},
+        excluded_llm_metadata_keys=["author", "page"],
+        embedding=[0.5],
+        start_char_idx=3,
+        end_char_idx=99,
+        text_template=f"{desk.canary} {{content}}",
+        relationships={
+            NodeRelationship.SOURCE: raw,
+            NodeRelationship.PREVIOUS: raw,
+            NodeRelationship.NEXT: raw,
+            NodeRelationship.PARENT: raw,
+            NodeRelationship.CHILD: [raw],
+        },
+    )
+    before = chunk.model_dump_json()
+    (found,) = DPTransform(desk.session(), metadata=["page", "missing"])([chunk])
+    bare = RelatedNodeInfo(node_id="other")
+    assert found.relationships == {NodeRelationship.PREVIOUS: bare, NodeRelationship.NEXT: bare}
+    assert found == TextNode(
+        id_="c",
+        text=found.text,
+        metadata={"page": 3},
+        excluded_llm_metadata_keys=["page"],
+        relationships=found.relationships,
+    )
+    assert chunk.model_dump_json() == before
+    assert_clean(desk, found.to_dict())
+
+
+def first_word(text):
+    return [(0, text.index(" "))]
+
+
+def test_another_process_gets_the_scope_and_no_key(desk):
+    step = DPTransform(desk.session(scope=first_word))
+    data = pickle.dumps(step)
+    assert bytes(range(32)) not in data
+    (found,) = pickle.loads(data)([Document(text=f"{desk.canary} stays public")])
+    assert found.text.split()[1:] == ["stays", "public"]
+    assert (found.text.split()[0] != desk.canary, desk.charges) == (True, [1])
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(DPTransform(desk.session(scope=lambda text: [(0, 1)])))
+
+
+def test_a_component_says_what_it_is(desk):
+    step = DPTransform(desk.session(), metadata=["page"])
+    assert step.class_name() == json.loads(step.to_json())["class_name"] == "DPTransform"
+    assert set(step.to_dict()) == {"class_name", "metadata", "epsilon", "settings", "salt"}
+    for wrong in ("page", [1]):
+        with pytest.raises(dp.ParameterError, match="metadata="):
+            DPTransform(desk.session(), metadata=wrong)
+    with pytest.raises(dp.ParameterError, match="SimpleNamespace"):
+        DPTransform(SimpleNamespace())

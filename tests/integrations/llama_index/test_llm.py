@@ -1,0 +1,250 @@
+"""DPLLM: what goes out again, what is refused, and a workflow that releases before it runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+import traceback
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.llms.openai")
+
+from llama_index.core.base.llms.types import ChatMessage, TextBlock, ThinkingBlock, ToolCallBlock
+from llama_index.core.llms import MockLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
+from llama_index_dp_middleware import DPLLM
+
+import dp_middleware as dp
+from dp_middleware.frameworks.recording import is_unrecorded
+from dp_middleware.frameworks.trust import locate
+from dp_middleware.testing import Probe, ToolCall
+
+
+def user(text):
+    return ChatMessage(text, role="user")
+
+
+def contents(desk, number=-1):
+    return [each["content"] for each in desk.remote.requests[number]["messages"]]
+
+
+def test_a_transcript_grows_at_no_cost(desk):
+    model = DPLLM(desk.session(), desk.llama_openai())
+    transcript = [user(desk.private_text)]
+    transcript.append(model.chat(transcript).message)
+    transcript.append(user("one more"))
+    model.chat(transcript)
+    assert desk.charges == [5, 2]
+    assert contents(desk)[:2] == [contents(desk, 0)[0], "a fine answer"]
+    rebuilt = [user(desk.private_text), ChatMessage("a fine answer", role="assistant")]
+    model.chat([*rebuilt, user("one more")])  # as an application stores them
+    assert (desk.charges, contents(desk)) == ([5, 2], contents(desk, 1))
+
+
+def test_an_edit_releases_what_follows_anew(desk):
+    model = DPLLM(desk.session(), desk.llama_openai())
+    model.chat([user(desk.private_text), user("w1x w2x")])
+    model.chat([user(f"{desk.private_text} else"), user("w1x w2x")])
+    assert desk.charges == [5, 2, 6, 2]
+
+
+def test_conversations_with_one_beginning_are_released_apart(desk):
+    session = desk.session()
+    for name in (None, None, "a", "b", "b"):
+        DPLLM(session, desk.llama_openai(), conversation=name).chat([user(desk.private_text)])
+    assert desk.charges == [5] * 4
+    sent = [contents(desk, k)[0] for k in range(5)]
+    assert (len(set(sent)), sent[3]) == (4, sent[4])
+
+
+def test_a_prompt_is_a_new_event_at_every_call(desk):
+    model = DPLLM(desk.session(), desk.llama_openai())
+    answers = {model.complete(desk.private_text).text for _ in range(3)}
+    assert (answers, desk.charges) == ({"a fine answer"}, [5] * 3)
+    assert len({contents(desk, k)[0] for k in range(3)}) == 3
+    model.chat([user("w1x"), ChatMessage("a fine answer", role="assistant"), user("w2x")])
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
+def test_calls_of_tools_go_out_as_the_remote_model_wrote_them(desk):
+    tool = FunctionTool.from_defaults(len, name="count", description="Count.")
+    model = DPLLM(desk.session(), desk.llama_openai())
+    desk.remote.script.append([ToolCall(name="count", arguments={"obj": "w1x"}, id="c1")])
+    asked = [user(desk.private_text)]
+    response = model.chat_with_tools([tool], chat_history=asked)
+    (call,) = model.get_tool_calls_from_response(response)
+    assert (call.tool_name, call.tool_kwargs) == ("count", {"obj": "w1x"})
+    said = response.message
+    result = ChatMessage(desk.canary, role="tool", additional_kwargs={"tool_call_id": "c1"})
+    stored = ChatMessage.model_validate_json(said.model_dump_json())
+    for message in (said, stored):
+        message.additional_kwargs["note"] = desk.canary
+        model.chat([*asked, message, result])
+        sent = desk.remote.requests[-1]["messages"]
+        assert sent[1]["tool_calls"][0]["function"]["name"] == "count"
+        assert json.loads(sent[1]["tool_calls"][0]["function"]["arguments"]) == {"obj": "w1x"}
+        assert sent[2]["tool_call_id"] == "c1"
+    assert desk.charges == [5, 1]
+    forged = copy.deepcopy(said)
+    call = next(block for block in forged.blocks if isinstance(block, ToolCallBlock))
+    call.tool_kwargs = {"obj": desk.canary}
+    with pytest.raises(dp.EventRefused):
+        model.chat([*asked, forged, result])
+    assert not desk.remote.saw(desk.canary)
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
+def test_a_required_tool_is_asked_for(desk):
+    tool = FunctionTool.from_defaults(len, name="count", description="Count.")
+    model = DPLLM(desk.session(), desk.llama_openai())
+    model.chat_with_tools([tool], user_msg="w1x", tool_required=True)
+    assert desk.remote.requests[-1]["tool_choice"] == "required"
+    assert desk.remote.requests[-1]["parallel_tool_calls"] is False
+
+
+def test_a_stream_that_was_left_is_known_as_far_as_it_went(desk):
+    model = DPLLM(desk.session(), desk.llama_openai())
+    asked = [user(desk.private_text)]
+    stream = model.stream_chat(asked)
+    while (piece := next(stream)).message.content != "a fine":
+        pass
+    stream.close()
+    desk.remote.reply = "more"
+    model.chat([*asked, piece.message, user("go on")])
+    assert contents(desk)[1] == "a fine"
+    with pytest.raises(dp.EventRefused):
+        model.chat([*asked, ChatMessage("a fine answer", role="assistant")])
+
+
+def test_an_answer_extracted_from_raw_text_stays(desk):
+    model = DPLLM(desk.session(), desk.llama_openai())
+    model.chat([user(desk.private_text)])
+    for role in ("assistant", "model", "chatbot"):
+        with pytest.raises(dp.EventRefused) as caught:
+            model.chat([user(desk.private_text), ChatMessage(desk.canary, role=role), user("w1x")])
+        assert desk.canary not in "".join(traceback.format_exception(caught.value))
+    assert desk.charges == [5]
+
+
+def test_system_messages(desk):
+    messages = [ChatMessage("be brief", role="system"), ChatMessage("w1x", role="developer")]
+    passing = DPLLM(desk.session(), desk.llama_openai())
+    passing.chat([*messages, user("w2x")])
+    assert (contents(desk)[:2], desk.charges) == (["be brief", "w1x"], [1])
+    DPLLM(desk.session(), desk.llama_openai(), system="release").chat([*messages, user("w2x")])
+    assert desk.charges == [1, 2, 1, 1]
+    assert contents(desk)[0] != "be brief"
+
+
+def test_what_cannot_be_released_costs_nothing(desk):
+    model = DPLLM(desk.session(), desk.llama_openai())
+    for odd in (
+        ChatMessage(blocks=[TextBlock(text=desk.canary), ThinkingBlock(content=desk.canary)]),
+        ChatMessage(blocks=[ThinkingBlock(content=desk.canary)], role="system"),
+        desk.canary,
+    ):
+        with pytest.raises(dp.ParameterError, match="message 1: ") as caught:
+            model.chat([user("w1x"), odd])
+        assert desk.canary not in str(caught.value)
+    assert (desk.charges, desk.remote.requests) == ([], [])
+
+
+def test_errors_of_the_inner_model_quote_released_text_only(desk):
+    model = DPLLM(desk.session(), desk.llama_openai())
+    desk.remote.mode = "error"
+    with pytest.raises(Exception, match=r"w\d+x") as caught:
+        model.chat([user(desk.private_text)])
+    assert desk.canary not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_component_says_what_it_is(desk):
+    inner = desk.llama_openai(system_prompt="be brief")
+    model = DPLLM(desk.session(), inner)
+    assert model.class_name() == json.loads(model.to_json())["class_name"] == "DPLLM"
+    assert "sk-test" not in f"{model.to_json()}{model!r}"
+    assert model.metadata == inner.metadata
+    assert model.system_prompt == "be brief"
+    assert isinstance(model, FunctionCallingLLM)
+    assert locate(model) == locate(inner)
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError):
+            copied(model)
+    assert model.model_copy().chat([user("w1x")]).message.content == "a fine answer"
+
+
+def test_wrong_parameters(desk):
+    for wrong, told in (
+        ({"inner": "gpt-4o"}, "LlamaIndex LLM, got str"),
+        ({"inner": DPLLM(desk.session(), MockLLM())}, "not wrapped yet"),
+        ({"inner": MockLLM(), "system": "drop"}, "system="),
+        ({"inner": MockLLM(), "session": None}, "Session or dp.Sanitizer"),
+    ):
+        with pytest.raises(dp.ParameterError, match=told):
+            DPLLM(**{"session": desk.session(), **wrong})
+
+
+@pytest.mark.asyncio
+async def test_only_the_steps_of_the_model_are_unrecorded(desk):
+    """Who reads a stream of ``predict``'s kind records as before, also when leaving it early."""
+    model, prompt = DPLLM(desk.session(), desk.llama_openai()), PromptTemplate("Say {topic}.")
+    for _ in model.stream(prompt, topic=desk.private_text):
+        assert not is_unrecorded()
+    pieces = await model.astream(prompt, topic=desk.private_text)
+    async for piece in pieces:
+        if piece:
+            break
+    assert (piece, is_unrecorded()) == ("a", False)
+    await pieces.aclose()
+
+
+# workflows ---------------------------------------------------------------------------------------
+
+
+class Ask(Workflow):
+    """Releases in a plain method: what is in events, and so in arguments of steps, is recorded."""
+
+    def __init__(self, session, model):
+        super().__init__()
+        self.session, self.model = session, model
+
+    async def ask(self, event_id: str, question: str) -> str:
+        release = await self.session.arelease(event_id, "user", question)
+        return await self.run(question=release.text)
+
+    @step
+    async def answer(self, event: StartEvent) -> StopEvent:
+        return StopEvent(result=str(await self.model.acomplete(event.question)))
+
+
+@pytest.mark.asyncio
+async def test_a_workflow_that_releases_before_it_runs(tmp_path):
+    with Probe(tmp_path) as probe:
+        workflow = Ask(probe.session(), probe.llama_openai())
+        for _ in range(2):
+            assert await workflow.ask("question-1", probe.private_text) == "a fine answer"
+        assert not probe.leaks()
+        assert len(probe.charges) == 1
+        assert len(set(probe.remote.bodies)) == 1
+        assert probe.released(probe.records()["LlamaIndex spans"])
+
+
+# the package -------------------------------------------------------------------------------------
+
+
+def test_without_llama_index_the_import_names_the_extra():
+    code = (
+        "import sys; sys.modules['llama_index.core'] = None\n"
+        "from dp_middleware.errors import MissingExtra\n"
+        "try: import llama_index_dp_middleware\n"
+        "except MissingExtra as error: print(error)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "dp-middleware[llama-index]" in found.stdout

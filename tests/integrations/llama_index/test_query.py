@@ -1,0 +1,229 @@
+"""Queries through real indexes and engines: one release per query, what stays local stays local."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.llms.openai")
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index_dp_middleware import DPNodePostprocessor, DPQueryEngine, DPQueryTransform
+
+import dp_middleware as dp
+from dp_middleware.testing import OpenAIServer
+
+
+class RemoteEmbedding(BaseEmbedding):
+    """Says where it sends the texts."""
+
+    api_base: str = "https://embeddings.example/v1"
+
+    def _get_text_embedding(self, text):
+        return [1.0]
+
+    _get_query_embedding = _get_text_embedding
+
+    async def _aget_query_embedding(self, query):
+        return [1.0]
+
+
+class Remembering(BaseRetriever):
+    """Gives its nodes and remembers the queries; fails as foreign code does."""
+
+    def __init__(self, *nodes, error=None):
+        super().__init__()
+        self.nodes, self.error, self.seen = nodes, error, []
+
+    def _retrieve(self, query_bundle):
+        self.seen.append(query_bundle.query_str)
+        if self.error is not None:
+            raise self.error
+        return [NodeWithScore(node=node, score=0.9) for node in self.nodes]
+
+
+def node(desk, number=0):
+    return TextNode(id_=f"n{number}", text=f"{desk.private_text} {number}", metadata={"page": 3})
+
+
+def index_of(*nodes, embed_model=None):
+    return VectorStoreIndex(list(nodes), embed_model=embed_model or MockEmbedding(4))
+
+
+def engine_of(desk, *nodes, **options):
+    return index_of(*nodes).as_query_engine(llm=desk.llama_openai(), **options)
+
+
+# DPQueryTransform --------------------------------------------------------------------------------
+
+
+def test_one_bundle_has_one_release(desk):
+    """TransformQueryEngine transforms for retrieve and again for synthesize."""
+    inner = engine_of(desk, TextNode(text="w1x"))
+    engine = TransformQueryEngine(inner, DPQueryTransform(desk.session()))
+    bundle = QueryBundle(desk.private_text, custom_embedding_strs=[desk.private_text])
+    engine.synthesize(bundle, engine.retrieve(bundle))
+    assert desk.charges == [5]
+    assert str(engine.query(bundle)) == "a fine answer"
+    assert (desk.charges, len({each[-1:] for each in desk.remote.prompts})) == ([5], 1)
+    assert desk.remote.bodies[0] == desk.remote.bodies[1]
+    assert not desk.remote.saw(desk.canary)
+
+
+def test_equal_queries_are_released_apart(desk):
+    transform = DPQueryTransform(desk.session())
+    bundles = [QueryBundle(desk.private_text) for _ in range(3)]
+    found = [transform.run(each) for each in bundles]
+    texts = {each.query_str for each in found} | {transform.run(desk.private_text).query_str}
+    assert (len(texts), desk.charges) == (4, [5] * 4)
+    assert found[0] == QueryBundle(found[0].query_str)  # no embedding, no text to embed
+    bundles[0].query_str += " more"
+    transform.run(bundles[0])
+    assert len(desk.charges) == 5  # an edited one is a new release
+
+
+def test_a_bundle_that_is_gone_lends_its_event_to_no_other(desk):
+    transform = DPQueryTransform(desk.session())
+    for _ in range(20):
+        transform.run(QueryBundle(desk.private_text))
+    assert desk.charges == [5] * 20
+    assert not transform._events
+
+
+# DPNodePostprocessor -----------------------------------------------------------------------------
+
+
+def test_a_node_is_released_once(desk):
+    """However often it is retrieved; scores are functions of raw text and do not pass."""
+    step = DPNodePostprocessor(desk.session(), metadata=["page"])
+    inner = engine_of(desk, node(desk), node(desk, 1), node_postprocessors=[step])
+    for _ in range(2):
+        response = inner.query("w1x w2x")
+    assert desk.charges == [6, 6]
+    assert not desk.remote.saw(desk.canary)
+    assert len(set(desk.remote.bodies)) == 1
+    assert [each.score for each in response.source_nodes] == [None, None]
+    assert {each.node.id_ for each in response.source_nodes} == {"n0", "n1"}
+    assert response.metadata == {"n0": {"page": 3}, "n1": {"page": 3}}
+    assert all(each.node.text in desk.remote.prompts[0] for each in response.source_nodes)
+
+
+# DPQueryEngine -----------------------------------------------------------------------------------
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_local_retriever_sees_the_raw_query(is_async, desk):
+    retriever = Remembering(node(desk), node(desk, 1))
+    inner = RetrieverQueryEngine.from_args(Remembering(), llm=desk.llama_openai())
+    engine = DPQueryEngine(desk.session(), inner, retriever=retriever, metadata=["page"])
+    for _ in range(2):
+        raw = desk.private_text
+        response = await engine.aquery(raw) if is_async else engine.query(raw)
+    assert retriever.seen == [desk.private_text] * 2
+    assert inner.retriever.seen == []
+    assert sorted(desk.charges) == [5, 5, 6, 6]  # two queries, two nodes once
+    assert not desk.remote.saw(desk.canary)
+    assert desk.canary not in repr(response)
+    released = [each.node.text for each in response.source_nodes]
+    assert all(text in prompt for text in released for prompt in desk.remote.prompts)
+
+
+@pytest.mark.asyncio
+async def test_errors_of_the_retriever_hold_no_text(desk):
+    try:
+        raise KeyError(desk.canary)
+    except KeyError as cause:
+        failing = Remembering(error=RuntimeError(f"cannot find {desk.canary}"))
+        failing.error.__cause__ = cause
+    engine = DPQueryEngine(desk.session(), engine_of(desk), retriever=failing)
+
+    async def query(raw):
+        engine.query(raw)
+
+    for call in (query, engine.aquery):
+        with pytest.raises(dp.DPMiddlewareError, match="failed with RuntimeError") as caught:
+            await call(desk.private_text)
+        error = caught.value
+        assert (error.__cause__, error.__context__) == (None, None)
+        assert desk.canary not in str(error)
+    assert (desk.charges, desk.remote.requests) == ([], [])
+
+
+def test_remote_embedders_and_models_of_a_retriever_are_refused(desk):
+    remote = index_of(embed_model=RemoteEmbedding()).as_retriever()
+    rewriting = QueryFusionRetriever(
+        [index_of().as_retriever()], llm=desk.llama_openai(OpenAIServerAt("models.example"))
+    )
+    nested = QueryFusionRetriever([remote], llm=desk.llama_openai(), num_queries=1)
+    for retriever in (remote, rewriting, nested):
+        with pytest.raises(dp.UntrustedHost, match=r"raw text would go to \w+\.example"):
+            DPQueryEngine(desk.session(), engine_of(desk), retriever=retriever)
+    trusted = ["embeddings.example"]
+    DPQueryEngine(desk.session(), engine_of(desk), retriever=remote, trusted_hosts=trusted)
+
+
+class OpenAIServerAt:
+    def __init__(self, host):
+        self.url = f"https://{host}/v1"
+
+
+def test_an_extractor_writes_the_final_answer(desk):
+    with OpenAIServer(mode="echo") as local:
+        engine = DPQueryEngine(
+            desk.session(),
+            engine_of(desk, TextNode(text="w1x")),
+            extractor=desk.llama_openai(local),
+        )
+        response = engine.query(desk.private_text)
+    assert desk.private_text in str(response)
+    assert "a fine answer" in str(response)
+    assert response.metadata == {"remote_text": "a fine answer"}
+    assert [each.node.text for each in response.source_nodes] == ["w1x"]
+    assert not desk.remote.saw(desk.canary)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("inner_streams", [False, True])
+async def test_the_extracted_answer_in_pieces(inner_streams, desk):
+    with OpenAIServer(reply="in three pieces") as local:
+        engine = DPQueryEngine(
+            desk.session(),
+            engine_of(desk, TextNode(text="w1x"), streaming=inner_streams),
+            extractor=desk.llama_openai(local),
+            streaming=True,
+        )
+        response = engine.query(desk.private_text)
+        assert isinstance(response, StreamingResponse)
+        assert [piece for piece in response.response_gen if piece] == ["in", " three", " pieces"]
+        response = await engine.aquery(desk.private_text)
+        assert isinstance(response, AsyncStreamingResponse)
+        pieces = [piece async for piece in response.async_response_gen()]
+    assert [piece for piece in pieces if piece] == ["in", " three", " pieces"]
+    assert response.metadata == {"remote_text": "a fine answer"}
+
+
+def test_refusals(desk):
+    with pytest.raises(dp.ParameterError, match="extractor= with streaming"):
+        DPQueryEngine(desk.session(), engine_of(desk), streaming=True)
+    remote = desk.llama_openai(OpenAIServerAt("models.example"))
+    with pytest.raises(dp.UntrustedHost):
+        DPQueryEngine(desk.session(), engine_of(desk), extractor=remote)
+    for component in (
+        DPQueryEngine(desk.session(), engine_of(desk)),
+        DPQueryTransform(desk.session()),
+        DPNodePostprocessor(desk.session()),
+    ):
+        assert component.class_name() == type(component).__name__
+        for copied in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError):
+                copied(component)

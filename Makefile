@@ -35,7 +35,7 @@ demo: $(STAMP)
 	@$(BIN)/dp-middleware demo
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

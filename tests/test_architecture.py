@@ -19,7 +19,7 @@ LAYERS = [
     {"privacy"},
     {"vocabulary", "_tokenizers", "token_labels"},
     {"embedding"},
-    {"sampling"},
+    {"sampling", "_tables", "_arena"},
     {"mechanisms", "contexts"},
     {"certification"},
     {

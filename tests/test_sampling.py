@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -62,13 +63,13 @@ def test_every_boundary_falls_on_the_right_side():
 def test_boundaries_of_128_bits_use_the_lower_half():
     table = sampling.tables(sampling.log_softmax(np.array([[0.0, -50.0, -80.0, 0.0]])))[0]
     assert table.low is not None
-    starts = [(int(h) << 64) + int(k) for h, k in zip(table.starts, table.low, strict=True)]
-    for output, start in enumerate(starts):
-        high, low = start >> 64, start & (2**64 - 1)
+    lasts = [(int(h) << 64) + int(k) for h, k in zip(table.lasts, table.low, strict=True)]
+    for output, last in enumerate(lasts):
+        high, low = last >> 64, last & (2**64 - 1)
         # the lower half is asked for only where the upper half does not decide
         assert table.draw(1, sequence(high, low)).tolist() == [output]
-        if low:
-            assert table.draw(1, sequence(high, low - 1)).tolist() == [output - 1]
+        if low + 1 < 2**64:
+            assert table.draw(1, sequence(high, low + 1)).tolist() == [output + 1]
 
 
 def test_an_output_without_probability_is_never_drawn():
@@ -121,6 +122,80 @@ def test_the_cache_is_bounded_and_changes_nothing():
     assert calls == list(range(40))  # the last one was still cached
     small.draw(np.array([0]))
     assert calls[-1] == 0  # the first one was not
+
+
+@st.composite
+def laws(draw):
+    """Rows with wide, sparse, steep and flat ones among them, and about as many as 40 outputs."""
+    size = draw(st.integers(1, 40))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    scale = draw(st.sampled_from([0.0, 1.0, 10.0, 100.0]))
+    rows = generator.normal(size=(5, size)) * scale
+    if draw(st.booleans()):
+        rows[:, 1:][generator.random((5, size - 1)) < 0.5] = -math.inf
+    return sampling.log_softmax(rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=laws(), seed=st.integers(0, 2**32))
+def test_cached_rows_draw_what_their_tables_draw_bit_for_bit(rows, seed):
+    """At uniform integers, and at and beside every boundary: there the table is asked again."""
+    tables = sampling.tables(rows)
+    sampler = sampling.Sampler(lambda ids: rows[ids])
+    sampler.tables(np.arange(len(rows)))
+    for number, table in enumerate(tables):
+        boundaries = [int(last) + step for last in table.lasts for step in (-1, 0, 1)]
+        uniform = sampling.insecure_entropy(seed)(8 * 200)
+        words = b"".join((k % 2**64).to_bytes(8, "little") for k in boundaries) + uniform
+        count = len(words) // 8
+        drawn = sampler.draw(np.full(count, number), stream(words))
+        assert drawn.tolist() == table.draw(count, stream(words)).tolist()
+
+
+def stream(words):
+    """An entropy source that yields these bytes, and zeros behind them."""
+    at = 0
+
+    def entropy(count):
+        nonlocal at
+        at += count
+        return words[at - count : at].ljust(count, b"\0")
+
+    return entropy
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), capacity=st.integers(0, 3000))
+def test_rows_of_many_lengths_share_a_small_cache(seed, capacity):
+    """What is given up, grows or wraps around changes no draw."""
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(30, 60))
+    for row, impossible in zip(rows, generator.integers(0, 59, 30), strict=True):
+        row[:impossible] = -math.inf
+    rows = sampling.log_softmax(rows)
+    sampler = sampling.Sampler(lambda ids: rows[ids], capacity=capacity)
+    tables = sampling.tables(rows)
+    for _ in range(20):
+        ids = generator.integers(0, 30, 12)
+        words = generator.bytes(8 * len(ids))
+        wanted = [
+            int(tables[number].draw(1, stream(words[8 * k :]))[0]) for k, number in enumerate(ids)
+        ]
+        assert sampler.draw(ids, stream(words)).tolist() == wanted
+
+
+def test_threads_share_a_cache():
+    with np.errstate(divide="ignore"):
+        rows = np.log(np.eye(64)[np.random.default_rng(0).permutation(64)])
+    sampler = sampling.Sampler(lambda ids: rows[ids], capacity=10 * 64)
+    wanted = rows.argmax(axis=1)
+
+    def work(seed):
+        ids = np.random.default_rng(seed).integers(0, 64, (50, 40))
+        return all(np.array_equal(sampler.draw(each), wanted[each]) for each in ids)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
 
 
 def test_the_entropy_is_the_operating_systems():

@@ -554,8 +554,8 @@ def test_nothing_private_shows_in_repr_pickle_or_errors():
     assert set(vars(release)) == fields
     # the vocabulary is public and holds the word; which rows are cached is not pickled
     copy = pickle.loads(pickle.dumps(sanitizer))
-    assert copy._drawer._sampler._tables == {}
-    assert sanitizer._drawer._sampler._tables != {}
+    assert copy._drawer._sampler._arena._rows == {}
+    assert sanitizer._drawer._sampler._arena._rows != {}
     assert copy.release("pain").tokens_total == 1
 
 

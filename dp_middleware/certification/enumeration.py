@@ -104,24 +104,28 @@ class _Extremes:
         self._high, self._low = np.full(outputs, -np.inf), np.full(outputs, np.inf)
         self._highest, self._lowest = (np.full(outputs, UNKNOWN) for _ in range(2))
 
-    def update(self, ids: Ids, rows: Floats, unit: float | None) -> None:
+    def update(self, ids: Ids, rows: Floats, unit: float | None, columns: Ids) -> None:
         """Take in rows of probabilities in multiples of ``unit``, or of logarithms (``None``).
 
         Recomputed elsewhere, an integer may be one unit higher or lower, but never below one.
+        Outputs that are not among the columns are impossible for these rows.
         """
         import torch
 
         block = torch.from_numpy(rows)
-        high, highest = (part.numpy() for part in block.max(dim=0))
-        low, lowest = (part.numpy() for part in block.min(dim=0))
+        high, low = block.amax(dim=0).numpy(), block.amin(dim=0).numpy()
         if unit is not None:
             with np.errstate(divide="ignore"):
                 high = np.log(np.where(high > 0, high + unit, 0.0))
                 low = np.log(np.where(low > 0, np.maximum(low - unit, unit), 0.0))
-        more, less = high > self._high, low < self._low
-        self._high, self._low = np.where(more, high, self._high), np.where(less, low, self._low)
-        self._highest = np.where(more, ids[highest], self._highest)
-        self._lowest = np.where(less, ids[lowest], self._lowest)
+        if len(columns) < len(self._low):
+            impossible = self._low > -np.inf
+            impossible[columns] = False
+            self._low[impossible], self._lowest[impossible] = -np.inf, ids[0]
+        more, less = high > self._high[columns], low < self._low[columns]
+        self._high[columns[more]], self._low[columns[less]] = high[more], low[less]
+        self._highest[columns[more]] = ids[rows[:, more].argmax(axis=0)]
+        self._lowest[columns[less]] = ids[rows[:, less].argmin(axis=0)]
 
     def worst(self, count: int) -> list[tuple[float, int, int, int]]:
         """(loss, token, other, output) for the outputs of largest loss, largest first."""
@@ -163,7 +167,7 @@ class _Pass:
         extremes: dict[int, _Extremes] = {}
         for start in range(0, len(order), BLOCK):
             ids, own = order[start : start + BLOCK], labels[start : start + BLOCK]
-            rows, units = self._rows(ids)
+            rows, units, columns = self._rows(ids)
             for label in np.unique(own).tolist():
                 if label == len(several):
                     continue
@@ -175,19 +179,29 @@ class _Pass:
                 for unit in set(units[own == label]):
                     chosen = (own == label) & (units == unit)
                     whole = bool(chosen.all())
-                    extremes[label].update(ids[chosen], rows if whole else rows[chosen], unit)
+                    part = rows if whole else rows[chosen]
+                    extremes[label].update(ids[chosen], part, unit, columns)
         worst += [found for done in extremes.values() for found in done.worst(per_class)]
         return self._loss(worst)
 
-    def _rows(self, ids: Ids) -> tuple[Floats, NDArray[np.object_]]:
-        """Rows of a block and the unit of each; statistics of integer rows are taken in."""
+    def _rows(self, ids: Ids) -> tuple[Floats, NDArray[np.object_], Ids]:
+        """Rows of a block, the unit of each, and the places of their columns.
+
+        Columns that are impossible for all of them may be left out. Statistics of integer rows
+        are taken in.
+        """
         import torch
 
         log_probs = self._mechanism.rows(ids, self._space)
         if len(self._columns) < len(self._space):
             log_probs = log_probs[:, self._columns]
+        columns = np.arange(log_probs.shape[1])
+        if not self._mechanism.full_support:
+            columns = np.flatnonzero((log_probs > -np.inf).any(axis=0))
+            if len(columns) < log_probs.shape[1]:
+                log_probs = log_probs[:, columns]
         if not self._integers:
-            return log_probs, np.full(len(ids), None, dtype=object)
+            return log_probs, np.full(len(ids), None, dtype=object), columns
         rounded = sampling.integer_rows(log_probs)
         units = np.exp2(-rounded.bits.astype(np.float64))
         probabilities = torch.from_numpy(rounded.weights)
@@ -195,15 +209,21 @@ class _Pass:
         known = np.flatnonzero(ids != UNKNOWN)
         tokens = probabilities if len(known) == len(ids) else probabilities[known]
         if len(known):
-            self._overall = np.maximum(self._overall, tokens.amax(dim=0).numpy())
-        possible = known[self._place[ids[known]] != UNKNOWN]
-        self._kept += float(rounded.weights[possible, self._place[ids[possible]]].sum())
-        smallest = torch.where(probabilities > 0, probabilities, 1.0).amin(dim=1).numpy()
+            best = np.maximum(self._overall[columns], tokens.amax(dim=0).numpy())
+            self._overall[columns] = best
+        own = np.full(len(self._columns) + 1, UNKNOWN)  # place in the block; the last: none
+        own[columns] = np.arange(len(columns))
+        places = own[self._place[ids[known]]]
+        kept = places != UNKNOWN
+        self._kept += float(rounded.weights[known[kept], places[kept]].sum())
+        smallest = probabilities.amin(dim=1).numpy()
+        if not smallest.all():
+            smallest = torch.where(probabilities > 0, probabilities, 1.0).amin(dim=1).numpy()
         # a row this close to the border may have 64 bits elsewhere
         units = np.where(smallest > BORDER, 2.0**-64, units)
         self._smallest = min(self._smallest, float((smallest / units).min()))
         self._steepest = max(self._steepest, -float(np.log(smallest.min())))
-        return rounded.weights, units.astype(object)
+        return rounded.weights, units.astype(object), columns
 
     def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
         loss, token, other, output = max(worst, key=lambda found: found[0])

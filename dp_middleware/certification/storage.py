@@ -43,7 +43,8 @@ def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
 def code_fingerprint() -> str:
     """Changes whenever a file that decides a row or a certificate changes."""
     package = Path(__file__).parent.parent
-    files = [package / "sampling.py", package / "vocabulary.py", package / "embedding" / "space.py"]
+    names = ("_tables.py", "sampling.py", "vocabulary.py", "embedding/space.py")
+    files = [package / name for name in names]
     for folder in ("privacy", "mechanisms", "certification"):
         files += sorted((package / folder).glob("*.py"))
     digest = hashlib.sha256()

@@ -25,6 +25,7 @@ _CODES: dict[type[Exception], int] = {
     errors.IncompatibleGuarantees: REFUSED,
     errors.LedgerError: REFUSED,
     errors.ChatError: CHAT,
+    errors.EmbeddingError: CHAT,
     errors.MissingExtra: MISSING,
 }
 _OPTIONS: dict[type[Exception], str] = {

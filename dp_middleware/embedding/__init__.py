@@ -1,6 +1,7 @@
 """Embedding spaces and the service that makes them."""
 
+from dp_middleware.embedding.metrics import ServiceMetrics
 from dp_middleware.embedding.service import EmbeddingService, default_space
 from dp_middleware.embedding.space import EmbeddingSpace
 
-__all__ = ["EmbeddingService", "EmbeddingSpace", "default_space"]
+__all__ = ["EmbeddingService", "EmbeddingSpace", "ServiceMetrics", "default_space"]

@@ -2,119 +2,207 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import os
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import _models, _validate
+from dp_middleware import _validate
+from dp_middleware.embedding import _vector_tables
+from dp_middleware.embedding._job import Job
+from dp_middleware.embedding.backends import Backend
+from dp_middleware.embedding.batching import Batcher
+from dp_middleware.embedding.encoders import Given, Precision, SentenceModel
+from dp_middleware.embedding.metrics import ServiceMetrics
 from dp_middleware.embedding.space import EmbeddingSpace, unit_rows
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 Vectors = Literal["input", "encoded"]
 
-_BATCH = 256
+_WARM = ["a warm and public sentence"]
+_SHOWN = 256  # tokens per step of a progress bar
 
 
 class EmbeddingService:
-    """A sentence encoder, loaded at first use and shared by its callers.
+    """A sentence encoder that all threads, event loops and frameworks of a process share.
 
-    The model is found in an installed offline package, in a local folder, or on the model hub.
-    Texts to encode are private: nothing of them is cached or logged.
+    Services of equal arguments have one worker, one queue and one model, which is loaded at first
+    use and then kept for the life of the process. What many callers ask for at the same time is
+    computed together. Rows depend on that by rounding only: at most 1e-5 in length for float32,
+    for half precision as in :class:`~dp_middleware.embedding.encoders.SentenceModel`.
+
+    Texts to encode are private: none is cached, logged or quoted in an error. How long a call
+    takes is not protected: it depends on the lengths of the texts of all callers at that time and
+    on whether some are equal.
+
+    A forked child has a worker of its own, and on a CPU the parent's model; one that is on a GPU
+    cannot be used there, so start such processes with ``spawn``.
 
     Args:
-        model: Name or folder of a sentence-transformers model.
+        model: Name or folder of a sentence-transformers model, found in an installed offline
+            package, in a local folder, or on the model hub.
         device: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``: the fastest there is.
+        precision: ``"float32"``, or ``"float16"`` or ``"bfloat16"`` for a GPU.
+
+    Attributes:
+        backend: The model, or what :meth:`of` was given.
+
+    Raises:
+        ParameterError: No such precision; from a call: not a list of texts.
+        EmbeddingError: From a call: the model failed. Holds no text.
+
+    Example:
+        >>> EmbeddingService("all-MiniLM-L6-v2", device="cpu")
+        EmbeddingService('all-MiniLM-L6-v2', device='cpu', precision='float32')
     """
 
-    def __init__(self, model: str = DEFAULT_ENCODER, device: str = "auto") -> None:
-        self.model = model
-        self.device = device
-        self._lock = Lock()
-        self._encoder: SentenceTransformer | None = None
+    def __init__(
+        self,
+        model: str = DEFAULT_ENCODER,
+        device: str = "auto",
+        precision: Precision = "float32",
+    ) -> None:
+        self.backend: Backend = SentenceModel(model, device=device, precision=precision)
+        self._batcher = _shared(self.backend)
+        _lasting.add(self._batcher)
+
+    @classmethod
+    def of(cls, backend: Any) -> Self:
+        """A service on another backend; it lives as long as its services.
+
+        Args:
+            backend: An object with ``encode(texts)``, such as a sentence-transformers model, which
+                sees raw text; a :class:`~dp_middleware.embedding.backends.Backend`; or a service.
+                For models of LangChain and LlamaIndex and for servers see
+                :func:`~dp_middleware.frameworks.embedding_service`.
+
+        Raises:
+            ParameterError: None of these.
+        """
+        if isinstance(backend, cls):
+            return backend
+        if not (hasattr(backend, "open") and hasattr(backend, "batch")):
+            if not callable(getattr(backend, "encode", None)):
+                raise ParameterError(
+                    f"expected an object with encode(texts), got {type(backend).__name__}; wrap "
+                    "models of frameworks with dp_middleware.frameworks.embedding_service"
+                )
+            backend = Given(backend)
+        service = cls.__new__(cls)
+        service.backend = backend
+        service._batcher = _shared(backend)
+        return service
 
     def __repr__(self) -> str:
-        return f"EmbeddingService({self.model!r}, device={self.device!r})"
+        if not isinstance(self.backend, SentenceModel):
+            return f"EmbeddingService.of({self.backend!r})"
+        model, device, precision = self.backend.model, self.backend.device, self.backend.precision
+        return f"EmbeddingService({model!r}, {device=}, {precision=})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.model, "device": self.device}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Shipped without the model and the queue."""
+        return type(self)._restored, (self.backend,)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    @classmethod
+    def _restored(cls, backend: Backend) -> Self:
+        if isinstance(backend, SentenceModel):
+            return cls(backend.model, backend.device, backend.precision)
+        return cls.of(backend)
+
+    @property
+    def metrics(self) -> ServiceMetrics:
+        """What the shared worker did in this process, for all its services."""
+        return self._batcher.metrics
+
+    def warm_up(self) -> None:
+        """Load the model and compute a public sentence, so that no request has to wait for that."""
+        self.encode(_WARM)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of whole texts, float32 (n, d), rows of unit length."""
-        return self._encode(texts, progress=False)
+        """Vectors of whole texts, float32 (n, d), rows of unit length; blocks the thread."""
+        job = Job(self._batcher, texts)
+        try:
+            while (answer := job.next()) is not None:
+                job.keep(answer.result())
+        finally:
+            job.give_up()
+        return job.rows if len(job.rows) else np.empty((0, self._width()), np.float32)
+
+    async def aencode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As :meth:`encode`, on any event loop and without blocking it.
+
+        A cancelled call leaves the queue.
+        """
+        job = Job(self._batcher, texts)
+        try:
+            while (answer := job.next()) is not None:
+                job.keep(await asyncio.wrap_future(answer))
+        finally:
+            job.give_up()
+        if len(job.rows):
+            return job.rows
+        return np.empty((0, await asyncio.to_thread(self._width)), np.float32)
 
     def space(self, vocabulary: Vocabulary, vectors: Vectors = "input") -> EmbeddingSpace:
-        """The vocabulary with unit vectors of this model; kept on disk.
+        """The vocabulary with unit vectors of this model.
+
+        Kept on disk for a named model; for a backend of :meth:`of` it is computed every time, as
+        nothing tells whether that has changed.
 
         Args:
             vocabulary: V tokens.
-            vectors: ``"input"``: rows of the model's input-embedding matrix, averaged over the
+            vectors: ``"input"``: rows of a named model's input-embedding matrix, averaged over the
                 WordPieces of a token; no encoding pass. ``"encoded"``: each token encoded as a
                 text of its own; a progress bar the first time.
+
+        Raises:
+            ParameterError: Input vectors of a backend that is not a named model.
         """
         _validate.one_of(("input", "encoded"), vectors=vectors)
-        path = self._table_path(vocabulary, vectors)
-        table = _read(path)
-        if table is None or len(table) != len(vocabulary):
-            table = self._input(vocabulary) if vectors == "input" else self._encoded(vocabulary)
-            _write(path, table)
+        if isinstance(self.backend, SentenceModel):
+            table = self._kept(self.backend, vocabulary, vectors)
+        elif vectors == "encoded":
+            table = self._encoded(vocabulary)
+        else:
+            raise ParameterError(
+                'expected vectors="encoded", as only a named model has input vectors, got "input"'
+            )
         return EmbeddingSpace(vocabulary, unit_rows(table))
 
-    def _encode(self, texts: Sequence[str], *, progress: bool) -> NDArray[np.float32]:
-        with self._lock:
-            if self._encoder is None:
-                self._encoder = self._load()
-            if not texts:
-                return np.empty((0, self._encoder.get_embedding_dimension() or 0), np.float32)
-            rows = self._encoder.encode(
-                list(texts),
-                batch_size=_BATCH,
-                convert_to_numpy=True,
-                normalize_embeddings=True,
-                show_progress_bar=progress,
-            )
-        return np.asarray(rows, dtype=np.float32)
+    def _kept(
+        self, named: SentenceModel, vocabulary: Vocabulary, vectors: Vectors
+    ) -> NDArray[np.float32]:
+        """The table of a named model, from disk if it is there."""
+        in_half = vectors == "encoded" and named.precision != "float32"
+        kind = f"{vectors}/{named.precision}" if in_half else vectors
+        path = _vector_tables.table_path(named.model, vocabulary, kind)
+        table = _vector_tables.read_table(path, len(vocabulary))
+        if table is None:
+            if vectors == "input":
+                table = _vector_tables.input_table(named.model, vocabulary)
+            else:
+                table = self._encoded(vocabulary)
+            _vector_tables.write_table(path, table)
+        return table
 
-    def _load(self) -> SentenceTransformer:
-        from sentence_transformers import SentenceTransformer
-
-        device = None if self.device == "auto" else self.device
-        return SentenceTransformer(_models.encoder_source(self.model), device=device)
+    def _width(self) -> int:
+        if self._batcher.width is None:
+            self.warm_up()
+        return self._batcher.width or 0
 
     def _encoded(self, vocabulary: Vocabulary) -> NDArray[np.float32]:
         texts = [token.strip() or token for token in vocabulary.tokens]
-        return self._encode([text.removeprefix("##") for text in texts], progress=True)
-
-    def _input(self, vocabulary: Vocabulary) -> NDArray[np.float32]:
-        matrix = unit_rows(_input_matrix(self.model)).astype(np.float32)
-        source = _models.encoder_tokenizer(self.model)
-        if vocabulary.tokenizer.name == f"wordpiece:{self.model}":
-            own = source.get_vocab()
-            return matrix[[own[token] for token in vocabulary.tokens]]
-        texts = [token.strip() for token in vocabulary.tokens]
-        pieces = source.encode_batch(texts, add_special_tokens=False)
-        nothing = np.zeros(matrix.shape[1], dtype=np.float32)
-        return np.stack([matrix[p.ids].mean(axis=0) if p.ids else nothing for p in pieces])
-
-    def _table_path(self, vocabulary: Vocabulary, vectors: Vectors) -> Path:
-        key = f"{self.model}/{_revision(self.model)}/{vocabulary.fingerprint}/{vectors}"
-        name = hashlib.sha256(key.encode()).hexdigest()[:32]
-        return _models.cache_dir() / "vectors" / f"{name}.safetensors"
+        public = [text.removeprefix("##") for text in texts]
+        starts = range(0, len(public), _SHOWN)
+        return np.concatenate([self.encode(public[k : k + _SHOWN]) for k in _shown(starts)])
 
 
 @lru_cache(maxsize=1)
@@ -126,48 +214,34 @@ def default_space() -> EmbeddingSpace:
     return EmbeddingService().space(Vocabulary.from_encoder(DEFAULT_ENCODER))
 
 
-def _input_matrix(model: str) -> NDArray[np.float32]:
-    """The model's input-embedding matrix, read without loading the model."""
-    from safetensors import safe_open
-
-    with safe_open(_models.encoder_file(model, "model.safetensors"), "np") as file:
-        names = [name for name in file.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
-        if len(names) != 1:
-            raise ParameterError(f'expected one word-embedding matrix in {model!r}; use "encoded"')
-        return np.asarray(file.get_tensor(names[0]), dtype=np.float32)
+_sharing = Lock()
+_workers: WeakValueDictionary[Backend, Batcher] = WeakValueDictionary()
+_lasting: set[Batcher] = set()  # of named models, which are loaded once per process
 
 
-def _revision(model: str) -> str:
-    """Changes with the weights: their size and their first and last megabyte."""
-    path = _models.encoder_file(model, "model.safetensors")
-    size, part = path.stat().st_size, 1 << 20
-    digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        digest.update(file.read(part))
-        file.seek(max(0, size - part))
-        digest.update(file.read(part))
-    return digest.hexdigest()[:16]
+def _shared(backend: Backend) -> Batcher:
+    """The worker of this backend and of equal ones."""
+    with _sharing:
+        batcher = _workers.get(backend)
+        if batcher is None:
+            batcher = _workers[backend] = Batcher(backend)
+        return batcher
 
 
-def _read(path: Path) -> NDArray[np.float32] | None:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return load_file(path)["vectors"]
-    except (OSError, KeyError, SafetensorError):
-        return None  # absent or damaged: computed again
+def _after_fork() -> None:
+    """Another thread of the parent may have held it."""
+    global _sharing
+    _sharing = Lock()
 
 
-def _write(path: Path, table: NDArray[np.float32]) -> None:
-    """Written whole or not at all; a folder that cannot be written costs time only."""
-    from safetensors.numpy import save_file
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        os.close(handle)
-        save_file({"vectors": np.ascontiguousarray(table, dtype=np.float32)}, name)
-        Path(name).replace(path)
-    except OSError:
-        return
+
+def _shown(steps: Sequence[int]) -> Iterable[int]:
+    """With a progress bar, where there is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(steps, "Encoding", console=console, disable=not console.is_terminal)

@@ -2,6 +2,8 @@
 
 from dp_middleware.frameworks._candidates import Progress
 from dp_middleware.frameworks.chat import ChatModel, chat_model
+from dp_middleware.frameworks.embedders import embedding_service
+from dp_middleware.frameworks.embedding_server import EmbeddingServer
 from dp_middleware.frameworks.endpoints import ollama, open_model
 from dp_middleware.frameworks.inferdpt import Answer, InferDPT
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
@@ -9,11 +11,13 @@ from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 __all__ = [
     "Answer",
     "ChatModel",
+    "EmbeddingServer",
     "InferDPT",
     "PrivRewrite",
     "PrivRewriteNaive",
     "Progress",
     "chat_model",
+    "embedding_service",
     "ollama",
     "open_model",
 ]

@@ -20,12 +20,17 @@ _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9]+)?")
 _FRAMEWORKS = ("langchain_core", "llama_index.core")
 _VENDORS = ("langchain", "llama_index.")
 _IN_PROCESS = frozenset(
-    {"HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"}
+    {
+        *("HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"),
+        *("HuggingFaceEmbeddings", "HuggingFaceEmbedding", "FastEmbedEmbedding"),
+    }
 )
 _MODELS = (
     ("langchain_core", "BaseLanguageModel"),
     ("langchain_core", "RunnableBinding"),
     ("llama_index", "BaseLLM"),
+    ("langchain_core", "Embeddings"),
+    ("llama_index", "BaseEmbedding"),
     ("openai", "OpenAI"),
     ("openai", "AsyncOpenAI"),
 )
@@ -115,15 +120,19 @@ def is_loopback(host: str) -> bool:
 
 
 def locate(model: Any) -> Location:
-    """Where an openai client, a LangChain or a LlamaIndex model runs.
+    """Where an openai client, or a chat or embedding model of LangChain or LlamaIndex, runs.
 
-    Addresses are read from its fields, its clients and the models it is made of. A model without
-    any is in process if it is known to be or if it is your own code; a vendor's is unknown.
+    It may say so itself with a :class:`Location` as its ``location``. Else addresses are read from
+    its fields, its clients and the models it is made of. A model without any is in process if it
+    is known to be or if it is your own code; a vendor's is unknown.
     """
     return _locate(model, frozenset())
 
 
 def _locate(model: Any, above: frozenset[int]) -> Location:
+    said = getattr(model, "location", None)
+    if isinstance(said, Location):
+        return said
     parts = [each for _, each in _fields(model) if _is_model(each) and id(each) not in above]
     inner = [_locate(part, above | {id(model)}) for part in parts]
     own = [_of_url(*found) for found in _addresses(model, _DEPTH, uses_proxy=True)]

@@ -26,6 +26,7 @@ _HOME = {
     "InferDPTChatModel": "inferdpt",
     "PrivRewriteRunnable": "privrewrite",
     "PrivateHead": "head",
+    "ServiceEmbeddings": "service_embeddings",
     "note_answer": "_answers",
 }
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from langchain_dp_middleware.privrewrite import PrivRewriteRunnable
     from langchain_dp_middleware.retriever import DPRetriever
     from langchain_dp_middleware.sanitizer import DPSanitizer
+    from langchain_dp_middleware.service_embeddings import ServiceEmbeddings
     from langchain_dp_middleware.tracing import untraced
 
 

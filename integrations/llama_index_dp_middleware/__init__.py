@@ -19,6 +19,7 @@ from llama_index_dp_middleware.engine import DPQueryEngine
 from llama_index_dp_middleware.llm import DPLLM
 from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
 from llama_index_dp_middleware.query import DPQueryTransform
+from llama_index_dp_middleware.service_embedding import ServiceEmbedding
 from llama_index_dp_middleware.transform import DPTransform
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "DPQueryEngine",
     "DPQueryTransform",
     "DPTransform",
+    "ServiceEmbedding",
     "unrecorded",
 ]

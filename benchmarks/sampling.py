@@ -1,0 +1,113 @@
+"""Tokens per CPU second of every channel mechanism, cold and with cached rows.
+
+    OMP_NUM_THREADS=1 python benchmarks/sampling.py [--space cl100k-11000|default|toy]
+                                                    [--tokens 1000] [--mechanism NAME ...]
+
+Texts are ids of the space drawn by Zipf's law, P(id) proportional to 1 / (id + 1): in cl100k and
+in BERT's vocabulary small ids are frequent. Two baselines in the same run, both written from the
+formulas and without a cache: ``numpy`` draws for 64 tokens at a time from whole rows, RANTEXT in
+its two steps; ``loop`` does the same for one token after the other, as published programs do.
+
+``cold`` is a text of 10,000 tokens for a sampler that has seen none; ``warm`` are texts of
+``--tokens`` tokens, ``short`` ones of 200, whose rows are cached. CPU time of the process: other
+jobs do not count, nor do threads help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import plain_numpy
+from exact_epsilon import space_named
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import os_entropy
+
+EPSILON = 3.0
+COLD, SHORT, WARM = 10_000, 200, 400_000
+BASELINE = {"numpy": 512, "loop": 48}  # tokens of the baselines, which are slow
+SPACES = ("cl100k-11000", "default", "toy")
+
+Draw = Callable[[np.ndarray], object]
+
+
+def the_space(name: str) -> dp.EmbeddingSpace:
+    """A space by name; ``toy`` has 1,000 random vectors."""
+    if name != "toy":
+        return space_named(name)
+    vectors = np.random.default_rng(0).normal(size=(1000, 64))
+    return dp.EmbeddingSpace(dp.Vocabulary([f"w{i}" for i in range(1000)]), vectors)
+
+
+def text(size: int, tokens: int, generator: np.random.Generator) -> np.ndarray:
+    """Ids by Zipf's law."""
+    weights = 1 / np.arange(1, size + 1)
+    return generator.choice(size, tokens, p=weights / weights.sum())
+
+
+def rate(draw: Draw, texts: list[np.ndarray], rounds: int = 1) -> float:
+    """Tokens per CPU second, the best of some rounds."""
+    fastest = np.inf
+    for _ in range(rounds):
+        started = time.process_time()
+        for ids in texts:
+            draw(ids)
+        fastest = min(fastest, time.process_time() - started)
+    return sum(map(len, texts)) / fastest
+
+
+def row(mechanism: ChannelMechanism, space: dp.EmbeddingSpace, tokens: int) -> list[str]:
+    """One line of the table."""
+    generator, size = np.random.default_rng(0), len(space)
+    baseline = plain_numpy.draw(mechanism, space)
+    baseline(np.arange(2))  # matrices of the space
+    slow = {
+        "numpy": rate(baseline, [text(size, BASELINE["numpy"], generator)]),
+        "loop": rate(baseline, list(text(size, BASELINE["loop"], generator)[:, None])),
+    }
+    mechanism.log_probs([0], space)  # laws, classes and tables of the space
+    drawing = drawer(mechanism, space)
+
+    def draw(ids: np.ndarray) -> None:
+        drawing.draw([ids], os_entropy)
+
+    first = text(size, COLD, generator)
+    cold = rate(draw, [first])
+    known = np.unique(first)  # of these, texts with the same frequencies
+    warm = {n: [generator.choice(first, n) for _ in range(WARM // n)] for n in (tokens, SHORT)}
+    rates = [rate(draw, texts, rounds=3) for texts in warm.values()]
+    shown = [slow["loop"], slow["numpy"], cold, *rates]
+    ratios = [cold / slow["numpy"], rates[0] / slow["numpy"]]
+    return [
+        mechanism.name,
+        *(f"{value:,.0f}" for value in shown),
+        *(f"{value:,.1f}" for value in ratios),
+        f"{len(known):,}",
+    ]
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    channels = [n for n, kind in dp.MECHANISMS.items() if issubclass(kind, ChannelMechanism)]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--space", choices=SPACES, default="cl100k-11000")
+    parser.add_argument("--tokens", type=int, default=1000, help="of a warm text")
+    parser.add_argument("--mechanism", choices=channels, action="append")
+    options = parser.parse_args()
+    space = the_space(options.space)
+    print(f"{space!r}, nominal {EPSILON:g}, tokens per CPU second\n")
+    header = ["mechanism", "loop", "numpy", "cold", f"warm, {options.tokens}", f"warm, {SHORT}"]
+    header += ["cold / numpy", "warm / numpy", "distinct when cold"]
+    print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
+    for name in options.mechanism or channels:
+        mechanism = plain_numpy.mechanism_named(name, EPSILON, space)
+        print("| " + " | ".join(row(mechanism, space, options.tokens)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

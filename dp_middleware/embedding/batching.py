@@ -1,0 +1,231 @@
+"""One worker that answers the requests of many threads and event loops in common batches."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Condition, Lock, Thread
+from weakref import WeakSet
+
+from dp_middleware.embedding.backends import Backend, Encode, Rows, checked_rows, opened, wordless
+from dp_middleware.embedding.metrics import ServiceMetrics, Tally
+from dp_middleware.errors import EmbeddingError
+
+_IDLE = 10.0  # seconds after which a thread without work ends
+_LINGER = 0.002  # seconds: at most so long a batch waits for callers that were just answered
+_EXIT = 3.0  # seconds that the interpreter's exit waits for a batch that is with the model
+
+
+@dataclass(eq=False)
+class _Request:
+    texts: list[str]
+    answer: Future[Rows] = field(default_factory=Future)
+    entered: float = field(default_factory=time.perf_counter)
+
+
+class Batcher:
+    """A queue in front of one backend and the thread that empties it.
+
+    Requests that come while a batch is with the model make up the next batch. After a batch the
+    worker waits, 2 ms at most, until as many requests are there as it has just answered: a single
+    caller never waits. Equal texts of a batch are computed once; nothing is kept of them.
+
+    The queue holds at most ``capacity`` texts; requests beyond that wait outside, in their order.
+    A cancelled request leaves at once. The thread starts with the first request, ends when there
+    has been none for 10 s, and starts again. A forked child has a queue and a thread of its own.
+
+    Attributes:
+        backend: Turns texts into vectors.
+        capacity: Most texts in the queue, at least the backend's batch.
+        width: Dimensions of the vectors, once there were some.
+    """
+
+    _thread: Thread | None
+
+    def __init__(self, backend: Backend, capacity: int = 4096) -> None:
+        self.backend = backend
+        self.capacity = max(capacity, backend.batch)
+        self._encode: Encode | None = None
+        self._computing = False
+        self._start_anew()
+        _all.add(self)
+
+    @property
+    def metrics(self) -> ServiceMetrics:
+        """Counts and times since the start of the process."""
+        with self._more:
+            return self._tally.snapshot(self._depth, len(self._outside))
+
+    def submit(self, texts: list[str]) -> Future[Rows]:
+        """The unit rows of 1 to ``backend.batch`` texts, when they are there.
+
+        The future fails with an :class:`EmbeddingError` only, which holds no text.
+        """
+        request = _Request(texts)
+        with self._more:
+            if self._closed:
+                raise EmbeddingError("the interpreter exits; nothing is embedded any more")
+            self._outside.append(request)
+            self._admit()
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="dp-middleware-embed", daemon=True)
+                self._thread.start()
+            if len(self._queue) == 1 or self._is_full():
+                self._more.notify()
+        request.answer.add_done_callback(lambda answer: self._left(request, answer))
+        return request.answer
+
+    def close(self) -> Thread | None:
+        """Fail whatever waits and take no more; the thread, if there is one, ends."""
+        with self._more:
+            self._closed = True
+            waiting, thread = self._all_waiting(), self._thread
+            self._more.notify()
+        self._fail(waiting, "the interpreter exits")
+        return thread
+
+    def after_fork(self) -> None:
+        """In the child: the parent's requests are the parent's.
+
+        A model that the parent was using at that moment may be in any state and is opened again.
+        """
+        if self._computing:
+            self._encode, self._computing = None, False
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._more = Condition(Lock())
+        self._queue: deque[_Request] = deque()
+        self._outside: deque[_Request] = deque()
+        self._depth = 0
+        self._expected = 1
+        self._tally = Tally()
+        self._thread = None
+        self._closed = False
+        self.width: int | None = None
+
+    def _admit(self) -> None:
+        while self._outside and self._depth + len(self._outside[0].texts) <= self.capacity:
+            request = self._outside.popleft()
+            self._queue.append(request)
+            self._depth += len(request.texts)
+
+    def _left(self, request: _Request, answer: Future[Rows]) -> None:
+        """A cancelled request frees its place."""
+        if not answer.cancelled():
+            return
+        with self._more:
+            if request in self._outside:
+                self._outside.remove(request)
+            elif request in self._queue:
+                self._queue.remove(request)
+                self._depth -= len(request.texts)
+                self._admit()
+
+    def _is_full(self) -> bool:
+        return len(self._queue) >= self._expected or self._depth >= self.backend.batch
+
+    def _all_waiting(self) -> list[_Request]:
+        waiting = [*self._queue, *self._outside]
+        self._queue.clear()
+        self._outside.clear()
+        self._depth = 0
+        return waiting
+
+    def _work(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            self._answer(batch)
+            del batch  # an idle thread keeps no text
+
+    def _next_batch(self) -> list[_Request] | None:
+        with self._more:
+            self._more.wait_for(lambda: self._queue or self._closed, _IDLE)
+            if not self._queue:
+                self._thread = None
+                return None
+            self._more.wait_for(lambda: self._is_full() or self._closed, _LINGER)
+            batch = list(self._taken())
+            self._admit()
+            self._expected = max(1, len(batch))
+            return batch
+
+    def _taken(self) -> Iterator[_Request]:
+        room = self.backend.batch
+        while self._queue and len(self._queue[0].texts) <= room:
+            request = self._queue.popleft()
+            self._depth -= len(request.texts)
+            if request.answer.set_running_or_notify_cancel():
+                room -= len(request.texts)
+                yield request
+
+    def _answer(self, batch: list[_Request]) -> None:
+        numbers: dict[str, int] = {}
+        places = [[numbers.setdefault(t, len(numbers)) for t in each.texts] for each in batch]
+        if not numbers:
+            return
+        try:
+            rows = self._rows(list(numbers))
+        except BaseException as error:  # whatever it is, nobody may wait for ever
+            message, is_dead = wordless(error), not isinstance(error, Exception)
+        else:
+            self._count(batch, len(numbers))
+            for request, mine in zip(batch, places, strict=True):
+                request.answer.set_result(rows[mine])
+            return
+        if is_dead or self._encode is None:
+            with self._more:
+                batch += self._all_waiting()
+        self._fail(batch, message)
+
+    def _rows(self, texts: list[str]) -> Rows:
+        self._computing = True
+        try:
+            if self._encode is None:
+                self._encode = opened(self.backend)
+            with self._more:
+                self._tally.called(len(texts))
+            rows = checked_rows(self._encode(texts), len(texts), self.width)
+        finally:
+            self._computing = False
+        self.width = rows.shape[1]
+        return rows
+
+    def _count(self, batch: list[_Request], distinct: int) -> None:
+        now = time.perf_counter()
+        texts = sum(len(request.texts) for request in batch)
+        with self._more:
+            self._tally.answered(texts, distinct, [now - each.entered for each in batch])
+
+    def _fail(self, requests: list[_Request], message: str) -> None:
+        with self._more:
+            self._tally.failures += len(requests)
+        for request in requests:
+            answer = request.answer
+            if answer.running() or answer.set_running_or_notify_cancel():
+                answer.set_exception(EmbeddingError(message))
+
+
+_all: WeakSet[Batcher] = WeakSet()
+
+
+def _after_fork() -> None:
+    for batcher in list(_all):
+        batcher.after_fork()
+
+
+def _at_exit() -> None:
+    """A thread inside native code must not outlive the interpreter; a hung one is left behind."""
+    until = time.monotonic() + _EXIT
+    for thread in [batcher.close() for batcher in list(_all)]:
+        if thread is not None:
+            thread.join(max(0.0, until - time.monotonic()))
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -75,7 +75,8 @@ def test_the_chain_runs(example):
 
 def test_the_engine_runs(example, monkeypatch):
     core = pytest.importorskip("llama_index.core")
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(Path(core.__file__).parent / "_static/tiktoken_cache"))
+    files = Path(core.__file__).parent / "_static" / "tiktoken_cache"
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(files))
     from llama_index.core import MockEmbedding, VectorStoreIndex
     from llama_index.core.llms import MockLLM
     from llama_index.core.schema import TextNode

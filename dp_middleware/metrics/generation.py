@@ -68,9 +68,9 @@ def mauve(
 
     From ``mauve-text`` (extra ``mauve``: its licence is the GPL 3), imported only here. Its
     features are GPT-2's by default, and InferDPT's figures are of language-model features; here
-    they are sentence vectors, so that no further model is needed, and figures are not comparable with the
-    paper's. The measure is made for thousands of texts: with few, read the interval, a bootstrap
-    over texts with the buckets held fixed.
+    they are sentence vectors, so that no further model is needed, and figures are not comparable
+    with the paper's. The measure is made for thousands of texts: with few, read the interval, a
+    bootstrap over texts with the buckets held fixed.
 
     Args:
         human: Texts by people.

@@ -69,6 +69,7 @@ _HOME = {
     "ChatModel": "frameworks",
     "chat_model": "frameworks",
     "ollama": "frameworks",
+    "evaluate": "evaluation",
     "BudgetExhausted": "errors",
     "CannotCalibrate": "errors",
     "ChatError": "errors",
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     from dp_middleware.errors import RemoteError as RemoteError
     from dp_middleware.errors import UnknownTokenError as UnknownTokenError
     from dp_middleware.errors import UntrustedHost as UntrustedHost
+    from dp_middleware.evaluation import evaluate as evaluate
     from dp_middleware.frameworks import Answer as Answer
     from dp_middleware.frameworks import ChatModel as ChatModel
     from dp_middleware.frameworks import InferDPT as InferDPT

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from dp_middleware.errors import ParameterError
@@ -45,11 +46,17 @@ class Digests:
 
     def of(self, *parts: str | bytes) -> bytes:
         """Digest of parts, each with its length; 32 bytes."""
-        mac = hmac.new(self._key, digestmod="sha256")
-        for part in parts:
-            data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
-            mac.update(len(data).to_bytes(8, "little") + data)
-        return mac.digest()
+        data = [
+            part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+            for part in parts
+        ]
+        message = b"".join(each for d in data for each in (len(d).to_bytes(8, "little"), d))
+        return hmac.digest(self._key, message, "sha256")
+
+    def marker(self, *parts: str | bytes) -> Callable[[str], bytes]:
+        """A function from short texts to keyed digests, for many of them: BLAKE2, 32 bytes."""
+        key = self.of(*parts)
+        return lambda text: blake2b(text.encode(), key=key, digest_size=32).digest()
 
     def of_id(self, conversation: bytes, event_id: str) -> bytes:
         """The name of an event with an id."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
@@ -53,9 +54,8 @@ Detector = Callable[[str], Iterable[Any]]
 Scope = Sequence[tuple[int, int] | Span] | Detector
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A private token.
+class Token(NamedTuple):
+    """A private token; a tuple, as texts have many. It does not show what it holds.
 
     Attributes:
         id: In the vocabulary, -1 for an unknown one.
@@ -63,9 +63,12 @@ class Token:
         output: The id that was released for it, ``None`` before the draw and for a kept one.
     """
 
-    id: int = field(repr=False)
-    kept: str | None = field(default=None, repr=False)
-    output: int | None = field(default=None, repr=False)
+    id: int
+    kept: str | None = None
+    output: int | None = None
+
+    def __repr__(self) -> str:
+        return "Token()"
 
     @property
     def fresh(self) -> bool:
@@ -105,12 +108,12 @@ class Plan:
     scoped: bool
     edited: bool = False
 
-    @property
+    @cached_property
     def private(self) -> list[Private]:
         """The private parts, in reading order."""
         return [part for part in self.parts if isinstance(part, Private)]
 
-    @property
+    @cached_property
     def tokens(self) -> list[Token]:
         """The private ones."""
         return [token for part in self.private for token in part.tokens]
@@ -130,7 +133,7 @@ class Plan:
         """Those that are drawn for, or were."""
         return [token for token in self.tokens if token.kept is None]
 
-    @property
+    @cached_property
     def fresh(self) -> list[Token]:
         """Those that are to be drawn for."""
         return [token for token in self.tokens if token.fresh]
@@ -146,9 +149,7 @@ class Plan:
         parts = tuple(
             part
             if isinstance(part, str)
-            else replace(
-                part, tokens=tuple(replace(token, output=next(ids)) for token in part.tokens)
-            )
+            else replace(part, tokens=tuple(Token(t.id, t.kept, next(ids)) for t in part.tokens))
             for part in self.parts
         )
         return replace(self, parts=parts)

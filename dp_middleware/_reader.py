@@ -62,7 +62,7 @@ class Reader:
 
     def _pieces(self, public: str) -> Sequence[object]:
         """Known or unknown: public text needs no vocabulary."""
-        return _guarded(self._vocabulary.tokenizer.pieces, public)
+        return _guarded(self._vocabulary.tokenizer.pieces, public) if public else ()
 
     def _token(self, text: str, occurrence: Occurrence) -> Token:
         """A token and, if the policy keeps it, its public spelling."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 LONGEST_WORD = 100
 
@@ -15,6 +17,7 @@ _TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _BLANKS = {i: " " for i in range(0x3001) if unicodedata.category(chr(i)) in ("Cc", "Zs")}
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\u25a1")  # no UTF-8 form: shown as a box
 _TIGHT = re.compile(r"(?<=\w) (['’]) (?=\w)|([(\[{]) | ([)\]};:%])")  # don ' t, ( x ), 5 %
+_LONGER_UTF8 = np.array([0x80, 0x800, 0x10000], dtype=np.uint32)  # a byte more from here on
 _CLEAN = _BLANKS | _SURROGATES
 
 
@@ -91,20 +94,27 @@ class TiktokenTokenizer:
         return found
 
     def _section_pieces(self, offset: int, section: str, found: list[Piece]) -> None:
+        tokens = self._encoding.decode_tokens_bytes(self._encoding.encode_ordinary(section))
+        ends = np.cumsum([0, *map(len, tokens)])
         # A token may hold part of a character's bytes: byte offsets are mapped to characters.
-        starts = list(itertools.accumulate((len(c.encode()) for c in section), initial=0))
-        position = 0
-        for number in self._encoding.encode_ordinary(section):
-            token = self._encoding.decode_single_token_bytes(number)
-            first = bisect.bisect_right(starts, position) - 1
-            position += len(token)
-            last = bisect.bisect_left(starts, position)
-            if not token.strip():
-                continue  # blanks carry no word and are never copied
-            found.append(Piece(_decoded(token), offset + first, offset + last))
+        starts = _byte_offsets(section)
+        first = np.searchsorted(starts, ends[:-1], side="right") - 1 + offset
+        last = np.searchsorted(starts, ends[1:]) + offset
+        found += [
+            Piece(_decoded(token), start, end)
+            for token, start, end in zip(tokens, first.tolist(), last.tolist(), strict=True)
+            if token.strip()  # blanks carry no word and are never copied
+        ]
 
     def join(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).strip()
+
+
+def _byte_offsets(text: str) -> NDArray[np.int64]:
+    """Where each character begins in UTF-8, and where the last one ends."""
+    numbers = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+    lengths = 1 + (numbers[:, None] >= _LONGER_UTF8).sum(axis=1)
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _decoded(token: bytes) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from dp_middleware.certification import calibrate
@@ -10,6 +11,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import TokenExponential, WithinClasses
 from dp_middleware.sanitizers import Sanitizer
 from dp_middleware.token_labels import token_classes
+from dp_middleware.vocabulary import Vocabulary
 
 
 def class_preserving(
@@ -30,17 +32,27 @@ def class_preserving(
             :func:`token_classes` of the space's vocabulary.
 
     Raises:
-        ParameterError: Labels for another number of tokens, or a label of its own for each.
+        ParameterError: Labels for another number of tokens, or a token that is alone in its class
+            and would be released unchanged. One with which unknown words share the class is not:
+            whichever was there, the token is released.
         CannotCalibrate: See :func:`calibrate`.
     """
     where = space if space is not None else default_space()
     labels = tuple(classes) if classes is not None else token_classes(where.vocabulary)
-    if len(set(labels)) == len(labels):
+    if alone := _alone(labels, where.vocabulary):
         raise ParameterError(
-            "expected a class of two tokens or more: one alone in its class is released unchanged"
+            f"expected classes of two tokens or more, got {alone} with one: a token alone in its "
+            "class is released unchanged; join its class with another"
         )
     nominal = WithinClasses(mechanism=TokenExponential(epsilon=epsilon), classes=labels)
     relation = nominal.adjacency
     return Sanitizer(
         calibrate(nominal, where, epsilon, adjacency=relation), where, adjacency=relation
     )
+
+
+def _alone(labels: Sequence[Hashable], vocabulary: Vocabulary) -> int:
+    """How many tokens are told by their class; an unknown one may be dropped, or never come."""
+    sizes = Counter(labels[: len(vocabulary)])
+    unknown = labels[len(vocabulary) :] if vocabulary.unknown in ("uniform", "split") else ()
+    return sum(size == 1 and label not in unknown for label, size in sizes.items())

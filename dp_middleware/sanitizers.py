@@ -221,7 +221,7 @@ class Sanitizer:
         fresh, channel = len(plan.fresh), isinstance(self.mechanism, ChannelMechanism)
         found = self.certificate if channel else self._certifier.certificate(max(1, fresh))
         notes = [_SCOPE_NOTE] * plan.scoped + [_EDIT_NOTE] * plan.edited
-        return replace(found, assumptions=(*found.assumptions, *notes))
+        return replace(found, assumptions=(*found.assumptions, *notes)) if notes else found
 
     def _released(self, plan: Plan, certificate: Certificate) -> Release:
         return Release(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import json
 import os
@@ -316,8 +317,11 @@ class Session:
     def _drawn(self, event: bytes, digest: bytes, plan: Plan, known: Entry | None) -> Release:
         earlier = None if known is None else self._versions.get(event, known.digest)
 
+        digest_of = self._digests.marker("token", event)
+
+        @functools.cache  # equal tokens share their mark: a long text has few distinct ones
         def mark(token: Token) -> bytes:
-            return self._digests.of("token", event, str(token.id), repr(token.kept))
+            return digest_of(f"{token.id} {token.kept!r}")
 
         release, now = _positions.release(self.sanitizer, plan, digest, mark, earlier)
         self._versions.put(event, now)

@@ -112,6 +112,26 @@ class LoggingApart(Clean):
         return super().answer(text, config, event)
 
 
+class LoggingOneWord(Clean):
+    """One that is not the first."""
+
+    def answer(self, text, config, event):
+        logging.getLogger("adapter").debug("one word: %s", text.split()[3])
+        return super().answer(text, config, event)
+
+
+class LoggingUpper(Clean):
+    def answer(self, text, config, event):
+        logging.getLogger("adapter").debug("asked about %s", text.upper())
+        return super().answer(text, config, event)
+
+
+class LoggingHalf(Clean):
+    def answer(self, text, config, event):
+        logging.getLogger("adapter").debug("half a word: %s", text[:8])
+        return super().answer(text, config, event)
+
+
 class Printing(Clean):
     def answer(self, text, config, event):
         print(text)
@@ -182,6 +202,13 @@ class ChargingFirst(Clean):
     def release(self, text, event):
         self.session.release(event, "user", "a public text")
         return super().release(text, event)
+
+
+class Stumbling(Clean):
+    """Refuses what it cannot release by mistake only."""
+
+    def ask(self, text, config=None, event=None):
+        return self.answer(f"{text.casefold()}", config, event or str(uuid.uuid4()))
 
 
 class SendingAnswerBack(Clean):

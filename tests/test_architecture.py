@@ -39,6 +39,7 @@ LAYERS = [
         "preserving",
     },
     {"frameworks", "attacks", "metrics"},
+    {"evaluation"},
     {"cli", "demo", "testing"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 import re
 from functools import partial
 
@@ -207,6 +208,14 @@ def test_markdown_no_word_is_public(words):
     assert CANARY not in public("".join(words), scopes.markdown)
 
 
+@pytest.mark.parametrize("blanks", ["\xa0" * 6, "\u3000", " \u2003 ", "\x1c\t", "\x85\xa0"])
+@pytest.mark.parametrize("fence", ["```", "~~~"])
+def test_markdown_what_a_fence_says_is_private_behind_any_blanks(fence, blanks):
+    text = f"{fence}{blanks}{CANARY} {CANARY}{blanks}\n{CANARY}\n{fence}\n"
+    left = public(text, scopes.markdown)
+    assert re.sub(r"\s", "", left) == f"{fence}\0\0{fence}"
+
+
 def test_markdown_a_long_line_takes_no_long_time():
     for piece in ("*a ", "[a", "`a", "_a", "![a](", "<a@", "~~a", "| "):
         assert CANARY not in public(f"{CANARY} " + piece * 5000, scopes.markdown)
@@ -256,6 +265,9 @@ SNIPPETS = [
         "*/",
         "import ",
         "goto ",
+        f"name: {CANARY}",
+        f"a ? b : {CANARY}",
+        f"case x: {CANARY}()",
         ":",
         "=",
         "1",
@@ -301,6 +313,28 @@ def test_released_python_parses(sanitizer):
 def test_code_no_name_literal_or_comment_is_public(language, pieces):
     text = "".join(pieces)
     assert CANARY not in public(text, scopes.code(language))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "const p = {{name: {0}, pin: {0}}};",
+        "let x: {0} = y as {0};",
+        "f(a ? b : {0}, a?{0}:{0})",
+        "switch (x) {{ case {0}: {0}(); default: {0} }}",
+        "{0}: {0}: {0}",
+        "function f(a: {0}, b?: {0}): {0} {{ }}",
+        "type A = {0} | {0}; let b: {0}.{0}<{0}>",
+    ],
+)
+@pytest.mark.parametrize("language", scopes.LANGUAGES)
+def test_code_a_name_behind_a_colon_is_private(language, frame):
+    assert CANARY not in public(frame.format(CANARY), scopes.code(language))
+
+
+def test_code_types_of_typescript_are_public():
+    text = "let a: string, b: unknown, c: Maria"
+    assert public(text, scopes.code("typescript")) == "let \0: string, \0: unknown, \0: \0"
 
 
 @pytest.mark.parametrize("language", scopes.LANGUAGES)
@@ -356,6 +390,17 @@ def test_matches_of_several_patterns():
     assert public("PIN 12345 of a@b, 12", scope) == "PIN \0 of \0, 12"
     release = sanitizer_of(["w"]).release("PIN 12345 of a@b, 12", scope=scope)
     assert release.text == "PIN w of w, 12"
+
+
+def test_detectors_go_to_other_processes():
+    text = "PIN 12345 of Ann"
+    for scope in (
+        scopes.matches(r"\d{4,}"),
+        scopes.presidio(Analyzer(), entities=["PERSON"]),
+        scopes.code("sql"),
+        scopes.markdown,
+    ):
+        assert public(text, pickle.loads(pickle.dumps(scope))) == public(text, scope)
 
 
 @pytest.mark.parametrize("patterns", [(), ("(",), (3,)])

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spaces import random_space
+from spaces import random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware import token_labels
@@ -107,6 +107,26 @@ def test_class_preserving_with_classes_of_ones_own():
         dp.class_preserving(3.0, space, labels[:-1])
 
 
-def test_classes_of_one_token_protect_nothing_and_are_refused():
-    with pytest.raises(dp.ParameterError, match="alone"):
-        dp.class_preserving(3.0, random_space(tokens=4), range(4))
+@pytest.mark.parametrize("unknown", ["uniform", "split", "drop", "raise"])
+@pytest.mark.parametrize("labels", ["abcd", "aaab", "aabbc", "aaabc", "aaaba"])
+def test_a_token_that_its_class_tells_is_refused(labels, unknown):
+    space = space_of(random_space(tokens=4).vectors, unknown=unknown)
+    sizes = Counter(labels[:4])
+    if all(size > 1 for size in sizes.values()):
+        assert dp.class_preserving(3.0, space, labels).certificate.epsilon <= 3.0
+        return
+    alone = list(sizes.values()).count(1)
+    with pytest.raises(dp.ParameterError, match=f"got {alone} with one"):
+        dp.class_preserving(3.0, space, labels)
+
+
+@pytest.mark.parametrize("unknown", ["uniform", "split", "drop", "raise"])
+def test_a_token_among_the_unknown_ones_is_told_from_none(unknown):
+    """Released for itself and for every unknown word, if these are released at all."""
+    space = space_of(random_space(tokens=4).vectors, unknown=unknown)
+    if unknown in ("drop", "raise"):
+        with pytest.raises(dp.ParameterError, match="alone"):
+            dp.class_preserving(3.0, space, "aaabb")
+        return
+    sanitizer = dp.class_preserving(3.0, space, "aaabb")
+    assert {sanitizer.release(word).text for word in ("w3", "?") for _ in range(20)} == {"w3"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ def main(
     """Differentially private text, with certificates of the law that is really drawn from.
 
     Exit codes: 0 done, 1 unexpected error, 2 bad option or text, 3 refused for privacy,
-    4 a chat model failed, 5 a package is missing.
+    4 a model failed, 5 a package is missing.
     """
     if version:
         from dp_middleware import __version__
@@ -231,6 +232,111 @@ def chat(
         instruction=instruction,
         as_json=as_json,
     )
+
+
+@app.command()
+@with_settings
+def attack(
+    chosen: Settings,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ATTACK",
+            help="bayes, bayes-uniform, bayes-on-text, bayes-language-model, embedding-inversion, "
+            "masked-token, llm-inference or ngram-leakage.",
+        ),
+    ],
+    text: options.Words = None,
+    file: options.File = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help=f"Of the attacker: for masked-token a name or folder, else {options.MODEL_FORMS}. "
+            "Sees the release.",
+        ),
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option("--prior", help="For bayes-language-model: masked:NAME or causal:NAME."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Release a text and attack the release: how much is recovered, and what that rests on.
+
+    Each line is a text of its own. `bayes` without a text is exact, for any text.
+    """
+    from dp_middleware.cli import attacking
+
+    plan = attacking.Plan(name=name, model=model, prior=prior)
+    attacking.run(text, file, chosen, plan, as_json=as_json)
+
+
+@app.command()
+def evaluate(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DATA", help="Files, folders or names of data sets; public texts."),
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option("--mechanism", "-m", help="Repeatable; default: all."),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option("--epsilon", "-e", help="Nats per token; repeatable; default: 1, 3, 6, 10."),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Calibrate: --epsilon is certified, not nominal.")
+    ] = False,
+    space: options.SpaceOption = SpaceName.cl100k,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option("--attack", help="Repeatable; default: those without a language model."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="Repeatable; default: those without a language model."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Texts of each data set.")] = 200,
+    tokens: Annotated[int, typer.Option("--tokens", help="Tokens of each text.")] = 64,
+    sample: Annotated[
+        int, typer.Option("--sample", help="Texts that the slow measures take; rows say so.")
+    ] = 32,
+    context: options.ContextOption = None,
+    masked_model: Annotated[
+        str | None, typer.Option("--masked-model", help="For masked-token: a name or folder.")
+    ] = None,
+    chat_model: Annotated[
+        str | None,
+        typer.Option("--chat-model", help=f"Is sent every release: {options.MODEL_FORMS}."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of table and report; a run that ended early goes on."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Mechanisms x epsilons x data x attacks and metrics: a table and a report."""
+    from dp_middleware.cli import evaluating
+
+    plan = evaluating.Plan(
+        data=data or [],
+        mechanisms=mechanism,
+        epsilons=epsilon,
+        exact=exact,
+        space=space,
+        attacks=attack,
+        metrics=metric,
+        limit=limit,
+        tokens=tokens,
+        sample=sample,
+        context=context,
+        masked=masked_model,
+        chat=chat_model,
+        out=evaluating.checked_out(out),
+    )
+    evaluating.run(plan, as_json=as_json)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware.embedding._farthest import farthest
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
 
@@ -136,8 +137,7 @@ class EmbeddingSpace:
         the Gram form would cancel.
         """
         numbers = self.checked(ids)
-        centred = self.derived("centred", lambda: self.vectors - _round_centre(self.vectors))
-        squares = self.derived("squares", lambda: np.einsum("vd,vd->v", centred, centred))
+        centred, squares = self._centred
         result = self._products(centred, numbers, "centred")
         import torch
 
@@ -153,6 +153,13 @@ class EmbeddingSpace:
             result[rows[part], columns[part]] = np.where(exact < ZERO_DISTANCE**2, 0.0, exact)
         block.sqrt_()
         return result
+
+    @property
+    def _centred(self) -> tuple[Floats, Floats]:
+        """The vectors about their centre, and their squared lengths."""
+        centred = self.derived("centred", lambda: self.vectors - _round_centre(self.vectors))
+        squares = self.derived("squares", lambda: np.einsum("vd,vd->v", centred, centred))
+        return centred, squares
 
     def cosines(self, ids: ArrayLike) -> Floats:
         """Cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
@@ -198,13 +205,18 @@ class EmbeddingSpace:
 
     @property
     def diameter(self) -> float:
-        """The largest distance between two tokens. One pass over all pairs, once per process."""
+        """The largest of all :meth:`distances`. Half a pass over the pairs, once per process."""
         return self.derived("diameter", self._diameter)
 
     def _diameter(self) -> float:
-        starts = range(0, len(self), BLOCK)
-        everyone = np.arange(len(self))
-        return max(float(self.distances(everyone[s : s + BLOCK]).max()) for s in starts)
+        """To the last bit that of the rows: where a law ends there, no pair may lie beyond."""
+        import torch
+
+        centred, squares = self._centred
+        lengths = torch.from_numpy(squares).to(self.device)
+        ends = farthest(self._on_device("centred", centred), lengths)
+        starts = range(0, len(ends), BLOCK)
+        return max(float(self.distances(ends[s : s + BLOCK]).max()) for s in starts)
 
     def _products(
         self, matrix: Floats, numbers: Ids, name: object, chosen_columns: Ids | None = None
@@ -216,9 +228,7 @@ class EmbeddingSpace:
         import torch
 
         kept = slice(None) if chosen_columns is None else chosen_columns
-        columns = self.derived(
-            (name, "device"), lambda: torch.tensor(matrix[kept], device=self.device).T
-        )
+        columns = self._on_device(name, matrix, kept)
         result = np.empty((len(numbers), columns.shape[1]))
         for start in range(0, len(numbers), BLOCK):
             chosen = numbers[start : start + BLOCK]
@@ -231,6 +241,16 @@ class EmbeddingSpace:
             else:
                 target.copy_((rows @ columns)[: len(chosen)])
         return result
+
+    def _on_device(
+        self, name: object, matrix: Floats, kept: slice | Ids = slice(None)
+    ) -> torch.Tensor:
+        """Rows of a matrix, transposed, where products are made; ``name`` is that of these rows."""
+        import torch
+
+        return self.derived(
+            (name, "device"), lambda: torch.tensor(matrix[kept], device=self.device).T
+        )
 
 
 def _round_centre(vectors: Floats) -> Floats:

@@ -27,6 +27,14 @@ MICROSECONDS = 10**6
 LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
 _FORMAT = "1"
 
+# The statements of every charge, built once.
+_INSERT = sa.insert(releases)
+_NEWEST = sa.select(releases).where(releases.c.subject == sa.bindparam("subject")).limit(1)
+_LAST = _NEWEST.order_by(releases.c.number.desc())
+_LAST_OF_SCALE = _NEWEST.where(releases.c.scale == sa.bindparam("scale")).order_by(
+    releases.c.time.desc(), releases.c.number.desc()
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
@@ -101,16 +109,16 @@ class Account:
 
 def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
     """The subject's state, or what it was after its last event on a scale."""
-    query = sa.select(releases).where(releases.c.subject == subject)
-    if scale is not None:
-        query = query.where(releases.c.scale == scale).order_by(releases.c.time.desc())
-    return _one(connection, query.order_by(releases.c.number.desc()))
+    if scale is None:
+        return _one(connection, _LAST, subject=subject)
+    return _one(connection, _LAST_OF_SCALE, subject=subject, scale=scale)
 
 
 def release_named(connection: sa.Connection, subject: str, name: str) -> Row | None:
     """A charge of this subject."""
     mine = (releases.c.release == name, releases.c.subject == subject)
-    return _one(connection, sa.select(releases).where(*mine, releases.c.event == "charge"))
+    charges = sa.select(releases).where(*mine, releases.c.event == "charge")
+    return _one(connection, charges.limit(1))
 
 
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
@@ -156,7 +164,7 @@ def appended(
         time=max(now, before.time) if before else now,
         total=_total(connection, before, subject, cost.scale) + cost.amount,
         infinite_by=_infinite_by(before, cost, event, name),
-        **{"budget": own, **asdict(cost), **event},
+        **{"budget": own, **vars(cost), **event},
     )
     if row.event == "budget" and own not in (LEDGERS_OWN, row.budget):
         raise ParameterError(
@@ -166,7 +174,7 @@ def appended(
     if row.event == "charge":
         _check_fits(row, rules, in_window(connection, rules, row, row.time))
     values = {**row.to_dict(), "digest": row.linked(before)}
-    connection.execute(sa.insert(releases), values)
+    connection.execute(_INSERT, values)
     return Row(**values)
 
 
@@ -179,7 +187,8 @@ def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int
         sa.select(releases)
         .where(releases.c.subject == row.subject, releases.c.scale == row.scale)
         .where(releases.c.time <= at - rules.window)
-        .order_by(releases.c.time.desc(), releases.c.number.desc()),
+        .order_by(releases.c.time.desc(), releases.c.number.desc())
+        .limit(1),
     )
     return row.total - (expired.total if expired else 0)
 
@@ -229,6 +238,6 @@ def _check_fits(row: Row, rules: Rules, counted: int) -> None:
         )
 
 
-def _one(connection: sa.Connection, query: sa.Select[Any]) -> Row | None:
-    found = connection.execute(query.limit(1)).mappings().first()
+def _one(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Row | None:
+    found = connection.execute(query, values).mappings().first()
     return None if found is None else Row(**found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, Self
@@ -126,13 +126,16 @@ class Row:
 
     def linked(self, before: Row | None) -> str:
         """The digest that this row must have after ``before``."""
-        values: list[Any] = [getattr(self, each.name) for each in fields(self)][:-1]
+        values: list[Any] = [getattr(self, name) for name in _NAMES if name != "digest"]
         chained = json.dumps([before.digest if before else "", *values])
         return hashlib.sha256(chained.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _NAMES}
+
+
+_NAMES = tuple(each.name for each in fields(Row))
 
 
 def integer(nats: float, times: int = 1) -> int:

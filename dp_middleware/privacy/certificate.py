@@ -80,13 +80,14 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; infinite numbers as the string ``"inf"``; classes as a fingerprint."""
-        data = {name: _plain(value) for name, value in asdict(self).items()}
+        data = {name: _plain(value) for name, value in vars(self).items()}
         data["guarantee"] = {
             "kind": type(self.guarantee).__name__,
             **{name: _plain(value) for name, value in asdict(self.guarantee).items()},
         }
         data["adjacency"] = self.adjacency.fingerprint
         data["assumptions"] = list(self.assumptions)
+        data["witness"] = None if self.witness is None else asdict(self.witness)
         return data
 
     @classmethod

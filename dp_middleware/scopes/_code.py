@@ -46,6 +46,9 @@ _SQL = re.compile(
 )
 """What is a keyword here; SQL's own hundreds are also the words of which columns are named."""
 
+_TYPES = re.compile("any|bigint|boolean|never|number|object|string|symbol|unknown|void")
+"""What is a type here; TypeScript's lexer takes for one whatever stands behind ``name:``."""
+
 _HAVE_CHARACTERS = ("java", "c", "cpp", "csharp", "go", "rust")
 
 _PRIVATE = ("name", "number", "string", "comment")
@@ -122,10 +125,9 @@ def _spans(language: str, text: str) -> list[Span]:
 def _parts(lexer: Any, text: str) -> Iterator[_Part]:
     """The whole text in runs; what the lexer leaves out is a name. Runs of a literal are one."""
     last = _Part("blank", 0, 0)
-    keyword = _SQL if "sql" in lexer.aliases else _KEYWORD
     for offset, kind, value in [*lexer.get_tokens_unprocessed(f"{text}\n"), (len(text), None, "")]:
         start, end = min(offset, len(text)), min(offset + len(value), len(text))
-        pieces = [_Part("name", last.end, start), _Part(_kind(kind, value, keyword), start, end)]
+        pieces = [_Part("name", last.end, start), _Part(_kind(kind, value, lexer), start, end)]
         for part in pieces:
             start = max(part.start, last.end)
             if start >= part.end:
@@ -137,7 +139,7 @@ def _parts(lexer: Any, text: str) -> Iterator[_Part]:
     yield last
 
 
-def _kind(kind: Any, value: str, keyword: re.Pattern[str]) -> str:
+def _kind(kind: Any, value: str, lexer: Any) -> str:
     """Of a lexer's token; private unless it is known to be a word or a sign of the language."""
     from pygments.token import Comment, Keyword, Number, Operator, Punctuation, String
 
@@ -157,8 +159,17 @@ def _kind(kind: Any, value: str, keyword: re.Pattern[str]) -> str:
         return "comment"
     word = kind in Operator.Word or (kind in Keyword and kind not in Keyword.Constant)
     sign = kind in Operator or kind in Punctuation or kind in Keyword or kind in Comment.Preproc
-    public = (word and keyword.fullmatch(value)) or (sign and _SIGNS.fullmatch(value))
+    public = (word and _words(kind, lexer).fullmatch(value)) or (sign and _SIGNS.fullmatch(value))
     return "public" if public else "name"
+
+
+def _words(kind: Any, lexer: Any) -> re.Pattern[str]:
+    """What is a word of the language, of that which its lexer says to be one."""
+    from pygments.token import Keyword
+
+    if "sql" in lexer.aliases:
+        return _SQL
+    return _TYPES if "typescript" in lexer.aliases and kind in Keyword.Type else _KEYWORD
 
 
 def _inside_comment(text: str, start: int, end: int) -> tuple[int, int]:

@@ -100,8 +100,8 @@ def _fenced(text: str, fence: re.Match[str], lines: Iterator[_Line]) -> Iterator
     """The information of a fence and all up to its end, which is taken from the lines."""
     signs, language = fence.group(1), fence.group(2).strip()
     known = language in LANGUAGES
-    if language and not known:
-        yield Span(fence.start(2), fence.start(2) + len(language), encode=_inline.as_info)
+    if not known:
+        yield from _inline.run(text, *fence.span(2), _inline.as_info)
     closing = re.compile(rf"[ \t>]*{signs[0]}{{{len(signs)},}}[ \t]*")
     body: list[_Line] = []
     for line in lines:

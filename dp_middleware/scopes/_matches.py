@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from dp_middleware._plan import Span
@@ -30,7 +31,7 @@ def matches(*patterns: str | re.Pattern[str]) -> Callable[[str], list[Span]]:
         compiled = [re.compile(pattern) for pattern in patterns]
     except (re.error, TypeError) as error:
         raise ParameterError(f"expected regular expressions, got a pattern with {error}") from None
-    return lambda text: [Span(*found.span()) for each in compiled for found in each.finditer(text)]
+    return partial(_matched, compiled)
 
 
 def presidio(
@@ -58,9 +59,13 @@ def presidio(
     if isinstance(entities, str):
         raise ParameterError("expected a collection of entities, got one str")
     kinds = None if entities is None else list(entities)
+    return partial(_analyzed, analyzer, language, kinds)
 
-    def spans(text: str) -> list[Span]:
-        found = analyzer.analyze(text=text, language=language, entities=kinds)
-        return [Span(each.start, each.end) for each in found]
 
-    return spans
+def _matched(patterns: list[re.Pattern[str]], text: str) -> list[Span]:
+    return [Span(*found.span()) for each in patterns for found in each.finditer(text)]
+
+
+def _analyzed(analyzer: Any, language: str, kinds: list[str] | None, text: str) -> list[Span]:
+    found = analyzer.analyze(text=text, language=language, entities=kinds)
+    return [Span(each.start, each.end) for each in found]

@@ -16,7 +16,8 @@ def text_of(value: Any) -> str:
     """All texts that a record holds, uncut.
 
     Walks through containers, pydantic models, bound arguments and exceptions with all that hangs
-    on them; of other objects the repr, since what they keep to themselves is not recorded.
+    on them; of other objects, and of what lies too deep, the repr, since what they keep to
+    themselves is not recorded.
     """
     return "\n".join(_texts(value, _DEPTH, {}))
 
@@ -35,7 +36,10 @@ def _texts(value: Any, depth: int, seen: dict[int, Any]) -> Iterator[str]:
     if isinstance(value, bytes):
         yield value.decode("utf-8", "replace")
         return
-    if depth == 0 or id(value) in seen:
+    if id(value) in seen:
+        return
+    if depth == 0:
+        yield _said_by(value)
         return
     seen[id(value)] = value  # kept, as the id of one that is gone may be given again
     parts = _parts(value)

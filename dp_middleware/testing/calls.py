@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def result_of(call: Call, adapter: Any, probe: Probe) -> Any:
 async def _drained(found: Any) -> Any:
     if inspect.isawaitable(found):
         found = await found
-    if isinstance(found, AsyncIterator):
+    if isinstance(found, AsyncIterable):
         return [each async for each in found]
     return list(found) if isinstance(found, Iterator) else found
 
@@ -42,24 +42,67 @@ async def _one(value: Any) -> AsyncIterator[Any]:
     yield value
 
 
+def _raised(results: list[Any]) -> list[Any]:
+    """What a batch returned, its first error raised."""
+    for each in results:
+        if isinstance(each, BaseException):
+            raise each
+    return results
+
+
+def _first(pieces: Any) -> Any:
+    """The first piece of a stream that is then given up."""
+    try:
+        return next(pieces)
+    finally:
+        pieces.close()
+
+
+async def _afirst(pieces: Any) -> Any:
+    try:
+        return await anext(pieces)
+    finally:
+        await pieces.aclose()
+
+
 def runnable_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
     """All call paths of a LangChain Runnable, by name.
 
     Args:
         value: Makes an input that is a new event every time.
+
+    Returns:
+        Without typed events (``version="v3"``), which not all have: :func:`typed_event_calls`.
     """
     return {
         "invoke": lambda r, p: r.invoke(value(p), p.config),
         "ainvoke": lambda r, p: r.ainvoke(value(p), p.config),
         "batch": lambda r, p: r.batch([value(p), value(p)], p.config),
+        "batch_return_exceptions": lambda r, p: _raised(
+            r.batch([value(p), value(p)], p.config, return_exceptions=True)
+        ),
         "abatch": lambda r, p: r.abatch([value(p), value(p)], p.config),
         "batch_as_completed": lambda r, p: r.batch_as_completed([value(p), value(p)], p.config),
         "abatch_as_completed": lambda r, p: r.abatch_as_completed([value(p), value(p)], p.config),
         "stream": lambda r, p: r.stream(value(p), p.config),
         "astream": lambda r, p: r.astream(value(p), p.config),
+        "stream_abandoned": lambda r, p: _first(r.stream(value(p), p.config)),
+        "astream_abandoned": lambda r, p: _afirst(r.astream(value(p), p.config)),
         "transform": lambda r, p: r.transform(iter([value(p)]), p.config),
         "atransform": lambda r, p: r.atransform(_one(value(p)), p.config),
         "astream_events": lambda r, p: r.astream_events(value(p), p.config, version="v2"),
         "astream_events_v1": lambda r, p: r.astream_events(value(p), p.config, version="v1"),
         "astream_log": lambda r, p: r.astream_log(value(p), p.config),
+    }
+
+
+def typed_event_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
+    """The call paths of Runnables that have typed events, as chat models and agents; by name.
+
+    Args:
+        value: Makes an input that is a new event every time.
+    """
+    return {
+        "stream_events": lambda r, p: list(r.stream_events(value(p), p.config, version="v3")),
+        "astream_events_v3": lambda r, p: r.astream_events(value(p), p.config, version="v3"),
     }

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.testing._components import texts_of_component
 from dp_middleware.testing._reading import text_of
 from dp_middleware.testing.calls import Call, result_of
@@ -47,7 +47,7 @@ class TraceSafeContract:
             bytes leave, and nothing is charged again.
         retries: Called, with a new event, while the first request fails: they try again with the
             same bytes.
-        refusals: Must raise before anything is charged or sent.
+        refusals: Must raise a ``DPMiddlewareError`` before anything is charged or sent.
         requires: Sources that must be recorded, see ``Probe.sources``: a framework that is not
             installed then fails the tests instead of being left out.
         hears: Sources that must have recorded released words: traces stay useful.
@@ -135,7 +135,7 @@ class TraceSafeContract:
 
     def test_what_cannot_be_released(self, refusal: Call, probe: Probe) -> None:
         """Rule 4: it raises, free of charge, and nothing leaves."""
-        self._assert_raises(refusal, self.adapter(probe), probe)
+        self._assert_raises(refusal, self.adapter(probe), probe, DPMiddlewareError)
         assert not probe.charges, "something was charged for before the refusal"
         self._assert_nothing_sent(probe)
 
@@ -194,8 +194,10 @@ class TraceSafeContract:
         """What left the trust boundary: requests, or else the output."""
         return [output] if self.output == "released" else list(probe.remote.bodies)
 
-    def _assert_raises(self, call: Call, adapter: Any, probe: Probe) -> None:
-        with pytest.raises(Exception) as caught:  # noqa: PT011  any kind, but without text
+    def _assert_raises(
+        self, call: Call, adapter: Any, probe: Probe, kind: type[Exception] = Exception
+    ) -> None:
+        with pytest.raises(kind) as caught:
             result_of(call, adapter, probe)
         self._assert_clean(probe, exception=caught.value)
 

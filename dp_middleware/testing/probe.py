@@ -24,6 +24,7 @@ from dp_middleware.testing.openai_server import OpenAIServer
 SUBJECT = "user"
 _WORDS = tuple(f"w{number}x" for number in range(50))
 _RELEASED = re.compile("|".join(rf"\b{word}\b" for word in _WORDS))
+_LENGTH = 6  # words of a private text
 _DIMENSIONS = 6
 _EPSILON = 4.0  # nats per token
 _TOO_LITTLE = 1e-6  # nats: less than a token costs
@@ -40,7 +41,7 @@ class Probe:
 
     Attributes:
         canary: A word that is in no vocabulary and different in every probe.
-        private_text: A text with it, always the same.
+        private_text: A text of words that all begin with it, always the same.
         words: The vocabulary, public: a release consists of these.
         remote: The model outside: nothing private may arrive there.
         local: The model inside, for extraction: it answers with the raw document.
@@ -50,7 +51,7 @@ class Probe:
         self, folder: Path, *, captured: Callable[[], Sequence[str]] | None = None
     ) -> None:
         self.canary = f"zxq{secrets.token_hex(4)}qxz"
-        self.private_text = f"{self.canary} one two {self.canary} three four"
+        self.private_text = " ".join(f"{self.canary}{number}" for number in range(_LENGTH))
         self.words = _WORDS
         self.remote = OpenAIServer()
         self.local = OpenAIServer(mode="echo")
@@ -87,7 +88,7 @@ class Probe:
 
     def new_text(self) -> str:
         """A text with the canary that was not given before."""
-        return f"{self.private_text} {next(self._numbers)}"
+        return f"{self.private_text} {self.canary}x{next(self._numbers)}"
 
     def new_id(self) -> str:
         """An event id that was not given before."""
@@ -168,19 +169,19 @@ class Probe:
         return bool(self.drawn(value))
 
     def leaks(self, **values: Any) -> list[str]:
-        """Where the canary is: in a record, in a remote request, or in a value given by name."""
+        """Where the canary is: in a record, in a remote request, or in a value given by name.
+
+        In any case, and a half of it is enough, as when a tokenizer or a limit has cut it.
+        """
         texts = {**self.records(), "remote": text_of(self.remote.raw)}
         texts.update({name: text_of(value) for name, value in values.items()})
-        return [
-            f"{name}: ...{window(text, self.canary)}..."
-            for name, text in texts.items()
-            if self.canary in text
-        ]
+        found = ((name, text, self._seen_in(text)) for name, text in texts.items())
+        return [f"{name}: ...{window(text, seen)}..." for name, text, seen in found if seen]
 
     def secrets_in(self, text: str) -> list[str]:
         """Names of the secrets that a component shows which should show none."""
         known = {
-            "canary": [self.canary],
+            "canary": [self._seen_in(text) or self.canary],
             "session key": [self._key.hex(), repr(self._key)[2:-1]],
             "ledger URL": [self._secret],
             "API key": [_CLIENT["api_key"]],
@@ -189,8 +190,15 @@ class Probe:
 
     def secrets_in_pickle(self, data: bytes) -> list[str]:
         """As :meth:`secrets_in`, without the addresses and keys by which clients reconnect."""
-        known = {"canary": self.canary.encode(), "session key": self._key}
-        return [name for name, spelling in known.items() if spelling in data]
+        canary = ["canary"] if self._seen_in(data.decode("latin-1")) else []
+        return canary + (["session key"] if self._key in data else [])
+
+    def _seen_in(self, text: str) -> str:
+        """The canary or a half of it, as it is spelled in a text; empty if it is not there."""
+        half = len(self.canary) // 2
+        spellings = [self.canary, self.canary[:half], self.canary[half:]]
+        found = re.search("|".join(spellings), text, re.IGNORECASE)
+        return found[0] if found else ""
 
 
 _CLIENT: dict[str, Any] = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}

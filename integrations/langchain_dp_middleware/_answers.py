@@ -38,9 +38,15 @@ def note_answer(
 
 
 def words_of(message: AIMessage) -> str:
-    """All that the remote model is told of its answer: its text, or JSON if there is more."""
-    if isinstance(message.content, str) and not (message.tool_calls or message.invalid_tool_calls):
-        return message.content
+    """All that the remote model is told of its answer: its text, or JSON if there is more.
+
+    A text in which our mark occurs is JSON too, or it would be taken for such an answer.
+    """
+    content = message.content
+    if isinstance(content, str) and not (message.tool_calls or message.invalid_tool_calls):
+        if _MARK not in content:
+            return content
+        message = AIMessage(content=content)
     said = {name: getattr(message, name) for name in _FIELDS}
     said["additional_kwargs"] = _plain(message.additional_kwargs)
     return json.dumps({_MARK: said}, default=str)
@@ -48,6 +54,8 @@ def words_of(message: AIMessage) -> str:
 
 def answer_of(words: str, shown: AIMessage) -> AIMessage:
     """The message again, from what :func:`words_of` gave for it and nothing else but its id."""
+    if _MARK not in words:  # nor may it be written with escapes
+        return AIMessage(content=words, id=shown.id)
     try:
         said = json.loads(words)[_MARK]
         return AIMessage(**{name: said[name] for name in _FIELDS}, id=shown.id)

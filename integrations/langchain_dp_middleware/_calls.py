@@ -16,9 +16,10 @@ from langchain_core.runnables.config import merge_configs
 
 import dp_middleware as dp
 from langchain_dp_middleware._answers import note_answer
+from langchain_dp_middleware._wrappers import RefusedWrappers
 
 
-class ReleasedCalls:
+class ReleasedCalls(RefusedWrappers):
     """Call paths that LangChain traces no sooner than in the rest, which is given released text."""
 
     @property
@@ -89,18 +90,20 @@ def with_notes(
     config: RunnableConfig | None, session: dp.Session, conversation: str
 ) -> RunnableConfig:
     """The config with a handler that notes what chat models answer, on every call path."""
-    handler = _Notes(session, conversation)
+    handler = Noting(session, conversation)
     return merge_configs(ensure_config(config), {"callbacks": [handler]})
 
 
-class _Notes(BaseCallbackHandler):
+class Noting(BaseCallbackHandler):
+    """Notes what chat models answer, in the session; records nothing else."""
+
     def __init__(self, session: dp.Session, conversation: str) -> None:
         self._session, self._conversation = session, conversation
 
-    def __copy__(self) -> _Notes:
+    def __copy__(self) -> Noting:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Notes:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Noting:
         return self
 
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:

@@ -86,14 +86,6 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
         """As :meth:`Runnable.with_types`, on the rest: a release keeps the type of its input."""
         return replace(self, then=self._rest.with_types(**kwargs))
 
-    def map(self) -> NoReturn:
-        """Refused: LangChain would trace the list of raw inputs."""
-        raise ParameterError("map() would trace raw inputs; call batch() on the head")
-
-    def as_tool(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: LangChain would trace the raw arguments of the tool."""
-        raise ParameterError("as_tool() would trace raw arguments; call the head inside no tool")
-
     # calls: see ReleasedCalls ----------------------------------------------------------------
 
     def batch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -20,6 +20,7 @@ import dp_middleware as dp
 from langchain_dp_middleware._answers import note_answer
 from langchain_dp_middleware._boundary import guarded, release_messages
 from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._public_results import PublicResults
 
 
 class Entry(TypedDict):
@@ -59,13 +60,13 @@ class Releaser:
         session: Charges, draws and remembers.
         conversation: Public name of the thread.
         rules: For what is not the text of a human or of a tool.
-        public_tools: Names of the tools whose results are sent as they are.
+        public: Knows the results of tools that are sent as they are.
     """
 
     session: dp.Session
     conversation: str
     rules: Rules
-    public_tools: Collection[str]
+    public: PublicResults
 
     def update(self, messages: Sequence[AnyMessage], entries: Entries) -> dict[str, Entry]:
         """Entries that are missing, or whose messages have changed.
@@ -119,7 +120,7 @@ class Releaser:
 
     def _is_public(self, message: AnyMessage) -> bool:
         if isinstance(message, ToolMessage):
-            return message.name in self.public_tools
+            return self.public.knows(message)
         return isinstance(message, SystemMessage) and self.rules.system == "pass"
 
     def _sent(self, message: AnyMessage, entries: Entries) -> Any:
@@ -130,6 +131,7 @@ class Releaser:
                 content=message.content,
                 tool_call_id=message.tool_call_id,
                 name=message.name,
+                status=message.status,
                 id=message.id,
             )
         return message

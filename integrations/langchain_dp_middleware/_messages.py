@@ -93,8 +93,8 @@ def _message(each: object, rules: Rules, where: str) -> Plan:
     if isinstance(message, HumanMessage):
         return _with_content(message, "user", rules, where, HumanMessage)
     if isinstance(message, ToolMessage):
-        names = {"tool_call_id": message.tool_call_id, "name": message.name}
-        return _with_content(message, "tool", rules, where, ToolMessage, **names)
+        public = {name: getattr(message, name) for name in ("tool_call_id", "name", "status")}
+        return _with_content(message, "tool", rules, where, ToolMessage, **public)
     raise ParameterError(
         f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
     )

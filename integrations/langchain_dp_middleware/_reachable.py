@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
-from types import CodeType, FunctionType, MethodType, ModuleType, NoneType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType, NoneType
 from typing import Any
 
 _DEPTH = 8
 _MANY = 1000  # of a longer collection, such as an index, the first are looked at
-_LEAVES = (type, ModuleType, str, bytes, int, float, NoneType)
-_LIBRARIES = ("langchain", "langgraph", "langsmith", "pydantic", "dp_middleware")
+_LEAVES = (ModuleType, str, bytes, int, float, NoneType)
+_LIBRARIES = frozenset(  # whose code calls no model of its own accord; names of packages
+    {
+        *sys.stdlib_module_names,
+        *("langchain", "langchain_classic", "langchain_community", "langchain_core"),
+        *("langchain_openai", "langchain_anthropic", "langchain_text_splitters", "langgraph"),
+        *("langchain_dp_middleware", "dp_middleware", "langsmith", "pydantic", "openai", "httpx"),
+        *("numpy", "pandas", "scipy", "torch", "transformers", "sklearn", "sqlalchemy"),
+    }
+)
 
 
 def reachable(root: Any, is_found: Callable[[Any], bool]) -> list[Any]:
@@ -51,9 +61,35 @@ def parts(x: Any) -> Iterator[Any]:
         yield from islice(x.values(), _MANY)
     elif isinstance(x, list | tuple | set | frozenset):
         yield from islice(x, _MANY)
+    elif isinstance(x, type):
+        yield from (part for kind in x.__mro__ for part in _of_class(kind))
     else:
         for fields in (getattr(x, "__dict__", None), getattr(x, "__pydantic_private__", None)):
             yield from (fields or {}).values()
+        yield from _slots(x)
+        yield type(x)
+
+
+def _of_class(kind: type) -> Iterator[Any]:
+    """What a class and its methods hold."""
+    for name, member in vars(kind).items():
+        if isinstance(member, staticmethod | classmethod):
+            yield member.__func__
+        elif isinstance(member, property):
+            yield member.fget
+        elif isinstance(member, FunctionType) or not name.startswith("__"):
+            yield member
+
+
+def _slots(x: Any) -> Iterator[Any]:
+    for member in (each for kind in type(x).__mro__ for each in vars(kind).values()):
+        if isinstance(member, MemberDescriptorType):
+            with contextlib.suppress(AttributeError):  # a field that has no value yet
+                yield member.__get__(x)
+
+
+def _is_library(module: object) -> bool:
+    return str(module or "").partition(".")[0] in _LIBRARIES
 
 
 def free_variable(function: Any, name: str) -> Any:
@@ -68,9 +104,15 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
     yield getattr(function, "__wrapped__", None)
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
-    if not function.__module__.startswith(_LIBRARIES):
-        names = _globals_of(function.__code__)
-        yield from (function.__globals__[n] for n in names if n in function.__globals__)
+    if _is_library(function.__module__):
+        return
+    names = _globals_of(function.__code__)
+    for value in (function.__globals__[n] for n in names if n in function.__globals__):
+        yield value
+        if isinstance(value, ModuleType) and not _is_library(value.__name__):
+            yield from (
+                vars(value)[n] for n in _attributes_of(function.__code__) & set(vars(value))
+            )
 
 
 def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -85,3 +127,8 @@ def _globals_of(code: CodeType) -> set[str]:
     names = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
     inner = [_globals_of(each) for each in code.co_consts if isinstance(each, CodeType)]
     return names.union(*inner)
+
+
+def _attributes_of(code: CodeType) -> set[str]:
+    inner = [_attributes_of(each) for each in code.co_consts if isinstance(each, CodeType)]
+    return set(code.co_names).union(*inner)

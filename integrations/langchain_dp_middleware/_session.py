@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,7 +52,13 @@ def conversation_of(config: RunnableConfig | None) -> str:
     return str(named)
 
 
-def session_for(session: dp.Session, config: RunnableConfig | None, ceiling: Any) -> dp.Session:
+def session_for(
+    session: dp.Session,
+    config: RunnableConfig | None,
+    ceiling: Any,
+    *,
+    default: float | None = None,
+) -> dp.Session:
     """The session at the epsilon that a call asks for, which may come from a client.
 
     Args:
@@ -60,26 +66,43 @@ def session_for(session: dp.Session, config: RunnableConfig | None, ceiling: Any
         config: ``{"configurable": {"dp_epsilon": 0.5}}`` asks for another epsilon.
         ceiling: Nats per token occurrence, the most that a call gets; ``None``: the sanitizer's
             own certified epsilon.
+        default: Nats per token occurrence, what a call gets that asks for nothing; ``None``: the
+            sanitizer's own.
 
     Raises:
         ParameterError: What was asked for is not a positive number.
     """
     asked = _configurable(config).get(EPSILON)
     if asked is None:
-        return session
+        return at_epsilon(session, default, ceiling)
     if not _is_epsilon(asked):
-        shown = asked if isinstance(asked, int | float) else type(asked).__name__
+        shown = asked if isinstance(asked, float | bool) else type(asked).__name__
         raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")
     return at_epsilon(session, float(asked), ceiling)
 
 
 def at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None) -> dp.Session:
-    """The session calibrated to the smaller of two epsilons, nats per token occurrence."""
-    if epsilon is None:
-        return session
+    """The session calibrated to the smaller of two epsilons, nats per token occurrence.
+
+    Args:
+        session: The adapter's.
+        epsilon: What is asked for; ``None``: the sanitizer's own.
+        ceiling: The most; ``None``: the sanitizer's own.
+    """
     own = session.sanitizer.certificate.epsilon
-    allowed = min(epsilon, own if ceiling is None else float(ceiling))
+    asked = own if epsilon is None else epsilon
+    allowed = min(asked, own if ceiling is None else float(ceiling))
     return session if allowed == own else session.at(allowed)
+
+
+def refuse_epsilon(config: RunnableConfig | None, name: str, remedy: str) -> None:
+    """Raise if a call asks for an epsilon where it cannot have one.
+
+    Raises:
+        ParameterError: It does.
+    """
+    if _configurable(config).get(EPSILON) is not None:
+        raise ParameterError(f"{name} takes no {EPSILON} in the config; {remedy}")
 
 
 def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
@@ -87,5 +110,14 @@ def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
     return ensure_config(config).get("configurable") or {}
 
 
+def require_epsilon(epsilon: object) -> None:
+    """Refuse an ``epsilon`` that is none; ``None`` is the sanitizer's own."""
+    if epsilon is not None and not _is_epsilon(epsilon):
+        raise ParameterError(f"expected epsilon > 0 and finite, got {epsilon!r}")
+
+
 def _is_epsilon(x: object) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and 0 < x < math.inf
+    """An int may be too large for a float."""
+    if not isinstance(x, int | float) or isinstance(x, bool):
+        return False
+    return 0 < x <= sys.float_info.max

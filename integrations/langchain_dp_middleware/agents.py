@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from dp_middleware.errors import MissingExtra, ParameterError
 from langchain_dp_middleware._entries import Entry, Releaser, entries_of, merge, named
 from langchain_dp_middleware._extraction import Extraction
 from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._public_results import PublicResults
 from langchain_dp_middleware._session import (
     conversation_of,
     require_ceiling,
@@ -30,6 +31,7 @@ try:
         ModelResponse,
         PrivateStateAttr,
     )
+    from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
     from langgraph.types import Command
 except ModuleNotFoundError:
@@ -78,7 +80,8 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         trusted_hosts: Names of further hosts that may see raw text.
         instruction: Public: what the extractor is to do.
         public_tools: Names of the tools whose results are sent as they are, such as one that
-            returns what was released before.
+            returns what was released before. Only what the tool itself returned: errors, and
+            what others say in its place or put in front of it, are released.
         system: ``"release"`` for system messages that hold private text, else ``"pass"``.
         ai: ``"pass"`` declares AI messages public that the remote model did not write, such as
             few-shot examples or the notices of other middleware; else they are refused.
@@ -120,7 +123,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         require_ceiling(max_epsilon)
         self._session = session_of(session)
         self._rules = Rules(system=system, ai=ai, on_other=on_other)
-        self._public_tools = frozenset(public_tools)
+        self._public = PublicResults(self._session, frozenset(public_tools))
         self._traced, self._max_epsilon = traced, max_epsilon
         self._extraction = None
         if extractor is not None:
@@ -170,12 +173,28 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
                 shown[i] = await self._extraction.alocal(message, request.messages)
         return _extended(response, remote, shown, late, releaser)
 
+    def wrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+    ) -> ToolMessage | Command[Any]:
+        """Mark what a public tool returned."""
+        return self._public.marked(handler(request), request.tool_call["name"])
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        """As :meth:`wrap_tool_call`."""
+        return self._public.marked(await handler(request), request.tool_call["name"])
+
     def _releaser(self) -> Releaser:
         """For the run in which this is called, which must not be recorded."""
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
         session = session_for(self._session, None, self._max_epsilon)
-        return Releaser(session, conversation_of(None), self._rules, self._public_tools)
+        return Releaser(session, conversation_of(None), self._rules, self._public)
 
     def _swapped(
         self, request: ModelRequest[Any], releaser: Releaser

@@ -118,7 +118,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any
     ) -> Runnable[Any, Any]:
         """The inner model's own, behind the boundary: a fallback gets the same release."""
-        others = [each.inner if isinstance(each, DPChatModel) else each for each in fallbacks]
+        others = [_behind(each) for each in fallbacks]
         return ModelHead(model=self, then=self.inner.with_fallbacks(others, **kwargs))
 
     @property
@@ -132,6 +132,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """Release every transcript, then generate."""
+        _require_messages(messages)
         released = [self._released(each) for each in messages]
         return self.inner.generate(released, stop, self._noting(callbacks), **kw)
 
@@ -139,6 +140,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """As :meth:`generate`; the release runs in a thread."""
+        _require_messages(messages)
         released = [await asyncio.to_thread(self._released, each) for each in messages]
         return await self.inner.agenerate(released, stop, self._noting(callbacks), **kw)
 
@@ -192,3 +194,18 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def _noting(self, callbacks: Any) -> Any:
         config = with_notes({"callbacks": callbacks}, self.session, conversation_of(None))
         return config["callbacks"]
+
+
+def _behind(fallback: Any) -> Any:
+    """What a fallback calls behind its own boundary, with the tools or settings bound to it."""
+    if isinstance(fallback, DPChatModel):
+        return fallback.inner
+    if isinstance(fallback, RunnableBinding):
+        return fallback.model_copy(update={"bound": _behind(fallback.bound)})
+    return fallback
+
+
+def _require_messages(transcripts: Any) -> None:
+    """What ``generate`` takes is not converted: the inner model would fail after the charge."""
+    if not all(isinstance(each, BaseMessage) for transcript in transcripts for each in transcript):
+        raise ParameterError("expected lists of messages, got something else; use invoke()")

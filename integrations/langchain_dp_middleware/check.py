@@ -28,6 +28,11 @@ _WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name i
 _REDIRECTS = "ModelFallbackMiddleware"  # its models are called in the agent's own call
 _BORROWS = "LLMToolSelectorMiddleware"  # without a model of its own it calls the agent's
 _ELSEWHERE = ("_ConfigurableModel", "RemoteGraph")  # where they run is not known before a call
+_CLIENTS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "google"}
+_CLIENT_NAMES = {
+    *("OpenAI", "AsyncOpenAI", "AzureOpenAI", "AsyncAzureOpenAI"),
+    *("Anthropic", "AsyncAnthropic", "Groq", "AsyncGroq", "Mistral"),
+}
 _NOTICES = {  # middleware that writes AI messages, which later turns would have to send
     "ModelRetryMiddleware": ("on_failure", "continue", "error"),
     "ModelCallLimitMiddleware": ("exit_behavior", "end", "error"),
@@ -144,8 +149,8 @@ class _Check:
         model = _bare(model)
         if _is_ours(model) or any(model is each for each in self._local):
             return True
-        known = isinstance(model, BaseLanguageModel) and not own
-        return known and _is_local(model) and not self._is_like_remote(model)
+        known = isinstance(model, BaseLanguageModel) or _is_client(model)
+        return known and not own and _is_local(model) and not self._is_like_remote(model)
 
     def _is_like_remote(self, model: Any) -> bool:
         """At the agent's own model's address, or of its class where both have none."""
@@ -163,7 +168,14 @@ def _is_local(model: Any) -> bool:
 
 def _is_of_interest(x: Any) -> bool:
     known = isinstance(x, BaseLanguageModel) or is_agent(x) or _is_ours(x)
-    return known or type(x).__name__ in _ELSEWHERE
+    return known or type(x).__name__ in _ELSEWHERE or _is_client(x)
+
+
+def _is_client(x: Any) -> bool:
+    """Whether it is a vendor's own client, which sends what it is given."""
+    kind = type(x)
+    vendor = kind.__module__.partition(".")[0] in _CLIENTS
+    return vendor and (kind.__name__ in _CLIENT_NAMES or kind.__name__.endswith("Client"))
 
 
 def _is_ours(x: Any) -> bool:

@@ -12,7 +12,7 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions import ONCE
 from langchain_dp_middleware._boundary import guarded
-from langchain_dp_middleware._session import session_of
+from langchain_dp_middleware._session import at_epsilon, require_epsilon, session_of
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
 
@@ -28,9 +28,11 @@ class DPDocumentTransformer(BaseDocumentTransformer):
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
         metadata: Keys of the metadata that are public and kept as they are; all others are cut.
+        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default.
 
     Raises:
-        ParameterError: ``metadata`` is no collection of names; from a call: equal ids.
+        ParameterError: ``metadata`` is no collection of names, or ``epsilon`` no number; from a
+            call: equal ids.
         DPMiddlewareError: From a call: a release failed. Holds no text. What was released
             before stays in the session.
 
@@ -46,8 +48,11 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         ('7', {'year': 1999})
     """
 
-    def __init__(self, session: Any, *, metadata: Collection[str] = ()) -> None:
-        self._session = session_of(session)
+    def __init__(
+        self, session: Any, *, metadata: Collection[str] = (), epsilon: float | None = None
+    ) -> None:
+        require_epsilon(epsilon)
+        self._session = at_epsilon(session_of(session), epsilon, None)
         self._metadata = names_of(metadata)
 
     def __repr__(self) -> str:

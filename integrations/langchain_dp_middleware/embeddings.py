@@ -11,7 +11,7 @@ from langchain_core.embeddings import Embeddings
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions import ONCE
 from langchain_dp_middleware._boundary import guarded
-from langchain_dp_middleware._session import session_of
+from langchain_dp_middleware._session import at_epsilon, require_epsilon, session_of
 
 
 class DPEmbeddings(Embeddings):
@@ -25,9 +25,10 @@ class DPEmbeddings(Embeddings):
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
         inner: Embeds; sees released text only, so it may be remote.
+        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default.
 
     Raises:
-        ParameterError: ``inner`` is no LangChain embedding model.
+        ParameterError: ``inner`` is no LangChain embedding model, or ``epsilon`` no number.
         DPMiddlewareError: From a call: the release failed, and nothing was embedded. Holds no
             text.
 
@@ -40,12 +41,13 @@ class DPEmbeddings(Embeddings):
         3
     """
 
-    def __init__(self, session: Any, inner: Any) -> None:
+    def __init__(self, session: Any, inner: Any, *, epsilon: float | None = None) -> None:
         if not isinstance(inner, Embeddings):
             raise ParameterError(
                 f"expected a LangChain embedding model, got {type(inner).__name__}"
             )
-        self._session = session_of(session)
+        require_epsilon(epsilon)
+        self._session = at_epsilon(session_of(session), epsilon, None)
         self._inner = inner
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from pydantic import Field
 from dp_middleware.errors import ExtractorError, ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model
 from dp_middleware.frameworks.trust import require_trusted
+from langchain_dp_middleware._answers import note_answer
 from langchain_dp_middleware._boundary import guarded, refuse_outer_run, release_messages
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
@@ -29,14 +30,17 @@ from langchain_dp_middleware._session import (
     session_of,
 )
 from langchain_dp_middleware._turns import Turn, messages_of, turn_of
+from langchain_dp_middleware._wrappers import RefusedWrappers
 
 REMEDY = (
     "call it alone, as the whole app, or, if all that records the run may see raw text, set "
     'traced="allow"'
 )
 
+_OTHERS = "use DPChatModel, or an agent with DPAgentMiddleware(session, extractor=...)"
 
-class InferDPTChatModel(BaseChatModel):
+
+class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     """Answers from the raw text with a local model, helped by a remote one that never sees it.
 
     The messages are released and sent to ``remote``; ``extractor``, which must be in process,
@@ -107,6 +111,20 @@ class InferDPTChatModel(BaseChatModel):
             "trusted_hosts": frozenset(trusted_hosts),
         }
         super().__init__(**given, **options)
+
+    # composition -----------------------------------------------------------------------------
+
+    @property
+    def _may_be_recorded(self) -> bool:
+        return self.traced == "allow"
+
+    def bind_tools(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: an answer is text, and calls of tools would be the draft's."""
+        raise ParameterError(f"InferDPTChatModel has no tools; {_OTHERS}")
+
+    def with_structured_output(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: an answer is text, as the extractor writes it."""
+        raise ParameterError(f"InferDPTChatModel has no structured output; {_OTHERS}")
 
     # calls -----------------------------------------------------------------------------------
 
@@ -202,7 +220,8 @@ class InferDPTChatModel(BaseChatModel):
         with set_config_context(config) as context:
             draft = context.run(self.remote, turn_of(released, self.instruction).for_remote())
         name = f"dp-{uuid4()}"
-        guarded(lambda: self.session.note_remote(name, draft, conversation=conversation))
+        remote = AIMessage(draft)
+        guarded(lambda: note_answer(self.session, remote, event_id=name, conversation=conversation))
         return turn_of(messages, self.instruction), draft, name
 
     # description -----------------------------------------------------------------------------

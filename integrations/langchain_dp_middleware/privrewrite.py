@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,18 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import guarded, refuse_outer_run
 from langchain_dp_middleware._composition import Head
+from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._session import refuse_epsilon
+from langchain_dp_middleware._values import read
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivRewriteRunnable(Head):
-    """From a private text to its rewrite, which may be published; a text in, a text out.
+    """From a private text to its rewrite, which may be published; of the same kind.
+
+    A text gives a text; a prompt value, list of messages or dict that holds one private text, such
+    as a human message behind system messages, gives one with the rewrite in its place. An epsilon
+    in the config of a call is refused, as a rewriter is calibrated when it is made.
 
     It goes first, as :class:`PrivateHead` does: ``PrivRewriteRunnable(rewriter) | model`` runs
     the model behind the boundary, and inside another run, which has its input, it refuses to
@@ -26,7 +34,8 @@ class PrivRewriteRunnable(Head):
         rewriter: A ``dp.PrivRewrite``.
 
     Raises:
-        ParameterError: From a call, before anything is charged: not a text, or inside another run.
+        ParameterError: From a call, before anything is charged: not one text, an epsilon in the
+            config, or inside another run.
         DPMiddlewareError: From a call: the rewrite failed. Holds no text.
 
     Example:
@@ -53,14 +62,28 @@ class PrivRewriteRunnable(Head):
         return f"PrivRewriteRunnable({self.rewriter!r}){rest}"
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
-        merged = self._checked(value, config)
-        with set_config_context(merged) as context:
-            release = context.run(guarded, lambda: self.rewriter.rewrite(value), "the rewrite")
-        return release.text, merged
-
-    def _checked(self, value: Any, config: RunnableConfig | None) -> RunnableConfig:
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivRewriteRunnable")
-        if not isinstance(value, str):
-            raise ParameterError(f"expected text of type str, got {type(value).__name__}")
-        return merged
+        refuse_epsilon(merged, "PrivRewriteRunnable", "make a rewriter with another epsilon")
+        text, build = guarded(lambda: _one_text(value))
+        with set_config_context(merged) as context:
+            release = context.run(guarded, lambda: self.rewriter.rewrite(text), "the rewrite")
+        return build(release.text), merged
+
+
+def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
+    """The private text of an input, and how the rewrite is put in its place.
+
+    Raises:
+        ParameterError: There is none, or more than one.
+    """
+    given = read(value, None, Rules())
+    events = [event for plan in given.transcripts for event in plan.events]
+    if len(events) != 1 or events[0][1] == "assistant":
+        raise ParameterError(
+            f"expected one private text, or one human message, got {len(events)} events; rewrite "
+            "them one by one"
+        )
+    return events[0][2], lambda text: given.build(
+        [p.build(iter([text])) for p in given.transcripts]
+    )

@@ -6,19 +6,28 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Literal
+from uuid import uuid4
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig, RunnablePassthrough
+from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import ConfigDict, Field, field_validator
 
+import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import recording
 from langchain_dp_middleware._boundary import guarded, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._session import session_of
+from langchain_dp_middleware._session import (
+    EPSILON_SPEC,
+    require_ceiling,
+    session_for,
+    session_of,
+)
 from langchain_dp_middleware.documents import names_of, release_documents
+from langchain_dp_middleware.tracing import SilentHandler, quiet
 
 _REMEDY = (
     "retrieve first, in a call of its own, and give the documents to the chain; or, if the query "
@@ -38,6 +47,10 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     its id, which most vector stores give, or by ``identify``. Without either the call is
     refused: releasing a document anew for every query would spend its budget on being found.
 
+    A retriever that is made of others (an ensemble, one that compresses or asks several queries)
+    has runs of these inside, which tracers are told nothing of either. Not covered there: an
+    instrumentor that puts a handler into every manager of callbacks, by a patch of LangChain.
+
     In a chain the query would be recorded by the run of the chain, so it refuses to run inside
     one. Retrieve before the chain::
 
@@ -52,6 +65,8 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         query: ``"private"``, or ``"public"`` for one that may be recorded, such as what a remote
             model asks a tool.
         identify: From a document to its public event id; default its id.
+        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
+            sanitizer's own epsilon.
 
     Raises:
         ParameterError: Not a retriever; from a call: a document that is not identified, or a
@@ -66,6 +81,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     public_metadata: tuple[str, ...] = ()
     query: Literal["private", "public"] = "private"
     identify: Callable[[Document], str] | None = Field(default=None, exclude=True, repr=False)
+    max_epsilon: float | None = None
 
     def __init__(self, session: Any, retriever: Any, **options: Any) -> None:
         if not isinstance(retriever, BaseRetriever):
@@ -73,6 +89,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
                 f"expected a LangChain retriever, got {type(retriever).__name__}; a vector store "
                 "makes one with as_retriever()"
             )
+        require_ceiling(options.get("max_epsilon"))
         fields: Any = {"session": session_of(session), "retriever": retriever, **options}
         super().__init__(**fields)
 
@@ -92,7 +109,16 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return self._released(query)
+        return self._released(session_for(self.session, None, self.max_epsilon), query)
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """The epsilon of a call."""
+        return [EPSILON_SPEC]
+
+    @property
+    def _may_be_recorded(self) -> bool:
+        return self.query == "public"
 
     @property
     def _rest(self) -> RunnablePassthrough[Any]:
@@ -103,14 +129,16 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     ) -> tuple[Any, RunnableConfig]:
         if self.query == "private":
             refuse_outer_run(config, "DPRetriever", _REMEDY)
-        return self._released(value, **kwargs), config or RunnableConfig()
+        session: dp.Session = self.session
+        at = guarded(lambda: session_for(session, config, self.max_epsilon))
+        return self._released(at, value, **kwargs), config or RunnableConfig()
 
     async def _aenter(
         self, value: Any, config: RunnableConfig | None, **kwargs: Any
     ) -> tuple[Any, RunnableConfig]:
         return await asyncio.to_thread(self._enter, value, config, **kwargs)
 
-    def _released(self, query: Any, **kwargs: Any) -> list[Document]:
+    def _released(self, session: dp.Session, query: Any, **kwargs: Any) -> list[Document]:
         if not isinstance(query, str):
             raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
         found = guarded(
@@ -118,15 +146,19 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
             "the local retriever",
         )
         identify = self.identify or _id_of
-        return release_documents(self.session, found, self.public_metadata, identify)
+        return release_documents(session, found, self.public_metadata, identify)
 
 
 def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> list[Document]:
-    """Below LangChain's callbacks: instrumentors may put a handler into every manager of them."""
+    """In no run of LangChain; retrievers inside it have runs, which nothing is told of."""
     given: dict[str, Any] = dict(kwargs) if retriever._expects_other_args else {}
     if retriever._new_arg_supported:
-        given["run_manager"] = CallbackManagerForRetrieverRun.get_noop_manager()
-    return retriever._get_relevant_documents(query, **given)
+        silent: list[Any] = [SilentHandler()]
+        given["run_manager"] = CallbackManagerForRetrieverRun(
+            run_id=uuid4(), handlers=silent, inheritable_handlers=silent
+        )
+    with quiet():
+        return retriever._get_relevant_documents(query, **given)
 
 
 def _id_of(document: Document) -> str:

@@ -12,7 +12,6 @@ from langchain_dp_middleware._boundary import cross, guarded, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import Rules
 from langchain_dp_middleware._session import (
-    at_epsilon,
     conversation_of,
     require_ceiling,
     session_for,
@@ -35,7 +34,8 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
     further is released in any case. Without such a reason use :class:`PrivateHead`.
 
     ``config={"configurable": {"dp_epsilon": 0.5}}`` works as for the head, and so does
-    ``configurable_fields(epsilon=ConfigurableField(id="dp_epsilon"))``; copies share the session.
+    ``configurable_fields(epsilon=ConfigurableField(id="dp_epsilon"))``, which also lists it in the
+    schema of the config. Copies made by ``configurable_fields`` share the session.
     Dumped, it shows its public parameters, never the session, and cannot be loaded without one.
 
     Attributes:
@@ -87,6 +87,10 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         return ["langchain_dp_middleware", "sanitizer"]
 
     @property
+    def _may_be_recorded(self) -> bool:
+        return self.traced == "allow"
+
+    @property
     def _rest(self) -> RunnablePassthrough[Any]:
         return RunnablePassthrough()
 
@@ -101,6 +105,4 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         return cross(at, lambda: read(value, self.keys, rules), rules, conversation), config
 
     def _at(self, session: dp.Session, config: RunnableConfig) -> dp.Session:
-        own = at_epsilon(session, self.epsilon, self.max_epsilon)
-        asked = session_for(session, config, self.max_epsilon)
-        return own if asked is session else asked
+        return session_for(session, config, self.max_epsilon, default=self.epsilon)

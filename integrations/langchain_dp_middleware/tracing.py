@@ -11,9 +11,11 @@ from langchain_core.callbacks import CallbackManager
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers import context as hooks
+from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
 from langchain_core.tracers.stdout import ConsoleCallbackHandler
 
 from dp_middleware.errors import ParameterError
+from langchain_dp_middleware._calls import Noting
 
 _REMEDY = (
     "call the agent inside `with untraced():` and without callbacks, or declare with "
@@ -21,7 +23,7 @@ _REMEDY = (
 )
 
 
-class _Silent(ConsoleCallbackHandler):
+class SilentHandler(ConsoleCallbackHandler):
     """Where it is, ``set_debug`` adds no handler that prints; it is told nothing itself."""
 
     ignore_llm = ignore_chat_model = ignore_chain = ignore_agent = True
@@ -59,16 +61,9 @@ def untraced() -> Iterator[None]:
         ParameterError: A handler remains, such as one that an instrumentor puts into every call
             or one set by the environment. Names its class.
     """
-    from langsmith import tracing_context
-
-    with ExitStack() as stack:
-        stack.enter_context(tracing_context(enabled=False, parent=False))
-        quiet = RunnableConfig(callbacks=[_Silent()])
-        stack.enter_context(_set(var_child_runnable_config, quiet))
-        for variable, *_ in hooks._configure_hooks:
-            stack.enter_context(_set(variable, None))
-        stack.enter_context(_set(hooks.tracing_v2_callback_var, None))
-        if found := _recorders({"callbacks": CallbackManager.configure(quiet["callbacks"])}):
+    with quiet():
+        silent = ensure_config()["callbacks"]
+        if found := _recorders({"callbacks": CallbackManager.configure(silent)}):
             raise ParameterError(
                 f"expected no handler in every call of LangChain, got {', '.join(found)}, which "
                 "would record private text; take out what puts it there"
@@ -76,15 +71,37 @@ def untraced() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """As :func:`untraced`, without its refusal: a handler that is put into every call remains."""
+    from langsmith import tracing_context
+
+    with ExitStack() as stack:
+        stack.enter_context(tracing_context(enabled=False, parent=False))
+        stack.enter_context(
+            _set(var_child_runnable_config, RunnableConfig(callbacks=[SilentHandler()]))
+        )
+        for variable, *_ in hooks._configure_hooks:
+            stack.enter_context(_set(variable, None))
+        stack.enter_context(_set(hooks.tracing_v2_callback_var, None))
+        yield
+
+
 def _recorders(config: RunnableConfig) -> list[str]:
-    """Class names of handlers, but for those that carry a stream of LangGraph to its caller."""
+    """Class names of handlers, but for those that carry a stream to its caller or record nothing.
+
+    An event stream starts before the run, and only in ``untraced()`` is there no other recorder.
+    """
     callbacks = config.get("callbacks") or []
     handlers = callbacks if isinstance(callbacks, list) else callbacks.handlers
-    return sorted({type(each).__name__ for each in handlers if not _is_harmless(each)})
+    harmless: tuple[type, ...] = (SilentHandler, Noting)
+    if any(isinstance(each, SilentHandler) for each in handlers):
+        harmless = (*harmless, _AstreamEventsCallbackHandler)
+    return sorted({type(each).__name__ for each in handlers if not _is_harmless(each, harmless)})
 
 
-def _is_harmless(handler: Any) -> bool:
-    return isinstance(handler, _Silent) or type(handler).__module__.startswith("langgraph.")
+def _is_harmless(handler: Any, kinds: tuple[type, ...]) -> bool:
+    return type(handler) in kinds or type(handler).__module__.startswith("langgraph.")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("llama-index-core", "llama-index") from None
 
+from llama_index_dp_middleware._epsilon import epsilon
 from llama_index_dp_middleware._silence import unrecorded
 from llama_index_dp_middleware.engine import DPQueryEngine
 from llama_index_dp_middleware.llm import DPLLM
@@ -29,5 +30,6 @@ __all__ = [
     "DPQueryTransform",
     "DPTransform",
     "ServiceEmbedding",
+    "epsilon",
     "unrecorded",
 ]

@@ -21,7 +21,11 @@ ReleaseText = Callable[[str, str], str]
 _SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 _REMOTE = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
 _PRIVATE = {MessageRole.USER: "user", MessageRole.TOOL: "tool", MessageRole.FUNCTION: "tool"}
-_ANSWER = (TextBlock, ThinkingBlock, ToolCallBlock)
+_ANSWER: dict[str, type[TextBlock | ThinkingBlock | ToolCallBlock]] = {
+    "text": TextBlock,
+    "thinking": ThinkingBlock,
+    "tool_call": ToolCallBlock,
+}
 _MARK = "llama_index_dp_middleware answer"
 
 
@@ -43,23 +47,28 @@ def rebuilt(messages: Sequence[Any], release: ReleaseText) -> list[ChatMessage]:
 def words_of(message: ChatMessage) -> str:
     """All that a remote model is told of its answer: its text, or JSON if it calls tools.
 
+    A text in which our mark occurs is JSON too, or it would be taken for such an answer.
+
     Raises:
         ParameterError: There are blocks other than text, thinking and calls.
     """
-    if not all(isinstance(block, _ANSWER) for block in message.blocks):
+    if not all(isinstance(block, tuple(_ANSWER.values())) for block in message.blocks):
         raise ParameterError("only text, thinking and tool calls of an answer can be sent again")
-    if not any(isinstance(block, ToolCallBlock) for block in message.blocks):
-        return message.content or ""
-    blocks = [block.model_dump(mode="json") for block in message.blocks]
-    return json.dumps({_MARK: blocks}, sort_keys=True, default=str)
+    blocks, text = message.blocks, message.content or ""
+    if not any(isinstance(block, ToolCallBlock) for block in blocks):
+        if _MARK not in text:
+            return text
+        blocks = [TextBlock(text=text)]
+    said = [block.model_dump(mode="json") for block in blocks]
+    return json.dumps({_MARK: said}, sort_keys=True, default=str)
 
 
 def _answer(words: str, role: MessageRole) -> ChatMessage:
     """The message again, from what :func:`words_of` gave for it and nothing else."""
-    try:
-        return ChatMessage.model_validate({"role": role, "blocks": json.loads(words)[_MARK]})
-    except (ValueError, TypeError, KeyError):
+    if _MARK not in words:
         return ChatMessage(role=role, content=words)
+    blocks = [_ANSWER[each["block_type"]].model_validate(each) for each in json.loads(words)[_MARK]]
+    return ChatMessage(role=role, blocks=blocks)
 
 
 def _message(message: Any, release: ReleaseText, where: str) -> ChatMessage:

@@ -1,4 +1,4 @@
-"""Released copies of nodes: the text, the id, public metadata, and who stands next to whom."""
+"""Released copies of nodes: the text, ids, public metadata, and who stands next to whom."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from llama_index.core.schema import (
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._epsilon import at_asked
 
 CONVERSATION = "llama-index-nodes"
 
-_NEIGHBOURS = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
+_RELATED = (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
 
 
@@ -54,12 +55,13 @@ def require_text(nodes: Collection[Any]) -> None:
 def released(session: dp.Session, node: BaseNode, metadata: tuple[str, ...]) -> BaseNode:
     """A new node with the released text.
 
-    Nothing of the old one is copied but its id, the chosen metadata and the ids of its neighbours:
-    its source's entry has the source's metadata and an unsalted hash of its text, its offsets
-    count private characters, its embedding was computed from the raw text.
+    Nothing of the old one is copied but its id, the chosen metadata and the ids of its source, by
+    which stores delete it, and of its neighbours: their entries have their metadata and an unsalted
+    hash of their text, its offsets count private characters, its embedding was computed from the
+    raw text.
     """
     text = node.get_content()
-    release = session.release(node.id_, "tool", text, conversation=CONVERSATION)
+    release = at_asked(session).release(node.id_, "tool", text, conversation=CONVERSATION)
     kind = Document if isinstance(node, Document) else TextNode
     return kind(
         id_=node.id_,
@@ -68,9 +70,9 @@ def released(session: dp.Session, node: BaseNode, metadata: tuple[str, ...]) -> 
         excluded_embed_metadata_keys=_among(node.excluded_embed_metadata_keys, metadata),
         excluded_llm_metadata_keys=_among(node.excluded_llm_metadata_keys, metadata),
         relationships={
-            name: RelatedNodeInfo(node_id=neighbour.node_id)
-            for name in _NEIGHBOURS
-            if isinstance(neighbour := node.relationships.get(name), RelatedNodeInfo)
+            name: RelatedNodeInfo(node_id=related.node_id)
+            for name in _RELATED
+            if isinstance(related := node.relationships.get(name), RelatedNodeInfo)
         },
     )
 

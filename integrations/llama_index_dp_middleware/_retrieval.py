@@ -8,15 +8,26 @@ from typing import Any, NamedTuple
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.base_selector import BaseSelector
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.question_gen.types import BaseQuestionGenerator
 from llama_index.core.response_synthesizers import BaseSynthesizer
 
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate, require_trusted
 
-_COMPOSED = (BaseRetriever, BaseQueryEngine, BaseSynthesizer, BaseNodePostprocessor)
+_COMPOSED = (
+    BaseRetriever,
+    BaseQueryEngine,
+    BaseSynthesizer,
+    BaseNodePostprocessor,
+    BaseQueryTransform,
+    BaseSelector,
+    BaseQuestionGenerator,
+)
 _LOCAL = frozenset({"BM25Retriever"})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 from dp_middleware.frameworks import recording
@@ -46,8 +46,19 @@ async def asilenced(function: Callable[..., Awaitable[T]], *args: Any, **kwargs:
 
 
 def silent_pieces(pieces: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
-    context = copy_context()
+    """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not.
+
+    They run in the context of this call, which may be left before the first item is asked for.
+    """
+    return _silent_pieces(pieces, copy_context())
+
+
+def asilent_pieces(pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """As :func:`silent_pieces`, for an asynchronous generator."""
+    return _asilent_pieces(pieces, copy_context())
+
+
+def _silent_pieces(pieces: Generator[T, None, None], context: Context) -> Generator[T, None, None]:
     try:
         while (piece := context.run(silenced, next, pieces, _END)) is not _END:
             yield piece
@@ -55,10 +66,9 @@ def silent_pieces(pieces: Generator[T, None, None]) -> Generator[T, None, None]:
         context.run(silenced, pieces.close)
 
 
-async def asilent_pieces(pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """As :func:`silent_pieces`, for an asynchronous generator."""
-    context = copy_context()
-
+async def _asilent_pieces(
+    pieces: AsyncGenerator[T, None], context: Context
+) -> AsyncGenerator[T, None]:
     async def step() -> Any:
         return await asilenced(anext, pieces, _END)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -12,6 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._boundary import guarded
+from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import rebuilt, words_of
 
 Response = TypeVar("Response", ChatResponse, CompletionResponse)
@@ -43,39 +44,41 @@ class Transcript:
 
     def released_prompt(self, prompt: str) -> str:
         """A prompt without a transcript: released anew at every call."""
-        return guarded(self.session.release_once, "user", prompt).text
+        return guarded(self._released_once, prompt)
 
     def noted(self, response: Response) -> Response:
         """Remember an answer of the remote model: it may go out again."""
         with suppress(ParameterError):  # an answer that cannot be sent again
-            if isinstance(response, ChatResponse):
-                words = words_of(response.message)
-            else:
-                words = response.text
-            self.session.note_remote(None, words, conversation=self.conversation)
+            for words in _forms(response):
+                self.session.note_remote(None, words, conversation=self.conversation)
         return response
 
     def noting(self, pieces: Generator[Response, None, None]) -> Generator[Response, None, None]:
         """As :meth:`noted`, for an answer in pieces, the last of which has all of it."""
         last: Response | None = None
-        try:
-            for last in pieces:
-                yield last
-        finally:
-            if last is not None:
-                self.noted(last)
+        with closing(pieces):
+            try:
+                for last in pieces:
+                    yield last
+            finally:
+                if last is not None:
+                    self.noted(last)
 
     async def anoting(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
         """As :meth:`noting`."""
         last: Response | None = None
-        try:
-            async for last in pieces:
-                yield last
-        finally:
-            if last is not None:
-                self.noted(last)
+        async with aclosing(pieces):
+            try:
+                async for last in pieces:
+                    yield last
+            finally:
+                if last is not None:
+                    self.noted(last)
+
+    def _released_once(self, prompt: str) -> str:
+        return at_asked(self.session).release_once("user", prompt).text
 
     def _released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         items: list[tuple[None, str, str]] = []
@@ -86,11 +89,18 @@ class Transcript:
             return text
 
         rebuilt(messages, seen)
+        session = at_asked(self.session)
         answers = [item for item in items if item[1] == "assistant"]
         for each in (answers, items):  # refuses what cannot be sent before any charge
-            released = self.session.release_many(each, conversation=self.conversation)
+            released = session.release_many(each, conversation=self.conversation)
         found = iter(released)
         return rebuilt(messages, lambda role, t: t if self._passes(role) else next(found).text)
 
     def _passes(self, role: str) -> bool:
         return role == "system" and self.system == "pass"
+
+
+def _forms(response: ChatResponse | CompletionResponse) -> set[str]:
+    """What an answer may be when it is sent again: streaming chat engines keep stripped text."""
+    message = response.message if isinstance(response, ChatResponse) else ChatMessage(response.text)
+    return {words_of(each) for each in (message, ChatMessage((message.content or "").strip()))}

@@ -18,7 +18,7 @@ from llama_index_dp_middleware._extraction import Extraction
 from llama_index_dp_middleware._retrieval import require_local
 from llama_index_dp_middleware._silence import asilenced, silenced
 from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
-from llama_index_dp_middleware.query import DPQueryTransform
+from llama_index_dp_middleware.query import DPQueryTransform, require_words
 
 
 class DPQueryEngine(BaseQueryEngine):
@@ -115,12 +115,14 @@ class DPQueryEngine(BaseQueryEngine):
         return await self._extraction.aextracted(query_bundle.query_str, answer)
 
     def _answered(self, raw: QueryBundle) -> RESPONSE_TYPE:
+        require_words(raw)
         if self._retriever is None:
             return self._inner.query(self._transform.run(raw))
         nodes = self._nodes.postprocess_nodes(guarded(silenced, self._retriever.retrieve, raw))
         return self._inner.synthesize(self._transform.run(raw), nodes)
 
     async def _aanswered(self, raw: QueryBundle) -> RESPONSE_TYPE:
+        require_words(raw)
         if self._retriever is None:
             return await self._inner.aquery(await self._transform.arun(raw))
         found = await aguarded(asilenced, self._retriever.aretrieve, raw)

@@ -16,6 +16,7 @@ from llama_index.core.base.llms.types import (
     CompletionResponseAsyncGen,
     CompletionResponseGen,
     LLMMetadata,
+    MessageRole,
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms.llm import LLM, ToolSelection
@@ -46,9 +47,10 @@ class DPLLM(QuietLLM):
     share a model. Answers of the inner model may go out again; an assistant's message that it did
     not write (an extracted answer, a tool's result returned directly) is refused.
 
-    **System messages are sent as they are.** Context chat engines put retrieved text there: use
-    ``system="release"`` with them. Tools' names, descriptions and all keyword arguments of a call
-    are public as well.
+    **System messages are sent as they are**, such as an agent's ``system_prompt``. LlamaIndex's
+    chat engines are told to use a user's message for what they retrieved and for their rules, which
+    is released. Whatever else puts private text into a system message needs ``system="release"``.
+    Tools' names, descriptions and all keyword arguments of a call are public as well.
 
     What stands above the model (an agent's events, a query engine's spans) records raw text: run
     it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:
@@ -103,9 +105,12 @@ class DPLLM(QuietLLM):
 
     @property
     def metadata(self) -> LLMMetadata:
-        """The inner model's."""
+        """The inner model's, but that rules go into a user's message: these are released.
+
+        Context chat engines ask here under which role to send what they retrieved.
+        """
         found: LLMMetadata = self._inner.metadata
-        return found
+        return found.model_copy(update={"system_role": MessageRole.USER})
 
     # calls -----------------------------------------------------------------------------------
 

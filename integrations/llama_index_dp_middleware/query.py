@@ -15,6 +15,7 @@ from llama_index.core.schema import QueryBundle
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._boundary import guarded, session_of, unspanned
+from llama_index_dp_middleware._epsilon import at_asked
 
 
 class DPQueryTransform(BaseQueryTransform):
@@ -64,10 +65,9 @@ class DPQueryTransform(BaseQueryTransform):
         return await asyncio.to_thread(guarded, self._released, query_bundle)
 
     def _released(self, bundle: QueryBundle) -> QueryBundle:
-        if bundle.image_path is not None:
-            raise ParameterError("expected a query of text only; an image cannot be released")
+        require_words(bundle)
         name = self._event(bundle)
-        return QueryBundle(self.session.release(name, "user", bundle.query_str).text)
+        return QueryBundle(at_asked(self.session).release(name, "user", bundle.query_str).text)
 
     def _event(self, bundle: QueryBundle) -> str:
         """The id of a bundle's event, for as long as the bundle lives."""
@@ -76,3 +76,13 @@ class DPQueryTransform(BaseQueryTransform):
                 self._events[id(bundle)] = str(uuid4())
                 weakref.finalize(bundle, self._events.pop, id(bundle), None)
             return self._events[id(bundle)]
+
+
+def require_words(bundle: QueryBundle) -> None:
+    """Refuse a query with an image, before anything is charged or sees it.
+
+    Raises:
+        ParameterError: It has one.
+    """
+    if bundle.image_path is not None:
+        raise ParameterError("expected a query of text only; an image cannot be released")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode, TransformComponent
 
 import dp_middleware as dp
+from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._boundary import guarded, session_of, unspanned
 from llama_index_dp_middleware._nodes import keys_of, released, require_text
 
@@ -19,13 +21,13 @@ class DPTransform(TransformComponent):
     """Releases the text of nodes; a step of an ``IngestionPipeline``, best the first one.
 
     Gives new nodes with the same ids. Of a node's metadata only the chosen keys are kept, of its
-    relationships only the ids of the previous and the next node. Ids, order and the numbers of
-    nodes and tokens are public. A node that is seen again with its id and text is answered from
-    the session's memo and costs nothing; ids must be unique.
+    relationships only the ids of its source and of the previous and the next node. Ids, order and
+    the numbers of nodes and tokens are public. A node that is seen again with its id and text is
+    answered from the session's memo and costs nothing; ids must be unique.
 
     With ``num_workers`` the component goes to other processes as its sanitizer, whose ledger is a
     database, and makes a new session there: all charges arrive, draws are independent, and the
-    memo is not shared.
+    memo is not shared. A block of :func:`epsilon` does not reach them.
 
     What runs before it is local and holds raw text: steps before it and what the pipeline's cache
     and docstore keep of them, and ``IngestionPipeline.run``, whose own span holds its documents.
@@ -37,7 +39,8 @@ class DPTransform(TransformComponent):
         settings: Fingerprint of the mechanism and its space.
 
     Raises:
-        ParameterError: From a call: a node that is not text; nothing was charged.
+        ParameterError: From a call: a node that is not text; nothing was charged. From pickling:
+            a scope that cannot go to another process.
         DPMiddlewareError: From a call: the release failed. Holds no text.
 
     Example:
@@ -62,9 +65,18 @@ class DPTransform(TransformComponent):
         self._session = used
 
     def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
-        """To another process goes the sanitizer: a session holds a key."""
-        session = self._session
-        return _elsewhere, (session.sanitizer, dict(session.scopes), self.metadata)
+        """To another process goes the sanitizer: a session holds a key.
+
+        Raises:
+            ParameterError: A detector of the scope cannot go there.
+        """
+        session, scopes = self._session, dict(self._session.scopes)
+        if not _is_picklable(scopes):
+            raise ParameterError(
+                "expected a scope= that can go to another process, got one that cannot be pickled; "
+                "use a function of a module, functools.partial of one, or no num_workers"
+            )
+        return _elsewhere, (session.sanitizer, scopes, self.metadata)
 
     @classmethod
     def class_name(cls) -> str:
@@ -92,6 +104,14 @@ class DPTransform(TransformComponent):
     def _released(self, nodes: Sequence[BaseNode]) -> list[BaseNode]:
         require_text(nodes)
         return [released(self._session, node, self.metadata) for node in nodes]
+
+
+def _is_picklable(scopes: dict[str, Any]) -> bool:
+    try:
+        pickle.dumps(scopes)
+    except Exception:  # whatever the detectors raise
+        return False
+    return True
 
 
 def _elsewhere(

@@ -137,3 +137,20 @@ def test_rows_by_another_product_stay_within_the_certified_bound(monkeypatch):
         rows = mechanism.log_probs(ids, space)
         moved = np.abs(rows - mechanism.log_probs(ids, other)).max()
         assert moved < RECOMPUTED * max(1.0, 0.1 * np.abs(rows).max())
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.random.default_rng(0).normal(size=(300, 100)) + 3.0,
+        np.random.default_rng(1).normal(size=(130, 3)) * 1e6,
+        np.eye(150),  # all pairs are equally far apart
+        np.arange(200.0)[:, None],
+        np.zeros((70, 2)),
+    ],
+    ids=["several blocks", "large", "a simplex", "a line", "one point"],
+)
+def test_the_diameter_is_the_largest_of_all_rows_to_the_last_bit(vectors):
+    """A law that ends at the diameter would otherwise leave a pair out in one direction."""
+    space = space_of(vectors)
+    assert space.diameter == space.distances(np.arange(len(space))).max()

@@ -459,7 +459,8 @@ def test_messages_are_rebuilt_and_public_ones_pass():
     assert [set(human.content[0]), human.content[0]["type"]] == [{"type", "text"}, "text"]
     assert all(map(is_released, [human.content[0]["text"], human.content[1], tool.content]))
     assert human == HumanMessage(human.content, id="human-1")
-    assert tool == ToolMessage(tool.content, tool_call_id="call-1", id="tool-1", name="search")
+    public = {"id": "tool-1", "name": "search", "status": "error"}
+    assert tool == ToolMessage(tool.content, tool_call_id="call-1", **public)
     assert all(m == HumanMessage(m.content) and is_released(m.content) for m in (pair, mapping))
 
 

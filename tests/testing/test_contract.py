@@ -102,10 +102,13 @@ REFUSAL = "test_what_cannot_be_released"
 SHOWN = "test_components_show_no_secret"
 THREADS = "test_threads_draw_apart"
 
-FAILED = (AssertionError, pytest.fail.Exception)
+FAILED = (AssertionError, AttributeError, pytest.fail.Exception)
 CAUGHT = [
     (adapters.Logging, GOOD, "logs: (.|\n)*asked about zxq"),
     (adapters.LoggingApart, GOOD, "logs: "),
+    (adapters.LoggingOneWord, GOOD, "logs: (.|\n)*one word: zxq"),
+    (adapters.LoggingUpper, GOOD, "logs: (.|\n)*ZXQ"),
+    (adapters.LoggingHalf, GOOD, "logs: (.|\n)*half a word: zxq"),
     (adapters.Printing, GOOD, "console: "),
     (adapters.Warned, GOOD, "warnings: .*a long text"),
     (adapters.Tagging, GOOD, "LangChain callbacks: (.|\n)*LangSmith: "),
@@ -113,7 +116,7 @@ CAUGHT = [
     (adapters.SendingAnswerBack, GOOD, "remote: .*go on from"),
     (adapters.Silent, GOOD, "no released text left"),
     (adapters.Unpaid, GOOD, "nothing was charged"),
-    (adapters.Extracting, GOOD, "output: .*one two"),
+    (adapters.Extracting, GOOD, "output: .*zxq"),
     (adapters.QuotingErrors, REMOTE, "exception: .*no answer to"),
     (adapters.QuotingErrors, BUDGET, "exception: .*no answer to"),
     (adapters.Swallowing, REMOTE, "DID NOT RAISE"),
@@ -125,6 +128,7 @@ CAUGHT = [
     (adapters.ChargingFirst, REFUSAL, "charged for before the refusal"),
     (adapters.CallingFirst, REFUSAL, "the remote model was called"),
     (adapters.Swallowing, REFUSAL, "DID NOT RAISE"),
+    (adapters.Stumbling, REFUSAL, "no attribute"),
     (adapters.ExtractingUnguarded, EXTRACTOR, "exception: .*cannot extract from"),
     (adapters.Forgetful, "test_the_same_event_again", "something else left"),
     (adapters.RetryingAll, "test_a_retry", "the retry sent something else"),
@@ -224,6 +228,44 @@ def test_what_hangs_on_an_error_is_found(tmp_path):
         for error in (hidden, noted, carrying):
             assert probe.leaks(exception=error)
         assert not probe.leaks(exception=ValueError("clean"))
+
+
+def test_what_lies_deep_and_what_is_cut_is_found(tmp_path):
+    with Probe(tmp_path) as probe:
+        deep = probe.new_text()
+        for _ in range(30):
+            deep = [deep]
+        half = len(probe.canary) // 2
+        for value in (deep, probe.canary.upper(), probe.canary[:half], probe.canary[half:]):
+            assert probe.leaks(output=value)
+        assert all(probe.leaks(output=word) for word in probe.new_text().split())
+        assert not probe.leaks(output="w1x")
+
+
+class Streaming:
+    """A runnable whose stream prints the text when it is given up, and whose batch hides errors."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def stream(self, text, config):
+        try:
+            yield "w1x"
+            yield "w2x"
+        finally:
+            print(text)
+
+    def batch(self, texts, config, return_exceptions):
+        assert return_exceptions
+        return ["w1x", self.error]
+
+
+def test_a_stream_that_is_given_up_and_a_batch_that_returns_errors_are_calls(tmp_path):
+    with Probe(tmp_path) as probe:
+        assert RUNNABLE["stream_abandoned"](Streaming(None), probe) == "w1x"
+        assert probe.leaks()
+        with pytest.raises(KeyError):
+            RUNNABLE["batch_return_exceptions"](Streaming(KeyError("x")), probe)
 
 
 def test_everything_is_as_it_was_after_a_probe(tmp_path):

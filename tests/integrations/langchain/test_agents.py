@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import subprocess
 import sys
+from typing import Annotated
 
 import pytest
 
@@ -16,18 +17,26 @@ pytest.importorskip("langchain_openai")
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
+    HumanInTheLoopMiddleware,
     ModelRetryMiddleware,
     SummarizationMiddleware,
 )
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.callbacks.base import BaseCallbackManager
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
-from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, note_answer, untraced
+from langchain_core.tools import InjectedToolCallId, tool
+from langchain_dp_middleware import (
+    DPAgentMiddleware,
+    DPChatModel,
+    PrivateHead,
+    note_answer,
+    untraced,
+)
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from dp_middleware.errors import (
@@ -139,6 +148,13 @@ async def _atokens(agent, probe):
         return [chunk.text async for chunk, _ in stream if isinstance(chunk, AIMessage)]
 
 
+async def _events(agent, probe):
+    with untraced():
+        config = thread(probe.new_id())
+        events = [each async for each in agent.astream_events(fresh(probe), config, version="v2")]
+    return [each["data"] for each in events if each["event"] == "on_chat_model_end"]
+
+
 def _batch(agent, probe):
     with untraced():
         found = agent.batch([fresh(probe), fresh(probe)], thread(probe.new_id()))
@@ -180,6 +196,7 @@ CALLS = {
     "batch": _batch,
     "stream tokens": _tokens,
     "astream tokens": _atokens,
+    "astream_events": _events,
 }
 FEWER_CALLS = {name: CALLS[name] for name in ("invoke", "ainvoke", "stream tokens")}
 REPLAYS = {"invoke": _again}
@@ -436,6 +453,80 @@ def test_the_result_of_a_public_tool_is_sent_as_it_is(probe):
     assert not probe.leaks()
 
 
+def catalog_agent(probe, *others):
+    """One whose only tool is public."""
+
+    @tool
+    def catalog(q: str) -> str:
+        """Public."""
+        return "public"
+
+    ours = DPAgentMiddleware(probe.session(), public_tools=["catalog"])
+    probe.remote.script.append([ToolCall(name="catalog", arguments={"q": "w1x"})])
+    return create_agent(
+        probe.chat_openai(), [catalog], middleware=[*others, ours], checkpointer=InMemorySaver()
+    )
+
+
+HITL = {"catalog": {"allowed_decisions": ["approve", "edit", "reject", "respond"]}}
+
+
+@pytest.mark.parametrize("kind", ["reject", "respond", "edit", "approve"])
+def test_what_a_reviewer_says_in_a_public_tools_name_is_released(kind, probe):
+    agent = catalog_agent(probe, HumanInTheLoopMiddleware(HITL))
+    edited = {"name": "catalog", "args": {"q": probe.canary}}
+    decision = {"type": kind, "message": probe.private_text, "edited_action": edited}
+    ask(agent, probe.new_text())
+    with untraced():
+        agent.invoke(Command(resume={"decisions": [decision]}), thread())
+    [*_, result] = sent(probe)[-1]
+    assert result["role"] == "tool"
+    assert (result["content"] == "public") is (kind == "approve")
+    assert len(probe.charges) == (1 if kind == "approve" else 2)
+    assert not probe.leaks()
+
+
+class Forging(AgentMiddleware):
+    """Writes something else into what a tool returned."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.text = text
+
+    def wrap_tool_call(self, request, handler):
+        return handler(request).model_copy(update={"content": self.text})
+
+    async def awrap_tool_call(self, request, handler):
+        return (await handler(request)).model_copy(update={"content": self.text})
+
+
+def test_an_edited_result_of_a_public_tool_is_released(probe):
+    ask(catalog_agent(probe, Forging(probe.private_text)), probe.new_text())
+    assert len(probe.charges) == 2
+    asyncio.run(aask(catalog_agent(probe, Forging(probe.private_text)), probe.new_text()))
+    assert len(probe.charges) == 4
+    assert not probe.leaks()
+
+
+def test_a_public_tools_result_in_a_command_is_sent_and_its_error_is_released(probe):
+    @tool
+    def catalog(q: str, call: Annotated[str, InjectedToolCallId]) -> Command:
+        """Public."""
+        good = ToolMessage("public", tool_call_id=call, name="catalog")
+        bad = ToolMessage(probe.private_text, tool_call_id=call, name="catalog", status="error")
+        return Command(update={"messages": [bad if q == "bad" else good]})
+
+    ours = DPAgentMiddleware(probe.session(), public_tools=["catalog"])
+    agent = create_agent(probe.chat_openai(), [catalog], middleware=[ours])
+    for argument, charges in (("good", 1), ("bad", 3)):
+        probe.remote.script.append([ToolCall(name="catalog", arguments={"q": argument})])
+        with untraced():
+            agent.invoke({"messages": [("user", probe.new_text())]})
+        assert len(probe.charges) == charges
+    assert sent(probe)[1][-1]["content"] == "public"
+    assert not probe.leaks()
+
+
 def test_a_summary_by_a_protected_model_is_released_in_turn(probe):
     session = probe.session()
     summary = SummarizationMiddleware(
@@ -532,6 +623,27 @@ def test_an_agent_that_is_traced_is_refused_and_nothing_is_sent(probe):
     assert not probe.charges
     agent_of(probe, traced="allow").invoke(messages)
     assert len(probe.remote.requests) == 1
+
+
+def test_an_event_stream_outside_of_untraced_is_refused(probe):
+    async def events():
+        agent = agent_of(probe, traced="refuse")
+        return [each async for each in agent.astream_events(fresh(probe), version="v2")]
+
+    with pytest.raises(ParameterError, match="AstreamEvents"):
+        asyncio.run(events())
+    assert not probe.charges
+
+
+def test_a_head_that_notes_answers_in_front_of_an_agent(probe):
+    session = probe.session()
+    chain = PrivateHead(session, keys=["messages"], answers="note") | agent_of(
+        probe, session=session
+    )
+    with untraced():
+        found = chain.invoke({"messages": [HumanMessage(probe.new_text())]})
+    assert found["messages"][-1].text == "a fine answer"
+    assert not probe.leaks(found=found)
 
 
 def test_untraced_hides_the_run_around_it(probe):

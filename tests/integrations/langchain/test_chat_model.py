@@ -19,7 +19,14 @@ from langchain_dp_middleware import DPChatModel, PrivateHead, note_answer
 from pydantic import BaseModel
 
 from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.testing import OpenAIServer, Probe, ToolCall, TraceSafeContract, runnable_calls
+from dp_middleware.testing import (
+    OpenAIServer,
+    Probe,
+    ToolCall,
+    TraceSafeContract,
+    runnable_calls,
+    typed_event_calls,
+)
 
 pytest.importorskip("langchain_openai")
 
@@ -61,23 +68,15 @@ def transcript(probe):
     ]
 
 
-async def typed_events(model, probe):
-    stream = await model.astream_events(transcript(probe), probe.config, version="v3")
-    return [event async for event in stream]
-
-
 class TestEveryPath(TraceSafeContract):
     hears = HEARD
     requires = HEARD
     calls = {
         **runnable_calls(transcript),
+        **typed_event_calls(transcript),
         "text": lambda m, p: m.invoke(p.new_text(), p.config),
         "generate": lambda m, p: m.generate([_listed(p)], **p.config),
         "agenerate": lambda m, p: m.agenerate([_listed(p)], **p.config),
-        "stream_events v3": lambda m, p: list(
-            m.stream_events(transcript(p), p.config, version="v3")
-        ),
-        "astream_events v3": typed_events,
         "tools": lambda m, p: m.bind_tools([look_up]).invoke(transcript(p), p.config),
         "tools, events": lambda m, p: m.bind_tools([look_up]).astream_events(
             transcript(p), p.config, version="v2"
@@ -113,6 +112,8 @@ class TestEveryPath(TraceSafeContract):
             [("human", p.private_text), _call({"q": p.private_text})], p.config
         ),
         "no messages": lambda m, p: m.invoke({"q": p.private_text}, p.config),
+        "generate from texts": lambda m, p: m.generate([[p.private_text]], **p.config),
+        "agenerate from texts": lambda m, p: m.agenerate([[p.private_text]], **p.config),
         "epsilon": lambda m, p: m.invoke(p.private_text, {"configurable": {"dp_epsilon": -1}}),
     }
 
@@ -256,6 +257,13 @@ def test_system_messages_and_other_blocks_follow_the_rules(probe):
     assert json.loads(probe.remote.bodies[-1])["messages"][0]["content"][1]["type"] == "image_url"
 
 
+def test_that_a_tool_failed_is_public(probe):
+    failed = ToolMessage(probe.private_text, tool_call_id="c", status="error")
+    [sent] = PrivateHead(probe.session()).invoke([failed])
+    assert (sent.status, sent.tool_call_id) == ("error", "c")
+    assert not probe.leaks(sent=sent)
+
+
 def test_a_smaller_epsilon_for_one_call(probe):
     model = DPChatModel(probe.session(), probe.chat_openai())
     for asked in (0.5, 1000.0):
@@ -287,6 +295,27 @@ def test_tokens_stream_and_settings_reach_the_model(probe):
     assert (body["stop"], body["temperature"], body["stream"]) == (["x"], 0.5, True)
     assert model._get_ls_params(model="other")["ls_model_name"] == "other"
     assert (model | StrOutputParser()).invoke("secret") == "one two three"
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        lambda m: m.bind_tools([look_up]),
+        lambda m: m.bind(stop=["x"]),
+        lambda m: m.bind_tools([look_up]).with_config(tags=["t"]),
+    ],
+    ids=["tools", "settings", "tools and config"],
+)
+def test_a_fallback_with_something_bound_gets_the_same_release(bound, probe):
+    session, words = probe.session(), " ".join(probe.words)
+    fallback = bound(DPChatModel(session, probe.chat_openai()))
+    model = DPChatModel(session, probe.chat_openai()).with_fallbacks([fallback])
+    probe.remote.failures = 1
+    model.invoke([HumanMessage(words, id="1")], probe.config)
+    first, second = [json.loads(body) for body in probe.remote.bodies]
+    assert first["messages"] == second["messages"]
+    assert set(second) - set(first) & {"tools", "stop"}
+    assert len(probe.charges) == 1
 
 
 def test_a_model_alone_is_no_leak_and_a_head_saves_a_chain(probe):

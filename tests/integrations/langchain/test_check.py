@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("langchain")
 pytest.importorskip("langchain_openai")
 
+import openai
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -23,7 +25,7 @@ from langchain.agents.middleware import (
     before_model,
 )
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.tools import tool
+from langchain_core.tools import BaseTool, tool
 from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, check_agent
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -195,6 +197,115 @@ def test_tools_that_hold_models_and_agents():
         by_closure(remote(LOOPBACK)),
     ]
     assert not check_agent(create_agent(remote(), sound, middleware=[protected()]))
+
+
+class AskingTool(BaseTool):
+    """Asks a model that its code names."""
+
+    name: str = "asking"
+    description: str = "Asks."
+
+    def _run(self, q: str) -> str:
+        return HELPER.invoke(q).text
+
+
+class OfClass:
+    """Has a model of its class, asked by a class method and a property."""
+
+    model = HELPER
+
+    @classmethod
+    def ask(cls, q: str) -> str:
+        """Asks."""
+        return cls.model.invoke(q).text
+
+
+class Slotted:
+    """Keeps its model in a slot, beside one that is empty."""
+
+    __slots__ = ("empty", "model")
+
+    def __init__(self):
+        self.model = HELPER
+
+    def ask(self, q: str) -> str:
+        """Asks."""
+        return self.model.invoke(q).text
+
+
+class Looking(AgentMiddleware):
+    """Asks a global model in a hook."""
+
+    def before_model(self, state, runtime):
+        HELPER.invoke("x")
+
+
+@before_model
+def decorated(state, runtime):
+    """Asks a global model."""
+    HELPER.invoke(state["messages"])
+
+
+def module_of(name, **attributes):
+    module = types.ModuleType(name)
+    vars(module).update(attributes)
+    return module
+
+
+mymodels = module_of("mymodels", gpt=HELPER)
+client = openai.OpenAI(api_key="key")
+near = openai.OpenAI(api_key="key", base_url=LOOPBACK)
+
+
+def by_module(q: str) -> str:
+    """Asks a model that is in a module."""
+    return mymodels.gpt.invoke(q).text
+
+
+def by_client(q: str) -> str:
+    """Asks without LangChain."""
+    return client.responses.create(input=q).output_text
+
+
+def by_near_client(q: str) -> str:
+    """Asks here."""
+    return near.responses.create(input=q).output_text
+
+
+def in_a_package_that_sounds_like_langchain(q: str) -> str:
+    """Asks a model that is a global."""
+    return HELPER.invoke(q).text
+
+
+in_a_package_that_sounds_like_langchain.__module__ = "langchain_mine.tools"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        AskingTool(),
+        OfClass.ask,
+        OfClass().ask,
+        Slotted().ask,
+        by_module,
+        by_client,
+        in_a_package_that_sounds_like_langchain,
+    ],
+    ids=["BaseTool", "class method", "class attribute", "slot", "module", "client", "package"],
+)
+def test_wherever_a_tool_has_its_model(given):
+    [finding] = check_agent(create_agent(remote(), [given], middleware=[protected()]))
+    assert finding.where.startswith("tool ")
+
+
+def test_a_client_on_loopback_is_fine():
+    assert not check_agent(create_agent(remote(), [by_near_client], middleware=[protected()]))
+
+
+@pytest.mark.parametrize("given", [Looking(), decorated], ids=["class", "decorated"])
+def test_a_hook_that_asks_a_global_model(given):
+    agent = create_agent(remote(), middleware=[given, protected()])
+    assert wheres(agent) == [f"middleware {given.name}"]
 
 
 def test_what_releases_before_it_sends_is_fine():

@@ -73,3 +73,15 @@ def test_metadata_is_a_collection_of_names(tmp_path):
         for wrong in ("source", [1]):
             with pytest.raises(ParameterError, match="names of public keys"):
                 DPDocumentTransformer(probe.session(), metadata=wrong)
+
+
+def test_epsilon_is_lowered_and_never_raised(tmp_path):
+    with Probe(tmp_path) as probe:
+        own = probe.sanitizer().certificate.epsilon
+        for epsilon in (0.5, 99.0, None):
+            raw = [Document(probe.new_text(), id="a")]
+            DPDocumentTransformer(probe.session(), epsilon=epsilon).transform_documents(raw)
+        spent = [row.epsilon * 1e-12 for row in probe.charges]
+        assert spent == pytest.approx([0.5, own, own], abs=0.05)
+        with pytest.raises(ParameterError, match="epsilon > 0"):
+            DPDocumentTransformer(probe.session(), epsilon=0)

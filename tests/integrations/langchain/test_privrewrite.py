@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_dp_middleware import PrivateHead, PrivRewriteRunnable
@@ -44,7 +46,13 @@ def rewriter(probe, k=2):
 class TestRewrites(TraceSafeContract):
     calls = runnable_calls(Probe.new_text)
     refusals = {
-        "messages": lambda r, p: r.invoke([("human", p.private_text)], p.config),
+        "two messages": lambda r, p: r.invoke([("human", p.private_text)] * 2, p.config),
+        "two texts": lambda r, p: r.invoke({"a": p.private_text, "b": p.private_text}, p.config),
+        "an answer": lambda r, p: r.invoke([AIMessage(p.private_text)], p.config),
+        "no text": lambda r, p: r.invoke(p.private_text.encode(), p.config),
+        "an epsilon": lambda r, p: r.invoke(
+            p.private_text, {"configurable": {"dp_epsilon": 0.5}, **p.config}
+        ),
         "no tokens": lambda r, p: r.invoke("", p.config),
     }
     hears = frozenset({"LangChain callbacks", "LangSmith"})
@@ -72,6 +80,25 @@ def test_what_follows_stays_behind_the_boundary(probe):
     assert row.epsilon * 1e-12 == pytest.approx(own)
     names = [node.name for node in chain.get_graph().nodes.values()]
     assert names[1] == "PrivRewriteRunnable"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: StringPromptValue(text=text),
+        lambda text: ChatPromptValue(messages=[SystemMessage("rules"), HumanMessage(text)]),
+        lambda text: [HumanMessage([{"type": "text", "text": text}])],
+        lambda text: {"question": text},
+    ],
+    ids=["string prompt", "chat prompt", "messages", "dict"],
+)
+def test_a_rewrite_is_of_the_kind_of_what_is_rewritten(make, probe):
+    head = PrivRewriteRunnable(
+        dp.PrivRewrite(short_vectors(probe.sanitizer()), generator=lambda messages: "w1x w2x", k=1)
+    )
+    assert head.invoke(make(probe.new_text()), probe.config) == make("w1x w2x")
+    assert len(probe.charges) == 1
+    assert not probe.leaks()
 
 
 def test_it_goes_first(probe):

@@ -45,6 +45,16 @@ class Local(BaseRetriever):
         ]
 
 
+class Nested(Local):
+    """Made of others, as an ensemble is: one in its own run, one in a run of no parent."""
+
+    def _get_relevant_documents(self, query, *, run_manager, k=2):
+        inner, step = Local(probe=self.probe), RunnableLambda(lambda text: text)
+        asked = (step | step).invoke(query, {"callbacks": run_manager.get_child()})
+        inner.invoke(query)
+        return inner.invoke(asked, {"callbacks": run_manager.get_child()})
+
+
 class Failing(Local):
     def _get_relevant_documents(self, query, *, run_manager):
         raise RuntimeError(f"no index for {query}")
@@ -67,6 +77,13 @@ class TestContract(TraceSafeContract):
 
     def adapter(self, probe: Probe) -> DPRetriever:
         return DPRetriever(probe.session(), Local(probe=probe), public_metadata=["source"])
+
+
+class TestOnARetrieverMadeOfOthers(TestContract):
+    calls = {name: TestContract.calls[name] for name in ("invoke", "ainvoke", "batch", "stream")}  # noqa: RUF012
+
+    def adapter(self, probe: Probe) -> DPRetriever:
+        return DPRetriever(probe.session(), Nested(probe=probe), public_metadata=["source"])
 
 
 STORE_CALLS = {"invoke": lambda r, p: r.invoke(p.new_text(), p.config)}
@@ -167,3 +184,23 @@ def test_only_a_retriever_is_taken(probe):
         DPRetriever("text", Local(probe=probe))
     with pytest.raises(ValueError, match="names of public keys"):
         DPRetriever(probe.session(), Local(probe=probe), public_metadata="source")
+
+
+def test_epsilon_of_a_call_and_the_ceiling(probe):
+    retriever = DPRetriever(probe.session(), Local(probe=probe), max_epsilon=2.0)
+    assert [spec.id for spec in retriever.config_specs] == ["dp_epsilon"]
+    for asked in (0.5, 99.0, None):
+        retriever.invoke("x", {"configurable": {"dp_epsilon": asked}}, k=1)
+    spent = [row.epsilon * 1e-12 for row in probe.charges]
+    assert spent == pytest.approx([0.5, 2.0, 2.0], abs=0.05)
+    with pytest.raises(ParameterError, match="dp_epsilon"):
+        retriever.invoke("x", {"configurable": {"dp_epsilon": -1}})
+    with pytest.raises(ParameterError, match="max_epsilon"):
+        DPRetriever(probe.session(), Local(probe=probe), max_epsilon=0)
+
+
+def test_a_tool_on_a_public_query_may_be_wrapped(probe):
+    public = DPRetriever(probe.session(), store(probe).as_retriever(), query="public")
+    assert probe.released(public.with_retry().invoke("x"))
+    assert probe.released(public.as_tool(name="s", description="Search.").invoke("x"))
+    assert not probe.leaks()

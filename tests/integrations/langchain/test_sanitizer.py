@@ -103,7 +103,20 @@ def test_the_ceiling_is_the_operators():
     assert charges.epsilons == [pytest.approx(6.0, abs=0.05)]
 
 
-@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), "much", True, [1]])
+def test_a_ceiling_below_the_own_epsilon_holds_for_every_call():
+    charges = Charges()
+    step = DPSanitizer(sanitizer(ledger=charges), max_epsilon=1.0)
+    for config in (None, {"configurable": {"dp_epsilon": 99.0}}):
+        step.invoke("secret", config)
+    assert charges.epsilons == pytest.approx([1.0, 1.0], abs=0.05)
+
+
+LARGE = [pytest.param(10**400, id="large"), pytest.param(10**5000, id="larger")]
+
+
+@pytest.mark.parametrize(
+    "epsilon", [0, -1.0, float("nan"), float("inf"), "much", True, [1], *LARGE]
+)
 def test_an_epsilon_is_a_positive_number(epsilon):
     with pytest.raises(ParameterError, match=r"dp_epsilon > 0"):
         DPSanitizer(sanitizer()).invoke("secret", {"configurable": {"dp_epsilon": epsilon}})

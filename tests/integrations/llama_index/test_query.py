@@ -14,9 +14,24 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
-from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import (
+    RetrieverQueryEngine,
+    SubQuestionQueryEngine,
+    TransformQueryEngine,
+)
+from llama_index.core.question_gen import LLMQuestionGenerator
+from llama_index.core.retrievers import (
+    BaseRetriever,
+    QueryFusionRetriever,
+    RecursiveRetriever,
+    RouterRetriever,
+    TransformRetriever,
+)
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.selectors import LLMSingleSelector
+from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index_dp_middleware import DPNodePostprocessor, DPQueryEngine, DPQueryTransform
 
 import dp_middleware as dp
@@ -170,6 +185,42 @@ def test_remote_embedders_and_models_of_a_retriever_are_refused(desk):
             DPQueryEngine(desk.session(), engine_of(desk), retriever=retriever)
     trusted = ["embeddings.example"]
     DPQueryEngine(desk.session(), engine_of(desk), retriever=remote, trusted_hosts=trusted)
+
+
+@pytest.mark.parametrize("part", ["transform", "selector", "question generator"])
+def test_remote_models_around_a_retriever_are_refused(part, desk):
+    """They are given the raw query before the retriever is."""
+
+    def built(model):
+        local, base = MockLLM(), index_of().as_retriever()
+        if part == "transform":
+            return TransformRetriever(base, HyDEQueryTransform(llm=model))
+        if part == "selector":
+            tools = [RetrieverTool.from_defaults(base, description="all")]
+            selector = LLMSingleSelector.from_defaults(llm=model)
+            return RouterRetriever(selector=selector, retriever_tools=tools, llm=local)
+        engine = index_of().as_query_engine(llm=local)
+        questions = LLMQuestionGenerator.from_defaults(llm=model)
+        tools = [QueryEngineTool.from_defaults(engine, name="all", description="all")]
+        asking = SubQuestionQueryEngine.from_defaults(tools, llm=local, question_gen=questions)
+        return RecursiveRetriever("a", {"a": base}, query_engine_dict={"b": asking})
+
+    remote = desk.llama_openai(OpenAIServerAt("models.example"))
+    with pytest.raises(dp.UntrustedHost, match=r"raw text would go to models\.example"):
+        DPQueryEngine(desk.session(), engine_of(desk), retriever=built(remote))
+    DPQueryEngine(desk.session(), engine_of(desk), retriever=built(desk.llama_openai()))
+
+
+@pytest.mark.asyncio
+async def test_an_image_is_refused_before_the_retriever_sees_the_query(desk):
+    retriever = Remembering(node(desk))
+    engine = DPQueryEngine(desk.session(), engine_of(desk), retriever=retriever)
+    asked = QueryBundle(desk.private_text, image_path="private.png")
+    with pytest.raises(dp.ParameterError, match="text only"):
+        engine.query(asked)
+    with pytest.raises(dp.ParameterError, match="text only"):
+        await engine.aquery(asked)
+    assert (retriever.seen, desk.charges, desk.remote.requests) == ([], [], [])
 
 
 class OpenAIServerAt:

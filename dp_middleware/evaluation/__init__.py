@@ -1,0 +1,9 @@
+"""Mechanisms on real texts: what attackers recover, what the text keeps, in one tidy table."""
+
+from dp_middleware.evaluation._cases import Models
+from dp_middleware.evaluation.attacking import attack
+from dp_middleware.evaluation.data import Texts, load
+from dp_middleware.evaluation.running import evaluate
+from dp_middleware.evaluation.table import Table
+
+__all__ = ["Models", "Table", "Texts", "attack", "evaluate", "load"]

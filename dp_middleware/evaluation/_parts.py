@@ -1,0 +1,145 @@
+"""One mechanism at one epsilon: set up once, then released and measured on every data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dp_middleware import _validate, sampling
+from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.evaluation import _rows
+from dp_middleware.evaluation._cases import Case, Cut, Models, drawn
+from dp_middleware.evaluation._cells import Cell, Key
+from dp_middleware.evaluation._encoded import Encoded
+from dp_middleware.evaluation._laws import Law, law
+from dp_middleware.mechanisms import Mechanism
+from dp_middleware.mechanisms.base import ContextualMechanism
+from dp_middleware.mechanisms.drawing import Drawer, drawer
+from dp_middleware.metrics._inputs import Encoder
+
+Chosen = str | Mechanism
+
+SAMPLE = (
+    "the nurse wrote that the young patient felt much better after the second week of treatment"
+)
+"""Public and the project's own; what becomes of its tokens is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What all parts of an evaluation share; see ``evaluate``.
+
+    Attributes:
+        measures: Names of attacks and metrics.
+        exact: Whether epsilons are certified ones.
+        tokens: Of each text.
+        sample: Texts that slow measures take.
+        space: V tokens with vectors.
+        models: Language models.
+        service: An encoder of texts.
+    """
+
+    measures: tuple[str, ...]
+    exact: bool
+    tokens: int
+    sample: int
+    space: EmbeddingSpace
+    models: Models
+    service: Encoder = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.at_least(1, tokens=self.tokens, sample=self.sample)
+
+
+class Part:
+    """A mechanism at an epsilon, set up when its first data set needs it."""
+
+    def __init__(self, setup: Setup, chosen: Chosen, epsilon: float) -> None:
+        self.chosen, self.epsilon = chosen, epsilon
+        self.name = chosen if isinstance(chosen, str) else chosen.name
+        self._setup = setup
+        self._ready: tuple[Law | None, Drawer | None, str] | None = None
+
+    def key(self, whole: Cut) -> Key:
+        """Of the part on this data set."""
+        run = self._setup
+        models = (run.models.context, run.models.masked, run.models.chat)
+        backend = getattr(run.service, "backend", run.service)
+        settings = (
+            *(*run.measures, str(run.tokens), str(run.sample)),
+            *(_label(model) for model in (*models, backend)),
+        )
+        return Key(
+            chosen=self.chosen,
+            epsilon=self.epsilon,
+            exact=run.exact,
+            data=whole.data.name,
+            digest=whole.digest,
+            space=run.space.fingerprint,
+            settings=settings,
+        )
+
+    def cell(self, whole: Cut) -> Cell:
+        """Draw once and measure."""
+        law, drawer, reason = self._set_up()
+        about = {
+            **_rows.about_data(whole, self._setup.space),
+            **({} if law is None else _rows.about_law(law)),
+            "mechanism": self.name,
+            "asked": "exact" if self._setup.exact else "nominal",
+            "asked_epsilon": self.epsilon,
+        }
+        if law is None or drawer is None:
+            results = [_rows.skipped(name, reason) for name in self._setup.measures]
+            return Cell(rows=[_rows.whole(about, each) for each in results], example=None)
+        case = self._case(law, drawer, whole)
+        results = [_rows.measured(name, case) for name in self._setup.measures]
+        _keep(whole, case.encoder)
+        rows = [_rows.whole(about, each) for each in results]
+        return Cell(rows=rows, example=self._example(law, drawer))
+
+    def _case(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
+        run, encoder = self._setup, Encoded(self._setup.service, whole.known)
+        return drawn(drawer, law, whole, run.space, run.models, encoder, run.sample)
+
+    def _set_up(self) -> tuple[Law | None, Drawer | None, str]:
+        if self._ready is None:
+            self._ready = self._fresh()
+        return self._ready
+
+    def _fresh(self) -> tuple[Law | None, Drawer | None, str]:
+        run, found = self._setup, None
+        try:
+            found = law(self.chosen, self.epsilon, run.space, exact=run.exact, length=run.tokens)
+            contextual = isinstance(found.mechanism, ContextualMechanism)
+            context = run.models.context if contextual else None
+            return found, drawer(found.mechanism, run.space, context), ""
+        except ParameterError as error:
+            return found, None, str(error)
+
+    def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
+        ids = self._setup.space.vocabulary.encode(SAMPLE)
+        released = drawer.draw([ids], sampling.os_entropy)[0]
+        names = (*self._setup.space.vocabulary.tokens, "(unknown)")  # the last for -1
+        return {
+            "mechanism": self.name,
+            "asked_epsilon": self.epsilon,
+            "exact_epsilon": str(law.exact),
+            "tokens": [names[number].strip() for number in ids.tolist()],
+            "released": [names[number].strip() for number in np.asarray(released).tolist()],
+        }
+
+
+def _keep(whole: Cut, encoder: Encoded) -> None:
+    """Vectors of texts that every mechanism is compared with."""
+    texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
+    whole.known.update({text: encoder.rows[text] for text in texts if text in encoder.rows})
+
+
+def _label(model: object) -> str:
+    """Tells models apart where they have a name."""
+    name = getattr(model, "model", None) or getattr(model, "name", None)
+    return f"{type(model).__name__} {name if isinstance(name, str) else ''}"

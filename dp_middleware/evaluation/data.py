@@ -1,0 +1,199 @@
+"""Texts to evaluate on, from files, folders and data sets."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dp_middleware import _validate
+from dp_middleware.errors import ParameterError
+from dp_middleware.metrics._inputs import library
+
+Label = str | int
+Record = dict[str, Any]
+
+_COLUMNS = ("text", "sentence", "question", "answer", "content", "review", "document", "prompt")
+_LABELS = ("label", "labels")
+_IN_FOLDERS = ("dev.jsonl", "validation.jsonl", "test.jsonl", "train.jsonl")
+_SPLITS = ("validation", "test", "train")
+_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
+_LARGEST_FIELD = 1 << 27  # characters of one cell of a CSV file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts:
+    """A data set.
+
+    Attributes:
+        name: What rows and files call it; public.
+        texts: Private, if the data set is.
+        labels: One per text, or none at all.
+        training: Further texts and their labels, for a classifier; none of ``texts``.
+    """
+
+    name: str
+    texts: tuple[str, ...] = field(repr=False)
+    labels: tuple[Label, ...] = field(default=(), repr=False)
+    training: tuple[tuple[str, Label], ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over texts and labels, hexadecimal.
+
+        Tells whoever can guess all of the texts that the guess is right; nothing else.
+        """
+        digest = hashlib.sha256()
+        for part in (*self.texts, *map(repr, self.labels), *map(repr, self.training)):
+            data = part.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "little") + data)
+        return digest.hexdigest()
+
+    def head(self, limit: int) -> Texts:
+        """The first so many texts; as many more, if they have labels, to train on."""
+        _validate.at_least(1, limit=limit)
+        if not self.labels or self.training:
+            return replace(self, texts=self.texts[:limit], labels=self.labels[:limit])
+        rest = slice(limit, 2 * limit)
+        training = tuple(zip(self.texts[rest], self.labels[rest], strict=True))
+        first = slice(limit)
+        return replace(self, texts=self.texts[first], labels=self.labels[first], training=training)
+
+
+def load(source: str | Path, column: str | None = None, limit: int | None = None) -> Texts:
+    """Texts from a file, a folder or a data set of the ``datasets`` library.
+
+    Args:
+        source: A ``.jsonl``, ``.json`` (a list of objects), ``.csv`` or ``.tsv`` file with a
+            column of texts; any other file has a text on each line. A folder with a
+            ``dev.jsonl`` (or validation, test, train), or a single such file. Else a name for
+            ``datasets.load_dataset``, ``NAME`` or ``NAME:CONFIGURATION``.
+        column: Of the texts; default the first of text, sentence, question, answer, content,
+            review, document, prompt. A column ``label`` is taken along.
+        limit: How many texts, from the first; default all. Blank ones are left out.
+
+    Raises:
+        ParameterError: Nothing is there, no such column, or the file cannot be read. Quotes
+            no text.
+        MissingExtra: It is no file and ``datasets`` is not installed.
+    """
+    path = Path(source)
+    if path.is_dir():
+        file = _file_in(path)
+        return _texts(_records(file), path.resolve().name, column, limit)
+    if path.is_file():
+        return _texts(_records(path), path.stem, column, limit)
+    return _texts(_from_library(str(source)), str(source), column, limit)
+
+
+def _texts(records: Iterable[Record], name: str, column: str | None, limit: int | None) -> Texts:
+    if limit is not None:
+        _validate.at_least(1, limit=limit)
+    rows = list(records)
+    chosen = _column(rows, column)
+    known = [row for row in rows if isinstance(row.get(chosen), str) and row[chosen].strip()]
+    known = known[:limit]
+    if not known:
+        raise ParameterError(f"expected a text in column {chosen!r}, got none")
+    texts = tuple(row[chosen] for row in known)
+    labels = next((name for name in _LABELS if all(_is_label(r.get(name)) for r in known)), None)
+    found = () if labels is None else tuple(row[labels] for row in known)
+    return Texts(
+        name=re.sub(r"[^\w.-]+", "-", name).strip("-") or "data", texts=texts, labels=found
+    )
+
+
+def _column(rows: list[Record], column: str | None) -> str:
+    names = {name for row in rows for name, value in row.items() if isinstance(value, str)}
+    wanted = (column,) if column is not None else _COLUMNS
+    found = next((name for name in wanted if name in names), None)
+    if found is None:
+        raise ParameterError(
+            f"expected a column of texts, one of {', '.join(wanted)}; name another: column="
+        )
+    return found
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _file_in(folder: Path) -> Path:
+    for name in _IN_FOLDERS:
+        if (folder / name).is_file():
+            return folder / name
+    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".jsonl", ".json", ".csv", ".tsv")]
+    if len(files) != 1:
+        raise ParameterError(
+            f"expected a folder with a dev.jsonl or one file of data, got {len(files)}; name the "
+            "file itself"
+        )
+    return files[0]
+
+
+def _records(file: Path) -> list[Record]:
+    text = _read(file)
+    if file.suffix in (".jsonl", ".ndjson"):
+        lines = enumerate(text.splitlines(), start=1)
+        return [_object(line, f"line {number}") for number, line in lines if line.strip()]
+    if file.suffix == ".json":
+        return _objects(text)
+    if file.suffix in (".csv", ".tsv"):
+        csv.field_size_limit(_LARGEST_FIELD)
+        rows = csv.DictReader(io.StringIO(text), delimiter="\t" if file.suffix == ".tsv" else ",")
+        return [{name: value for name, value in row.items() if name} for row in rows]
+    return [{"text": line} for line in text.splitlines()]
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = type(error).__name__
+    raise ParameterError(f"expected a readable UTF-8 file of data, got {reason}")
+
+
+def _object(line: str, place: str) -> Record:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if isinstance(found, dict):
+        return found
+    raise ParameterError(f"expected one JSON object a line, got something else at {place}")
+
+
+def _objects(text: str) -> list[Record]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if isinstance(found, list) and all(isinstance(row, dict) for row in found):
+        return found
+    raise ParameterError("expected a JSON list of objects, got something else")
+
+
+def _from_library(name: str) -> list[Record]:
+    """Rows of the validation split, else of the test or the training split."""
+    if not _NAME.fullmatch(name):
+        raise ParameterError("expected a file, a folder or the name of a data set: nothing there")
+    datasets = library("datasets", "datasets", "datasets")
+    dataset, _, configuration = name.partition(":")
+    try:
+        found = datasets.load_dataset(dataset, configuration or None)
+        split = next(split for split in (*_SPLITS, *found) if split in found)
+        return [dict(row) for row in found[split]]
+    except Exception as error:  # of many kinds, and they may quote rows
+        failed = type(error).__name__
+    raise ParameterError(
+        f"expected a file, a folder or a data set of the datasets library, which failed ({failed})"
+    )

@@ -1,0 +1,131 @@
+"""The table of an evaluation: rows, comparisons at equal epsilon, and files of four kinds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dp_middleware.errors import MissingExtra
+from dp_middleware.evaluation._cells import Row, plain, write
+from dp_middleware.evaluation._rows import COLUMNS
+from dp_middleware.metrics._inputs import library
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
+
+    The columns are :data:`COLUMNS`: ``asked`` is ``"exact"`` or ``"nominal"`` and
+    ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss over all pairs of tokens,
+    enumerated where ``method`` is ``"exact"`` and else bounded by proof; ``value``, ``low`` and
+    ``high`` are empty where ``reason`` says why.
+
+    Attributes:
+        rows: In the order of data sets, epsilons and mechanisms.
+        examples: What became of a public sample text: ``mechanism``, ``asked_epsilon``,
+            ``exact_epsilon``, ``tokens`` and ``released``.
+    """
+
+    rows: list[Row]
+    examples: list[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @property
+    def data(self) -> list[str]:
+        """Names of the data sets."""
+        return list(dict.fromkeys(row["data"] for row in self.rows))
+
+    def values(self, name: str, data: str) -> list[Row]:
+        """Rows of one measure on one data set that have a value."""
+        return [
+            row
+            for row in self.rows
+            if row["name"] == name and row["data"] == data and row["value"] is not None
+        ]
+
+    def equal(self, name: str, data: str) -> dict[str, dict[float, Row | None]]:
+        """One measure at equal exact epsilon: rows by mechanism and by epsilon.
+
+        ``None`` where a mechanism cannot be calibrated to it, or cannot be run. Empty if nothing
+        was calibrated.
+        """
+        asked = [
+            row
+            for row in self.rows
+            if (row["name"], row["data"], row["asked"]) == (name, data, "exact")
+        ]
+        found: dict[str, dict[float, Row | None]] = {}
+        for row in asked:
+            epsilon = row["asked_epsilon"]
+            reached = row["value"] is not None and row["exact_epsilon"] <= epsilon + _ROUNDING
+            found.setdefault(row["mechanism"], {})[epsilon] = row if reached else None
+        return found
+
+    def to_pandas(self) -> Any:
+        """The rows as a ``pandas.DataFrame``; details as JSON.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        pandas = library("pandas", "pandas")
+        return pandas.DataFrame(_flat(self.rows), columns=list(COLUMNS))
+
+    def save(self, folder: str | Path) -> None:
+        """Write table.csv, table.json, table.parquet and report.html.
+
+        Raises:
+            MissingExtra: pandas, pyarrow or matplotlib is not installed.
+            ParameterError: The folder cannot be written.
+        """
+        from dp_middleware.evaluation.report import report
+
+        check_extras()
+        place, parquet = Path(folder), io.BytesIO()
+        self.to_pandas().to_parquet(parquet, index=False)
+        rows = [plain({**row, "details": _details(row)}) for row in self.rows]
+        write(place / "table.csv", self._csv().encode())
+        write(place / "table.json", json.dumps(rows, indent=1).encode())
+        write(place / "table.parquet", parquet.getvalue())
+        write(place / "report.html", report(self).encode())
+
+    def _csv(self) -> str:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(_flat(self.rows))
+        return text.getvalue()
+
+
+def check_extras() -> None:
+    """Refuse before a long run what cannot be written after it.
+
+    Raises:
+        MissingExtra: pandas, pyarrow or matplotlib is not installed.
+    """
+    from importlib.util import find_spec
+
+    for package in ("pandas", "pyarrow", "matplotlib"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "eval")
+
+
+def _flat(rows: list[Row]) -> list[Row]:
+    return [{**row, "details": json.dumps(_details(row))} for row in rows]
+
+
+def _details(row: Row) -> dict[str, Any]:
+    found = row["details"] or {}
+    return {name: None if math.isnan(value) else value for name, value in found.items()}

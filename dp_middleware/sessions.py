@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from dp_middleware import _positions, _replays, _validate
+from dp_middleware import _forks, _positions, _replays, _validate
 from dp_middleware._digests import ONCE as ONCE
 from dp_middleware._digests import ROLES, Digests, checked
 from dp_middleware._digests import Item as Item
@@ -96,14 +96,18 @@ class Session:
             _refuse_ledger(Path(memo), sanitizer.ledger)
         self.sanitizer = sanitizer
         self._digests = Digests(key)
-        self._lock = Lock()
         self._versions = _positions.Versions(capacity)
         self._first = self
         self._others: OrderedDict[float, Session] = OrderedDict()
-        self._calibrating = Lock()
+        self.after_fork()
+        _forks.renew(self)
         self._memo: MemoryMemo | FileMemo = MemoryMemo()
         if memo is not None:
             self._memo = FileMemo(Path(memo), self._digests.of("check"))
+
+    def after_fork(self) -> None:
+        """With locks that nobody holds; sessions at other epsilons use those of the first."""
+        self._locks = {"memo": Lock(), "calibration": Lock()}
 
     def __repr__(self) -> str:
         kind = "file" if isinstance(self._memo, FileMemo) else "memory"
@@ -140,7 +144,7 @@ class Session:
         for each in (self, self._first):
             if abs(each.sanitizer.certificate.epsilon - epsilon) <= _SAME:
                 return each
-        with self._calibrating:
+        with self._first._locks["calibration"]:
             found = self._others.get(epsilon) or self._calibrated(epsilon)
             self._others[epsilon] = found
             self._others.move_to_end(epsilon)
@@ -265,7 +269,7 @@ class Session:
         within = self._conversation(conversation)
         name = None if event_id is None else self._digests.of_id(within, event_id)
         note = self._note_of(within, text) if name is None else self._note(name)
-        with self._lock, self._memo.exclusive() as table:
+        with self._first._locks["memo"], self._memo.exclusive() as table:
             if name is not None and self._limits.current(table, self._mark(name)) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
             self._limits.store(table, note, b"", json.dumps(text))
@@ -287,12 +291,15 @@ class Session:
     def _private(self, name: bytes, role: str, text: str) -> Release:
         """From the memo, or drawn; a detector runs outside of the lock, and may use the session."""
         digest = self._digests.of("text", self._event(name), role, text)
-        with self._lock, self._memo.exclusive() as table:
+        with self._first._locks["memo"], self._memo.exclusive() as table:
             found = self._replayed(table, name, role, digest)
         if found is not None:
             return found
         plan = self.sanitizer.plan(text, self._scopes.get(role))
-        with self._lock, self._memo.exclusive() as table:  # another thread may have been faster
+        with (
+            self._first._locks["memo"],
+            self._memo.exclusive() as table,
+        ):  # another thread may have been faster
             found = self._replayed(table, name, role, digest)
             return found if found is not None else self._stored(table, name, digest, plan)
 
@@ -328,7 +335,7 @@ class Session:
         return release
 
     def _answer(self, note: bytes) -> Release:
-        with self._lock, self._memo.exclusive() as table:
+        with self._first._locks["memo"], self._memo.exclusive() as table:
             entry = self._limits.current(table, note)
         if entry is None:
             raise EventRefused(

@@ -15,7 +15,7 @@ import dp_middleware as dp
 ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
-    {"errors", "_validate", "_models", "_cache", "_resampling"},
+    {"errors", "_validate", "_models", "_cache", "_forks", "_resampling", "_words"},
     {"privacy"},
     {"vocabulary", "_tokenizers", "token_labels"},
     {"embedding"},

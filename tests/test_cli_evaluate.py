@@ -24,6 +24,8 @@ ATTACKS = ("bayes-on-text", "bayes-uniform", "embedding-inversion")
 
 
 class Letters:
+    model = "letters"
+
     def encode(self, texts):
         rows = np.array([[len(text) + 1, text.count("e") + 1] for text in texts], np.float32)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -110,6 +112,32 @@ def test_bad_usage_is_2_on_one_line(arguments, tmp_path, monkeypatch):
     assert result.stderr.count("\n") == 1
 
 
+def test_an_evaluation_without_a_result_fails_with_the_reason(tmp_path):
+    data = tmp_path / "notes.txt"
+    data.write_text("the patient w1\n")
+    options = ("-m", "cape", "-e", "2", "--metric", "retention", "--attack", "bayes")
+    result = run("evaluate", str(data), *options, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "got none" in result.stderr
+
+
+def test_chat_models_of_other_names_have_other_cells(tmp_path):
+    pytest.importorskip("openai")
+    data = tmp_path / "sst.csv"
+    data.write_text("text,label\nthe patient,1\nw1 w2,1\nw3,1\nw4,0\n")
+    found = []
+    options = ("-m", "token-exponential", "-e", "2", "--metric", "classification-accuracy")
+    with OpenAIServer("positive") as good, OpenAIServer("negative") as bad:
+        for server in (good, bad, good):
+            models = ("--attack", "bayes", "--chat-model", f"openai:m@{server.url}")
+            result = run("evaluate", str(data), *options, *models, "--out", str(tmp_path / "out"))
+            assert result.exit_code == 0, result.output
+            rows = json.loads((tmp_path / "out" / "table.json").read_text())
+            found.append(next(r["value"] for r in rows if r["name"] == "classification-accuracy"))
+        assert (len(good.requests), len(bad.requests)) == (4, 4)  # the third run only reads
+    assert found == [0.75, 0.25, 0.75]
+
+
 # attack -------------------------------------------------------------------------------------------
 
 
@@ -118,6 +146,14 @@ def test_bayes_without_a_text_is_exact_and_reads_nothing():
     assert found["rate"] == pytest.approx(found["certificate"]["recovery"])
     assert (found["trials"], found["confidence"]) == (0, 1.0)
     assert "exact" in flat(run("attack", "bayes", "-e", "2").stdout)
+
+
+def test_bayes_with_a_text_charges_nothing_and_shows_blind_guesses(tmp_path):
+    ledger = f"sqlite:///{tmp_path / 'l.db'}"
+    options = ("-e", "2", "--ledger", ledger, "--budget", "50")
+    shown = flat(run("attack", "bayes", "the patient", *options).stdout)
+    assert "by guessing without looking" in shown
+    assert dp.PrivacyLedger(ledger, budget=50).spent("default") == 0
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import random
 import re
@@ -36,6 +37,7 @@ def load_benchmark(name):
 SECTIONS = load_benchmark("readme")
 TABLE = load_benchmark("exact_epsilon")
 EQUAL = load_benchmark("mechanisms")
+EVALUATION = load_benchmark("evaluation")
 CELLS = TABLE.stored()
 
 
@@ -109,6 +111,13 @@ def test_every_block_is_tested():
 def test_the_table_shows_the_stored_cells():
     assert SECTIONS.section(README, TABLE.SECTION) == TABLE.table(CELLS)
     assert len(CELLS) == len(dp.MECHANISMS) * len(TABLE.NOMINAL) * len(TABLE.SPACES)
+
+
+def test_the_evaluation_shows_the_stored_values():
+    entries = json.loads(EVALUATION.VALUES.read_text())
+    assert SECTIONS.section(README, EVALUATION.SECTION) == EVALUATION.section(entries)
+    assert {each["mechanism"] for each in entries} == set(dp.MECHANISMS)
+    assert (ROOT / EVALUATION.IMAGE).read_text().count("<svg") == 1
 
 
 def test_the_stored_cells_are_of_these_mechanisms_and_spaces():

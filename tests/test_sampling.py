@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
+import signal
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -150,6 +153,39 @@ def test_cached_rows_draw_what_their_tables_draw_bit_for_bit(rows, seed):
         count = len(words) // 8
         drawn = sampler.draw(np.full(count, number), stream(words))
         assert drawn.tolist() == table.draw(count, stream(words)).tolist()
+
+
+@pytest.mark.parametrize("steep", [1.0, 40.0], ids=["64 bits", "128 bits"])
+def test_every_draw_of_a_cached_row_is_decided_by_one_table(steep):
+    """Rows that are computed anew may differ in the last bits; two tables mixed are no law."""
+    row = steep * np.random.default_rng(1).normal(size=50)
+    asked = []
+
+    def rows(ids):
+        asked.append(len(ids))
+        return sampling.log_softmax(np.tile(row * (1 + 1e-9 * len(asked)), (len(ids), 1)))
+
+    sampler = sampling.Sampler(rows)
+    (table,) = sampler.tables(np.array([0]))
+    boundaries = [int(last) + step for last in table.lasts for step in (-1, 0, 1)]
+    words = b"".join((k % 2**64).to_bytes(8, "little") for k in boundaries)
+    drawn = sampler.draw(np.zeros(len(boundaries), dtype=np.int64), stream(words))
+    assert drawn.tolist() == table.draw(len(boundaries), stream(words)).tolist()
+    assert asked == [1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_while_a_row_is_drawn_from_draws():
+    """The parent's lock is held by a thread that the child has not."""
+    sampler = sampling.Sampler(lambda ids: np.full((len(ids), 4), -math.log(4)))
+    with sampler._lock:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+            child = os.fork()
+        if not child:
+            signal.alarm(20)
+            os._exit(len(sampler.draw(np.zeros(7, dtype=np.int64))))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def stream(words):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.attacks._pairs import Ids, pairs
+from dp_middleware.attacks._pairs import Floats, Ids, Pair, pairs
 from dp_middleware.attacks._result import MISSED, AttackResult, of_ranks, of_rates, sizes
 from dp_middleware.attacks._rows import channel, leaders, outputs_of, prior_of
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -84,7 +84,8 @@ def bayes_on(
     better by what it assumes.
 
     Args:
-        raw: Ids of each text, int (n,), -1 for an unknown token. Private.
+        raw: Ids of each text, int (n,), -1 for a token that is not attacked: an unknown one, or
+            one that a policy keeps. Private.
         released: Ids drawn for them, int (n,), aligned token by token.
         mechanism: The channel that drew them.
         space: V tokens with vectors.
@@ -98,7 +99,8 @@ def bayes_on(
     """
     counts, weights, law = sizes(top), prior_of(prior, space), channel(mechanism)
     texts = pairs(raw, released, space)
-    seen = np.unique(np.concatenate([np.empty(0, np.int64), *(t.released for t in texts)]))
+    attacked = [text.released[text.known] for text in texts]
+    seen = np.unique(np.concatenate([np.empty(0, np.int64), *attacked]))
     impossible = len(np.setdiff1d(seen, outputs_of(law, space)))
     if not impossible and len(seen):
         found = leaders(law, space, weights, seen, min(counts[-1], len(space)))
@@ -113,7 +115,14 @@ def bayes_on(
         for text in texts
         if len(own := text.raw[text.known])
     ]
-    return of_ranks("bayes_on", places, counts, _ON_DRAWS, {})
+    return of_ranks("bayes_on", places, counts, _ON_DRAWS, _blind(texts, weights, counts))
+
+
+def _blind(texts: Sequence[Pair], prior: Floats, counts: Sequence[int]) -> dict[str, float]:
+    """Share of tokens that are among the likeliest k of the prior."""
+    own = np.concatenate([np.empty(0, np.int64), *(text.raw[text.known] for text in texts)])
+    order = np.argsort(-prior, kind="stable")
+    return {f"blind {k}": float(np.isin(own, order[:k]).sum() / max(1, len(own))) for k in counts}
 
 
 def _places(guesses: Ids, own: Ids) -> Ids:

@@ -45,7 +45,8 @@ def bayes_with_language_model(
     guarantee per token speaks of; with ``"guesses"`` nothing but the releases.
 
     Args:
-        raw: Ids of each text, int (n,), -1 for an unknown token. Private.
+        raw: Ids of each text, int (n,), -1 for a token that is not attacked: an unknown one, or
+            one that a policy keeps. The model reads what was released for it. Private.
         released: Ids drawn for them, int (n,), aligned token by token.
         mechanism: The channel that drew them.
         space: V tokens with vectors.
@@ -63,11 +64,12 @@ def bayes_with_language_model(
     one = _with_raw if given == "raw" else _with_guesses
     places = []
     for group in _groups(texts, len(space)):
-        seen = np.unique(np.concatenate([text.released for text in group]))
+        seen = np.unique(np.concatenate([text.released[text.known] for text in group]))
         columns = _log_likelihoods(law, space, seen)
         for text in group:
-            found = one(text, columns[np.searchsorted(seen, text.released)], space, context)
-            places.append(found[text.known])
+            likelihoods = np.zeros((len(text.raw), len(space)))
+            likelihoods[text.known] = columns[np.searchsorted(seen, text.released[text.known])]
+            places.append(one(text, likelihoods, space, context)[text.known])
     assumptions = (_ASSUMPTION, _GIVEN[given])
     return of_ranks("bayes_with_language_model", places, counts, assumptions, {})
 
@@ -77,10 +79,11 @@ def _groups(texts: list[Pair], size: int) -> Iterator[list[Pair]]:
     group: list[Pair] = []
     seen: set[int] = set()
     for text in texts:
-        joint = seen.union(text.released.tolist())
+        own = set(text.released[text.known].tolist())
+        joint = seen | own
         if group and 8 * size * len(joint) > _MOST_BYTES:
             yield group
-            group, joint = [], set(text.released.tolist())
+            group, joint = [], own
         group.append(text)
         seen = joint
     if group:
@@ -105,7 +108,8 @@ def _with_raw(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: C
     """Rank of each true token; of anything where it is unknown, which is left out later."""
     own = np.where(text.known, text.raw, 0)
     places, start = np.empty(len(own), dtype=np.int64), 0
-    for logits in context.blocks(text.raw, space, BLOCK):
+    seen = np.where(text.known, text.raw, text.released)
+    for logits in context.blocks(seen, space, BLOCK):
         part = slice(start, start + len(logits))
         scores = likelihoods[part] + sampling.log_softmax(logits)
         places[part] = ranks(scores, own[part])
@@ -120,5 +124,5 @@ def _with_guesses(text: Pair, likelihoods: Floats, space: EmbeddingSpace, contex
         part = slice(position, position + 1)
         scores = likelihoods[part] + sampling.log_softmax(stream.logits())
         places[part] = ranks(scores, own[part])
-        stream.append(int(scores.argmax()))
+        stream.append(int(scores.argmax() if text.known[position] else text.released[position]))
     return places

@@ -11,7 +11,8 @@ Entries = list[tuple[int, list[str]]]
 _LINE = re.compile(r"^[\s>*#-]*[\[(]?\"?(\d{1,6})\"?\s*(?:[.):\]]|->|=>|→|-\s)[.):*\s]*(.*)$")
 _FRAGMENT = re.compile(r"\"(\d{1,6})\"\s*:\s*(\[[^\[\]]*\])")
 _DIGITS = 7  # more than any number asked for has
-_ARROW = re.compile(r".*(?:->|=>|→)")  # what was asked about is often repeated before it
+# what was asked about is often repeated before the candidates
+_REPEATED = re.compile(r".*(?:->|=>|→)|^[^,;|/:]+:\s+(?=\S)")
 _SEPARATOR = re.compile(r"[,;|/]")
 _AROUND = " \t\r\n\"'`*[](){}<>.“”’\u2018"
 
@@ -23,7 +24,8 @@ def candidates(answer: str, count: int) -> list[list[str]]:
     an array of lists or of such objects, or what is whole of an object that was cut off. Else
     line by line: a number, then candidates between commas. What is neither is left out.
     """
-    for read in (_object, _array, _fragments, _lines):
+    single = (_only,) if count == 1 else ()
+    for read in (_object, *single, _array, _fragments, _lines):
         found = dict(read(answer))
         if found:
             return [found.get(number, []) for number in range(1, count + 1)]
@@ -36,6 +38,13 @@ def _object(answer: str) -> Entries:
 
 def _array(answer: str) -> Entries:
     return _entries(_json(answer, "[", "]"))
+
+
+def _only(answer: str) -> Entries:
+    """A plain list of texts holds all candidates where one token was asked for."""
+    listed = _json(answer, "[", "]")
+    plain = isinstance(listed, list) and all(isinstance(each, str) for each in listed)
+    return [(1, _texts(listed))] if plain else []
 
 
 def _fragments(answer: str) -> Entries:
@@ -82,7 +91,7 @@ def _lines(answer: str) -> Entries:
     for line in answer.splitlines():
         matched = _LINE.match(line)
         if matched is not None:
-            listed = _SEPARATOR.split(_ARROW.sub("", matched[2]))
+            listed = _SEPARATOR.split(_REPEATED.sub("", matched[2]))
             cleaned = [text for each in listed if (text := each.strip(_AROUND))]
             found.append((int(matched[1]), cleaned))
     return found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dp_middleware._words import Words
 from dp_middleware.attacks._pairs import Ids, Pair, pairs, ranks
 from dp_middleware.attacks._result import AttackResult, of_ranks, sizes
 from dp_middleware.contexts import MaskedContext
@@ -88,5 +89,5 @@ def _rouge_l() -> Any:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
         raise MissingExtra("rouge-score", "eval") from None
-    scorer = RougeScorer(["rougeL"])
+    scorer = RougeScorer(["rougeL"], tokenizer=Words())
     return lambda target, guess: float(scorer.score(target, guess)["rougeL"].fmeasure)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from dp_middleware import _resampling
+from dp_middleware._words import words
 from dp_middleware.attacks._result import AttackResult, sizes
 from dp_middleware.errors import ParameterError
 
 Grams = frozenset[tuple[str, ...]]
 
-_WORD = re.compile(r"\w+")
 _ASSUMPTIONS = (
-    "words are runs of letters and digits, whatever the case; n-grams are counted once per text",
+    "words are runs of letters and digits, whatever the case, and each Chinese or Japanese "
+    "character; n-grams are counted once per text",
     "texts without an n-gram are left out",
     "common words are in most answers: compare with the share found in another text's answer",
     "interval: 95 %, over texts, which are independent",
@@ -84,5 +84,5 @@ def _share(hits: _resampling.Floats, totals: _resampling.Floats) -> float:
 
 
 def _grams(text: str, size: int) -> Grams:
-    words = _WORD.findall(text.casefold())
-    return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
+    own = words(text)
+    return frozenset(zip(*(own[start:] for start in range(size)), strict=False))

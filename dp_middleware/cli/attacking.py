@@ -56,8 +56,8 @@ class Plan:
 def run(
     words: list[str] | None, file: Path | None, chosen: Settings, plan: Plan, *, as_json: bool
 ) -> None:
-    """Attack. ``bayes`` without a text is exact, for tokens uniform over the vocabulary."""
-    if plan.name == _WITHOUT_TEXT and not words and file is None:
+    """Attack. ``bayes`` is exact, for tokens uniform over the vocabulary: it needs no text."""
+    if plan.name == _WITHOUT_TEXT:
         sanitizer = chosen.uncharged().sanitizer()
         found = _exact(sanitizer)
     else:
@@ -98,6 +98,14 @@ def _on_texts(lines: list[str], sanitizer: Sanitizer, plan: Plan, models: Models
         return attack(plan.name, lines, sanitizer, models=models)
 
 
+def _without_looking(found: AttackResult) -> str:
+    """What one guess from the prior alone recovers."""
+    from dp_middleware.evaluation.measures import TOP
+
+    blind = found.details.get(f"blind {TOP[0]}")
+    return "" if blind is None else f"; {show.percent(blind)} by guessing without looking"
+
+
 def _data(found: AttackResult, sanitizer: Sanitizer) -> dict[str, Any]:
     return {**asdict(found), "certificate": sanitizer.certificate.to_dict()}
 
@@ -112,7 +120,7 @@ def _show(found: AttackResult, sanitizer: Sanitizer, chosen: Settings) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in (
         ("attack", found.attack),
-        ("recovered", show.percent(found.rate)),
+        ("recovered", f"{show.percent(found.rate)}{_without_looking(found)}"),
         ("interval", interval),
         ("mechanism", show.described(sanitizer.mechanism)),
         ("epsilon", epsilon),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,13 +59,24 @@ class Plan:
     out: Path
 
 
+@dataclass(frozen=True)
+class _Chat:
+    """A chat model with the name by which finished parts are found again."""
+
+    name: str
+    ask: Callable[[list[dict[str, str]]], str]
+
+    def __call__(self, messages: list[dict[str, str]]) -> str:
+        return self.ask(messages)
+
+
 def run(plan: Plan, *, as_json: bool) -> None:
     """Evaluate, write the files, show a summary. All names are checked before anything long."""
     from dp_middleware.evaluation import evaluate
     from dp_middleware.evaluation.running import EPSILONS
     from dp_middleware.frameworks import open_model
 
-    chat = None if plan.chat is None else open_model(plan.chat, private=False)
+    chat = None if plan.chat is None else _Chat(plan.chat, open_model(plan.chat, private=False))
     table = evaluate(
         plan.mechanisms,
         plan.epsilons or EPSILONS,
@@ -81,11 +93,22 @@ def run(plan: Plan, *, as_json: bool) -> None:
         chat=chat,
         out=plan.out,
     )
+    _refuse_nothing(table)
     if as_json:
         show.data(_summary(table, plan.out))
         return
     _show(table)
     show.line(f"{len(table)} rows; report: {plan.out / 'report.html'}")
+
+
+def _refuse_nothing(table: Table) -> None:
+    """An evaluation without a single result has failed.
+
+    Raises:
+        ParameterError: Every row was skipped; with the first reason.
+    """
+    if all(row["reason"] is not None for row in table):
+        raise ParameterError(f"expected a result, got none: {table.rows[0]['reason']}")
 
 
 def _space(name: SpaceName) -> EmbeddingSpace:

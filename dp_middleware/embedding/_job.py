@@ -61,6 +61,7 @@ def _checked(texts: Sequence[str]) -> list[str]:
         raise ParameterError("expected a list of texts, got one str")
     found = list(texts)
     for text in found:
-        if not isinstance(text, str):
+        if not issubclass(type(text), str):
             raise ParameterError(f"expected texts of type str, got {type(text).__name__}")
-    return found
+    # A subclass may compare and hash as it likes, on the thread that all callers share.
+    return [text if type(text) is str else str.__str__(text) for text in found]

@@ -6,10 +6,10 @@ import atexit
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from threading import Condition, Lock, Thread
+from itertools import chain
+from threading import Condition, Lock, Thread, current_thread
 from weakref import WeakSet
 
 from dp_middleware.embedding.backends import Backend, Encode, Rows, checked_rows, opened, wordless
@@ -33,7 +33,9 @@ class Batcher:
 
     Requests that come while a batch is with the model make up the next batch. After a batch the
     worker waits, 2 ms at most, until as many requests are there as it has just answered: a single
-    caller never waits. Equal texts of a batch are computed once; nothing is kept of them.
+    caller never waits. Equal texts of a batch are computed once; nothing is kept of them. Requests
+    of a batch that the model fails on are tried once more, each alone, so that only those fail that
+    it cannot answer; if it is out of reach (an ``OSError``), all of the batch fail at once.
 
     The queue holds at most ``capacity`` texts; requests beyond that wait outside, in their order.
     A cancelled request leaves at once. The thread starts with the first request, ends when there
@@ -65,16 +67,18 @@ class Batcher:
         """The unit rows of 1 to ``backend.batch`` texts, when they are there.
 
         The future fails with an :class:`EmbeddingError` only, which holds no text.
+
+        Raises:
+            EmbeddingError: The interpreter exits, or no thread can be started.
         """
         request = _Request(texts)
         with self._more:
             if self._closed:
                 raise EmbeddingError("the interpreter exits; nothing is embedded any more")
+            if self._thread is None:
+                self._thread = self._started()
             self._outside.append(request)
             self._admit()
-            if self._thread is None:
-                self._thread = Thread(target=self._work, name="dp-middleware-embed", daemon=True)
-                self._thread.start()
             if len(self._queue) == 1 or self._is_full():
                 self._more.notify()
         request.answer.add_done_callback(lambda answer: self._left(request, answer))
@@ -109,6 +113,16 @@ class Batcher:
         self._closed = False
         self.width: int | None = None
 
+    def _started(self) -> Thread:
+        thread = Thread(target=self._work, name="dp-middleware-embed", daemon=True)
+        try:
+            thread.start()
+        except Exception as error:
+            failed = f"no thread can be started to embed texts: {type(error).__name__}"
+        else:
+            return thread
+        raise EmbeddingError(failed)
+
     def _admit(self) -> None:
         while self._outside and self._depth + len(self._outside[0].texts) <= self.capacity:
             request = self._outside.popleft()
@@ -138,49 +152,73 @@ class Batcher:
         return waiting
 
     def _work(self) -> None:
-        while (batch := self._next_batch()) is not None:
-            self._answer(batch)
-            del batch  # an idle thread keeps no text
+        batch: list[_Request] = []
+        try:
+            while self._fill(batch):
+                self._answer(batch)
+                batch.clear()  # an idle thread keeps no text
+        except BaseException as error:  # the next request starts another thread
+            with self._more:
+                self._thread = None
+                batch += self._all_waiting()
+            self._fail(batch, wordless(error))
 
-    def _next_batch(self) -> list[_Request] | None:
+    def _fill(self, batch: list[_Request]) -> bool:
+        """Take the next requests; ``False`` if this thread is to end."""
         with self._more:
+            if self._thread is not current_thread():  # its start was interrupted: nobody knows it
+                return False
             self._more.wait_for(lambda: self._queue or self._closed, _IDLE)
             if not self._queue:
                 self._thread = None
-                return None
+                return False
             self._more.wait_for(lambda: self._is_full() or self._closed, _LINGER)
-            batch = list(self._taken())
+            self._take(batch)
             self._admit()
             self._expected = max(1, len(batch))
-            return batch
+            return True
 
-    def _taken(self) -> Iterator[_Request]:
+    def _take(self, batch: list[_Request]) -> None:
         room = self.backend.batch
         while self._queue and len(self._queue[0].texts) <= room:
             request = self._queue.popleft()
             self._depth -= len(request.texts)
             if request.answer.set_running_or_notify_cancel():
                 room -= len(request.texts)
-                yield request
+                batch.append(request)
 
     def _answer(self, batch: list[_Request]) -> None:
+        """Together, and each alone if the model fails on them."""
+        parts = deque([list(batch)] if batch else [])
+        while parts:
+            part = parts.popleft()
+            try:
+                rows = self._rows_of(part)
+            except BaseException as error:  # whatever it is, nobody may wait for ever
+                message = wordless(error)
+                is_dead = not isinstance(error, Exception) or self._encode is None
+                is_away = isinstance(error, OSError)
+            else:
+                for request, mine in zip(part, rows, strict=True):
+                    request.answer.set_result(mine)
+                continue
+            if is_dead:
+                with self._more:
+                    parts.append(self._all_waiting())
+            if is_dead or is_away:
+                part += chain.from_iterable(parts)
+                parts.clear()
+            elif len(part) > 1:
+                parts.extend([request] for request in part)
+                continue
+            self._fail(part, message)
+
+    def _rows_of(self, requests: list[_Request]) -> list[Rows]:
         numbers: dict[str, int] = {}
-        places = [[numbers.setdefault(t, len(numbers)) for t in each.texts] for each in batch]
-        if not numbers:
-            return
-        try:
-            rows = self._rows(list(numbers))
-        except BaseException as error:  # whatever it is, nobody may wait for ever
-            message, is_dead = wordless(error), not isinstance(error, Exception)
-        else:
-            self._count(batch, len(numbers))
-            for request, mine in zip(batch, places, strict=True):
-                request.answer.set_result(rows[mine])
-            return
-        if is_dead or self._encode is None:
-            with self._more:
-                batch += self._all_waiting()
-        self._fail(batch, message)
+        places = [[numbers.setdefault(t, len(numbers)) for t in each.texts] for each in requests]
+        rows = self._rows(list(numbers))
+        self._count(requests, len(numbers))
+        return [rows[mine] for mine in places]
 
     def _rows(self, texts: list[str]) -> Rows:
         self._computing = True
@@ -202,10 +240,14 @@ class Batcher:
             self._tally.answered(texts, distinct, [now - each.entered for each in batch])
 
     def _fail(self, requests: list[_Request], message: str) -> None:
+        unanswered = [
+            answer
+            for answer in (request.answer for request in requests)
+            if answer.cancelled() or not answer.done()
+        ]
         with self._more:
-            self._tally.failures += len(requests)
-        for request in requests:
-            answer = request.answer
+            self._tally.failures += len(unanswered)
+        for answer in unanswered:
             if answer.running() or answer.set_running_or_notify_cancel():
                 answer.set_exception(EmbeddingError(message))
 

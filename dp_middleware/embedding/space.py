@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware import _forks
 from dp_middleware.embedding._farthest import farthest
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
@@ -70,6 +71,11 @@ class EmbeddingSpace:
         self._asked_device = device
         self.device = _float64_device(device)
         self._derived: dict[object, Any] = {}
+        self.after_fork()
+        _forks.renew(self)
+
+    def after_fork(self) -> None:
+        """With a lock that nobody holds."""
         self._lock = threading.RLock()
 
     def __len__(self) -> int:

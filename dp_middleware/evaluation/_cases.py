@@ -35,7 +35,7 @@ class Models:
     Attributes:
         context: For contextual mechanisms and the Bayes attack with a language model's prior.
         masked: For the masked-token attack.
-        chat: From messages to text. Is sent released texts only.
+        chat: From messages to text. Is sent released texts, and questions of pairs as they are.
     """
 
     context: Context | None = None
@@ -84,12 +84,13 @@ class Case:
         law: The mechanism and its certificate.
         space: V tokens with vectors.
         data: What was released, cut.
-        raw: Ids of each text, -1 for an unknown token.
-        released: Ids drawn for them.
+        raw: Ids of each text, -1 for a token that is not attacked: an unknown or a kept one.
+        released: Ids drawn for them, or kept.
         models: Language models.
         encoder: Of sentence vectors.
         sample: How many texts the slow measures take.
         seconds: To draw.
+        spelt: The released texts where they are more than what was drawn: public parts too.
     """
 
     law: Law
@@ -101,10 +102,13 @@ class Case:
     encoder: Encoded = field(repr=False)
     sample: int
     seconds: float = 0.0
+    spelt: tuple[str, ...] | None = field(default=None, repr=False)
 
     @cached_property
     def texts(self) -> list[str]:
         """The released texts."""
+        if self.spelt is not None:
+            return list(self.spelt)
         return [self.space.vocabulary.decode(ids) for ids in self.released]
 
     @cached_property
@@ -135,12 +139,14 @@ class Case:
             self.data,
             texts=tuple(self.data.texts[k] for k in places),
             labels=tuple(self.data.labels[k] for k in places if self.data.labels),
+            questions=tuple(self.data.questions[k] for k in places if self.data.questions),
         )
         return replace(
             self,
             data=data,
             raw=tuple(self.raw[k] for k in places),
             released=tuple(self.released[k] for k in places),
+            spelt=None if self.spelt is None else tuple(self.spelt[k] for k in places),
         )
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ class Cell:
     Attributes:
         rows: Results; see ``Table``.
         example: What became of the sample text: ``tokens`` and ``released``, which are public.
+        complete: Whether it is to be kept: not where a package was missing.
     """
 
     rows: list[Row]
     example: dict[str, Any] | None
+    complete: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,8 @@ class Key:
         data: Name of the data set.
         digest: Of the data set.
         space: Fingerprint of the space.
-        settings: Whatever else decides: measures, numbers of tokens and texts, models.
+        settings: Whatever else decides: measures, numbers of tokens and texts, models; ``None``
+            for a model without a name, which cannot be told from another: nothing is kept.
     """
 
     chosen: str | Mechanism
@@ -54,7 +58,7 @@ class Key:
     data: str
     digest: str
     space: str
-    settings: tuple[str, ...]
+    settings: tuple[str, ...] | None
 
     @property
     def mechanism(self) -> str:
@@ -62,11 +66,13 @@ class Key:
         return self.chosen if isinstance(self.chosen, str) else self.chosen.name
 
     @property
-    def filename(self) -> str:
-        """The same for equal keys, another for others."""
+    def filename(self) -> str | None:
+        """The same for equal keys, another for others; ``None`` if it cannot be told."""
+        if self.settings is None:
+            return None
         law = self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint
         parts = (
-            *(str(_FORMAT), __version__, storage.code_fingerprint()),
+            *(str(_FORMAT), __version__, storage.code_fingerprint(), _code_fingerprint()),
             *(law, repr(self.epsilon), str(self.exact), self.digest, self.space, *self.settings),
         )
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -96,20 +102,32 @@ class Cells:
 
     def load(self, key: Key) -> Cell | None:
         """What was finished; ``None`` if it was not, or is damaged."""
-        if self._folder is None:
+        name = key.filename
+        if self._folder is None or name is None:
             return None
         try:
-            found = json.loads((self._folder / key.filename).read_text(encoding="utf-8"))
+            found = json.loads((self._folder / name).read_text(encoding="utf-8"))
             return Cell(rows=[parsed(row) for row in found["rows"]], example=found["example"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def store(self, key: Key, cell: Cell) -> None:
         """Write whole or not at all."""
-        if self._folder is None:
+        name = key.filename
+        if self._folder is None or name is None or not cell.complete:
             return
         data = {"rows": [plain(row) for row in cell.rows], "example": cell.example}
-        write(self._folder / key.filename, json.dumps(data, indent=1).encode())
+        write(self._folder / name, json.dumps(data, indent=1).encode())
+
+
+@lru_cache(maxsize=1)
+def _code_fingerprint() -> str:
+    """Changes whenever a file that decides a measure does."""
+    package = Path(__file__).parent.parent
+    files = [package / "_resampling.py", package / "_words.py"]
+    for folder in ("attacks", "metrics", "evaluation", "contexts"):
+        files += sorted((package / folder).glob("*.py"))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def write(path: Path, data: bytes) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from dp_middleware import _validate, sampling
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation import _rows
+from dp_middleware.evaluation import _needs, _rows
 from dp_middleware.evaluation._cases import Case, Cut, Models, drawn
 from dp_middleware.evaluation._cells import Cell, Key
 from dp_middleware.evaluation._encoded import Encoded
@@ -68,10 +68,9 @@ class Part:
         run = self._setup
         models = (run.models.context, run.models.masked, run.models.chat)
         backend = getattr(run.service, "backend", run.service)
-        settings = (
-            *(*run.measures, str(run.tokens), str(run.sample)),
-            *(_label(model) for model in (*models, backend)),
-        )
+        labels = [_needs.label(model) for model in (*models, backend)]
+        named = [label for label in labels if label is not None]
+        settings = (*run.measures, str(run.tokens), str(run.sample), *named)
         return Key(
             chosen=self.chosen,
             epsilon=self.epsilon,
@@ -79,7 +78,7 @@ class Part:
             data=whole.data.name,
             digest=whole.digest,
             space=run.space.fingerprint,
-            settings=settings,
+            settings=settings if len(named) == len(labels) else None,
         )
 
     def cell(self, whole: Cut) -> Cell:
@@ -99,7 +98,8 @@ class Part:
         results = [_rows.measured(name, case) for name in self._setup.measures]
         _keep(whole, case.encoder)
         rows = [_rows.whole(about, each) for each in results]
-        return Cell(rows=rows, example=self._example(law, drawer))
+        complete = not any(_rows.MISSING in each for each in results)
+        return Cell(rows=rows, example=self._example(law, drawer), complete=complete)
 
     def _case(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
         run, encoder = self._setup, Encoded(self._setup.service, whole.known)
@@ -137,9 +137,3 @@ def _keep(whole: Cut, encoder: Encoded) -> None:
     """Vectors of texts that every mechanism is compared with."""
     texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
     whole.known.update({text: encoder.rows[text] for text in texts if text in encoder.rows})
-
-
-def _label(model: object) -> str:
-    """Tells models apart where they have a name."""
-    name = getattr(model, "model", None) or getattr(model, "name", None)
-    return f"{type(model).__name__} {name if isinstance(name, str) else ''}"

@@ -11,6 +11,7 @@ from dp_middleware import __version__
 from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.evaluation import _needs
 from dp_middleware.evaluation._cases import Case, Cut
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.measures import MEASURES, Result
@@ -47,6 +48,9 @@ COLUMNS = (
     "numpy",
     "seconds",
 )
+MISSING = "missing package"
+"""Marks a result that an installation changes; no column."""
+
 _RESULT = ("value", "low", "high", "trials", "confidence")
 
 
@@ -80,9 +84,13 @@ def measured(name: str, case: Case) -> Row:
     chosen = case.sampled if measure.slow else case
     try:
         found = _of(measure.run(chosen))
-    except (MissingExtra, ParameterError) as error:
+    except MissingExtra as error:
+        return {**skipped(name, str(error)), MISSING: True}
+    except ParameterError as error:
         return skipped(name, str(error))
     notes = list(found.pop("assumptions"))
+    if measure.needs is not None:
+        notes.append(f"model: {_needs.label(measure.needs(case.models)) or 'without a name'}")
     if len(chosen.data) < len(case.data):
         notes.append(f"on {len(chosen.data)} of {len(case.data)} texts, evenly spaced")
     if case.law.note:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware.attacks import AttackResult
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Case, Models
+from dp_middleware.evaluation._cases import Case, Ids, Models
 from dp_middleware.evaluation._encoded import Encoded
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.evaluation.measures import MEASURES, named
 from dp_middleware.metrics._inputs import default_encoder
 from dp_middleware.sanitizers import Sanitizer
+from dp_middleware.vocabulary import UNKNOWN
 
 
 def attack(
@@ -24,7 +25,8 @@ def attack(
 ) -> AttackResult:
     """Release texts, as :meth:`Sanitizer.release_batch` does, and attack the releases.
 
-    Tokens that the policy keeps are no trials: everybody sees them. The ledger is charged.
+    Tokens that the policy keeps are no trials, but attackers read them as context. The ledger is
+    charged once it is known that the attack can be run.
 
     Args:
         name: Of an attack of :data:`~dp_middleware.evaluation.measures.MEASURES`.
@@ -37,24 +39,31 @@ def attack(
         ChatError: The chat model failed.
     """
     _validate.one_of(named("attack"), attack=name)
+    given = models if models is not None else Models()
+    MEASURES[name].check(given, sanitizer.mechanism)
     plans = [sanitizer.plan(text) for text in texts]
     started = time.perf_counter()
-    released = [plan for _, plan in sanitizer.release_plans(plans)]
+    released = sanitizer.release_plans(plans)
     seconds = time.perf_counter() - started
-    drawn = [plan.perturbed for plan in released]
+    seen = [[t for t in plan.tokens if t.kept is None or t.id != UNKNOWN] for _, plan in released]
     certificate = sanitizer.certificate
     case = Case(
         law=Law(mechanism=sanitizer.mechanism, certificate=certificate, note="", seconds=0.0),
         space=sanitizer.space,
         data=Texts(name="text", texts=tuple(texts)),
-        raw=tuple(np.array([t.id for t in each], dtype=np.int64) for each in drawn),
-        released=tuple(np.array([t.output for t in each], dtype=np.int64) for each in drawn),
-        models=models if models is not None else Models(),
+        raw=tuple(_ids(t.id if t.kept is None else UNKNOWN for t in each) for each in seen),
+        released=tuple(_ids(t.output if t.kept is None else t.id for t in each) for each in seen),
+        models=given,
         encoder=Encoded(default_encoder()),
         sample=len(texts),
         seconds=seconds,
+        spelt=tuple(release.text for release, _ in released),
     )
     found = MEASURES[name].run(case)
     if not isinstance(found, AttackResult):
         raise ParameterError(f"expected an attack, got {name}")
     return found
+
+
+def _ids(tokens: Iterable[int | None]) -> Ids:
+    return np.fromiter((UNKNOWN if t is None else t for t in tokens), dtype=np.int64)

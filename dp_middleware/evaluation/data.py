@@ -21,9 +21,13 @@ Record = dict[str, Any]
 
 _COLUMNS = ("text", "sentence", "question", "answer", "content", "review", "document", "prompt")
 _LABELS = ("label", "labels")
+_QUESTION = "question"
 _IN_FOLDERS = ("dev.jsonl", "validation.jsonl", "test.jsonl", "train.jsonl")
 _SPLITS = ("validation", "test", "train")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
+NAME = re.compile(r"\w[\w.-]*")
+"""Names of files and of cells of a table: no path, no formula."""
+
 _LARGEST_FIELD = 1 << 27  # characters of one cell of a CSV file
 
 
@@ -32,16 +36,27 @@ class Texts:
     """A data set.
 
     Attributes:
-        name: What rows and files call it; public.
+        name: What rows and files call it, of letters, digits, ``_.-``; public.
         texts: Private, if the data set is.
         labels: One per text, or none at all.
         training: Further texts and their labels, for a classifier; none of ``texts``.
+        questions: Of a task on pairs, one per text; **public**: a chat model is sent them.
+
+    Raises:
+        ParameterError: Another name, or not as many questions as texts.
     """
 
     name: str
     texts: tuple[str, ...] = field(repr=False)
     labels: tuple[Label, ...] = field(default=(), repr=False)
     training: tuple[tuple[str, Label], ...] = field(default=(), repr=False)
+    questions: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ParameterError(f"expected a data set's name as {NAME.pattern}, got another")
+        if self.questions and len(self.questions) != len(self.texts):
+            raise ParameterError("expected a question for each text, or none at all")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -53,7 +68,8 @@ class Texts:
         Tells whoever can guess all of the texts that the guess is right; nothing else.
         """
         digest = hashlib.sha256()
-        for part in (*self.texts, *map(repr, self.labels), *map(repr, self.training)):
+        labels = (*map(repr, self.labels), *map(repr, self.training))
+        for part in (*self.texts, *labels, *map(repr, self.questions)):
             data = part.encode("utf-8", "surrogatepass")
             digest.update(len(data).to_bytes(8, "little") + data)
         return digest.hexdigest()
@@ -62,11 +78,18 @@ class Texts:
         """The first so many texts; as many more, if they have labels, to train on."""
         _validate.at_least(1, limit=limit)
         if not self.labels or self.training:
-            return replace(self, texts=self.texts[:limit], labels=self.labels[:limit])
+            return self._cut(limit)
         rest = slice(limit, 2 * limit)
         training = tuple(zip(self.texts[rest], self.labels[rest], strict=True))
-        first = slice(limit)
-        return replace(self, texts=self.texts[first], labels=self.labels[first], training=training)
+        return replace(self._cut(limit), training=training)
+
+    def _cut(self, limit: int) -> Texts:
+        return replace(
+            self,
+            texts=self.texts[:limit],
+            labels=self.labels[:limit],
+            questions=self.questions[:limit],
+        )
 
 
 def load(source: str | Path, column: str | None = None, limit: int | None = None) -> Texts:
@@ -78,7 +101,7 @@ def load(source: str | Path, column: str | None = None, limit: int | None = None
             ``dev.jsonl`` (or validation, test, train), or a single such file. Else a name for
             ``datasets.load_dataset``, ``NAME`` or ``NAME:CONFIGURATION``.
         column: Of the texts; default the first of text, sentence, question, answer, content,
-            review, document, prompt. A column ``label`` is taken along.
+            review, document, prompt. A column ``label`` is taken along, and ``question``.
         limit: How many texts, from the first; default all. Blank ones are left out.
 
     Raises:
@@ -106,10 +129,26 @@ def _texts(records: Iterable[Record], name: str, column: str | None, limit: int 
         raise ParameterError(f"expected a text in column {chosen!r}, got none")
     texts = tuple(row[chosen] for row in known)
     labels = next((name for name in _LABELS if all(_is_label(r.get(name)) for r in known)), None)
-    found = () if labels is None else tuple(row[labels] for row in known)
     return Texts(
-        name=re.sub(r"[^\w.-]+", "-", name).strip("-") or "data", texts=texts, labels=found
+        name=re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data",
+        texts=texts,
+        labels=() if labels is None else _numbers([row[labels] for row in known]),
+        questions=_questions(known, chosen),
     )
+
+
+def _numbers(labels: list[Label]) -> tuple[Label, ...]:
+    """Those of a CSV file are all written as digits."""
+    digits = all(isinstance(x, str) and x.isascii() and x.isdigit() for x in labels)
+    return tuple(map(int, labels)) if digits else tuple(labels)
+
+
+def _questions(rows: list[Record], chosen: str) -> tuple[str, ...]:
+    """Of pairs such as QNLI's, whose sentences are the texts."""
+    found = [row.get(_QUESTION) for row in rows]
+    if chosen == _QUESTION or not all(isinstance(each, str) for each in found):
+        return ()
+    return tuple(map(str, found))
 
 
 def _column(rows: list[Record], column: str | None) -> str:
@@ -143,7 +182,7 @@ def _file_in(folder: Path) -> Path:
 def _records(file: Path) -> list[Record]:
     text = _read(file)
     if file.suffix in (".jsonl", ".ndjson"):
-        lines = enumerate(text.splitlines(), start=1)
+        lines = enumerate(text.split("\n"), start=1)  # U+2028 may stand in a string
         return [_object(line, f"line {number}") for number, line in lines if line.strip()]
     if file.suffix == ".json":
         return _objects(text)

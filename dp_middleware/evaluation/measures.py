@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dp_middleware import attacks as of
 from dp_middleware import metrics
 from dp_middleware.attacks import AttackResult
+from dp_middleware.attacks._rows import channel
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Case, Chat
-from dp_middleware.mechanisms import ChannelMechanism
-from dp_middleware.metrics import MetricResult
+from dp_middleware.evaluation import _needs
+from dp_middleware.evaluation._cases import Case, Chat, Models
+from dp_middleware.evaluation.data import Texts
+from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.metrics import MetricResult, Task
 
 Kind = Literal["attack", "metric"]
 Result = AttackResult | MetricResult
@@ -20,6 +24,12 @@ Result = AttackResult | MetricResult
 TOP = (1, 5, 10)
 _SET_TOKENS = 256  # of the vocabulary, whose mapping sets are computed
 _DRAWN_TOKENS = 8  # where they are counted on draws
+_SENTIMENT = re.compile("sst|review|sentiment", re.IGNORECASE)
+_OF_THESE_TEXTS = (
+    "the attacker knows mechanism and space, and attacks each released token alone",
+    "the prior is the word frequencies of these very texts, which no attacker has: an upper "
+    "bound; compare with blind k, the success of guessing without looking",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,16 +41,32 @@ class Measure:
         run: From a release to a result; raises what tells why it cannot.
         slow: Whether it takes a sample of the texts.
         default: Whether it is run unless something else is asked for: no language model needed.
+        channel: Whether the mechanism must have a law per token.
+        needs: Takes the language model that is needed; raises if it is missing.
     """
 
     kind: Kind
     run: Callable[[Case], Result]
     slow: bool = False
     default: bool = True
+    channel: bool = False
+    needs: Callable[[Models], object] | None = None
+
+    def check(self, models: Models, law: Mechanism) -> None:
+        """Refuse what cannot be run, before anything is drawn or charged.
+
+        Raises:
+            ParameterError: A model is missing, or the mechanism has no law per token.
+        """
+        if self.needs is not None:
+            self.needs(models)
+        if self.channel:
+            channel(law)
 
 
 def _bayes(case: Case) -> Result:
-    return of.bayes(case.law.mechanism, case.space, prior=case.prior, top=TOP)
+    found = of.bayes(case.law.mechanism, case.space, prior=case.prior, top=TOP)
+    return replace(found, assumptions=(*_OF_THESE_TEXTS, "exact for tokens drawn from the prior"))
 
 
 def _bayes_uniform(case: Case) -> Result:
@@ -61,14 +87,13 @@ def _bayes_uniform(case: Case) -> Result:
 
 def _bayes_on_text(case: Case) -> Result:
     law = case.law.mechanism
-    return of.bayes_on(case.raw, case.released, law, case.space, prior=case.prior, top=TOP)
+    found = of.bayes_on(case.raw, case.released, law, case.space, prior=case.prior, top=TOP)
+    return replace(found, assumptions=(*_OF_THESE_TEXTS, *found.assumptions[2:]))
 
 
 def _bayes_with_language_model(case: Case) -> Result:
-    context = case.models.context
-    if context is None:
-        raise ParameterError("needs a language model: context=, or --context")
     law = case.law.mechanism
+    context = _needs.context(case.models)
     return of.bayes_with_language_model(
         case.raw, case.released, law, case.space, context, given="guesses", top=TOP
     )
@@ -79,9 +104,7 @@ def _inversion(case: Case) -> Result:
 
 
 def _masked_token(case: Case) -> Result:
-    if case.models.masked is None:
-        raise ParameterError("needs a masked language model: masked=, or --masked-model")
-    model = case.models.masked
+    model = _needs.masked(case.models)
     return of.masked_token(case.raw, case.released, case.space, model=model, top=TOP)
 
 
@@ -99,13 +122,13 @@ def _retention(case: Case) -> Result:
 
 def _mapping_set_size(case: Case) -> Result:
     law, space = case.law.mechanism, case.space
+    if not isinstance(law, ChannelMechanism):
+        used = None if law.notion == "metric" else case.models.context
+        ids = space.spread(_DRAWN_TOKENS)
+        return metrics.mapping_set_size_drawn(law, space, ids=ids, context=used)
 
     def compute() -> MetricResult:
-        if isinstance(law, ChannelMechanism):
-            return metrics.mapping_set_size(law, space, ids=space.spread(_SET_TOKENS))
-        ids, context = space.spread(_DRAWN_TOKENS), case.models.context
-        used = None if law.notion == "metric" else context
-        return metrics.mapping_set_size_drawn(law, space, ids=ids, context=used)
+        return metrics.mapping_set_size(law, space, ids=space.spread(_SET_TOKENS))
 
     return space.derived(("mapping set size", law.fingerprint), compute)
 
@@ -142,9 +165,24 @@ def _probe_accuracy(case: Case) -> Result:
 
 
 def _classification_accuracy(case: Case) -> Result:
-    if not case.data.labels:
-        raise ParameterError("needs labels, as of SST-2")
-    return metrics.classification_accuracy(case.texts, case.data.labels, _chat(case))
+    chat, data = _chat(case), case.data
+    task, questions = _task(data), data.questions or None
+    return metrics.classification_accuracy(
+        case.texts, data.labels, chat, task=task, questions=questions
+    )
+
+
+def _task(data: Texts) -> Task:
+    """Pairs are QNLI's; sentiment must be named, by the labels or by the data set."""
+    if data.labels and data.questions:
+        return metrics.QNLI
+    named = set(map(str, data.labels)) <= set(metrics.SST2.labels)
+    if data.labels and (named or _SENTIMENT.search(data.name)):
+        return metrics.SST2
+    raise ParameterError(
+        "needs labels of a known task: negative and positive, or 0 and 1 of a data set whose name "
+        "says sst, review or sentiment, or those of pairs with a question (QNLI)"
+    )
 
 
 def _cost(case: Case) -> Result:
@@ -166,22 +204,31 @@ def _cost(case: Case) -> Result:
 
 
 def _chat(case: Case) -> Chat:
-    if case.models.chat is None:
-        raise ParameterError("needs a chat model: chat=, or --chat-model")
-    return case.models.chat
+    return _needs.chat(case.models)
 
 
 MEASURES: dict[str, Measure] = {
-    "bayes": Measure(kind="attack", run=_bayes),
-    "bayes-uniform": Measure(kind="attack", run=_bayes_uniform),
-    "bayes-on-text": Measure(kind="attack", run=_bayes_on_text, default=False),
+    "bayes": Measure(kind="attack", run=_bayes, channel=True),
+    "bayes-uniform": Measure(kind="attack", run=_bayes_uniform, channel=True),
+    "bayes-on-text": Measure(kind="attack", run=_bayes_on_text, default=False, channel=True),
     "bayes-language-model": Measure(
-        kind="attack", run=_bayes_with_language_model, slow=True, default=False
+        kind="attack",
+        run=_bayes_with_language_model,
+        slow=True,
+        default=False,
+        channel=True,
+        needs=_needs.context,
     ),
     "embedding-inversion": Measure(kind="attack", run=_inversion, slow=True),
-    "masked-token": Measure(kind="attack", run=_masked_token, slow=True, default=False),
-    "llm-inference": Measure(kind="attack", run=_llm_inference, slow=True, default=False),
-    "ngram-leakage": Measure(kind="attack", run=_ngram_leakage, slow=True, default=False),
+    "masked-token": Measure(
+        kind="attack", run=_masked_token, slow=True, default=False, needs=_needs.masked
+    ),
+    "llm-inference": Measure(
+        kind="attack", run=_llm_inference, slow=True, default=False, needs=_needs.chat
+    ),
+    "ngram-leakage": Measure(
+        kind="attack", run=_ngram_leakage, slow=True, default=False, needs=_needs.chat
+    ),
     "retention": Measure(kind="metric", run=_retention),
     "mapping-set-size": Measure(kind="metric", run=_mapping_set_size),
     "rouge-l": Measure(kind="metric", run=_rouge_l),
@@ -191,9 +238,11 @@ MEASURES: dict[str, Measure] = {
     "probe-accuracy": Measure(kind="metric", run=_probe_accuracy, slow=True),
     "cost": Measure(kind="metric", run=_cost),
     "mauve": Measure(kind="metric", run=_mauve, slow=True, default=False),
-    "coherence": Measure(kind="metric", run=_coherence, slow=True, default=False),
+    "coherence": Measure(
+        kind="metric", run=_coherence, slow=True, default=False, needs=_needs.chat
+    ),
     "classification-accuracy": Measure(
-        kind="metric", run=_classification_accuracy, slow=True, default=False
+        kind="metric", run=_classification_accuracy, slow=True, default=False, needs=_needs.chat
     ),
 }
 """Every attack and metric by the name that the command line takes."""

@@ -81,9 +81,10 @@ def _equal(name: str, table: Table, data: str) -> str:
         epsilon: max((r["value"] for c in reached.values() if (r := c.get(epsilon))), default=0.0)
         for epsilon in epsilons
     }
+    ran = {(row["mechanism"], row["asked_epsilon"]) for row in table.values(name, data)}
     rows = [
-        [escape(mechanism), *(_value(cells.get(e), best[e]) for e in epsilons)]
-        for mechanism, cells in reached.items()
+        [escape(m), *(_value(cells.get(e), best[e], ran=(m, e) in ran) for e in epsilons)]
+        for m, cells in reached.items()
     ]
     left = ", ".join(mechanism for mechanism in found if mechanism not in reached)
     note = f" Infinite, out of reach or not run: {escape(left)}." if left else ""
@@ -91,9 +92,9 @@ def _equal(name: str, table: Table, data: str) -> str:
     return f"<h3>{escape(name)} at equal exact epsilon</h3>{_html(heads, rows)}<p>{_BEST}{note}</p>"
 
 
-def _value(row: Row | None, best: float) -> str:
+def _value(row: Row | None, best: float, *, ran: bool) -> str:
     if row is None:
-        return "<td>out of reach</td>"
+        return f"<td>{'out of reach' if ran else 'not run'}</td>"
     kind = "number best" if row["high"] >= best else "number"
     return f'<td class="{kind}">{row["value"]:.3f} [{row["low"]:.3f}, {row["high"]:.3f}]</td>'
 
@@ -144,14 +145,14 @@ def _law_table(table: Table) -> str:
 
 def _skips(table: Table) -> str:
     found = {
-        (row["mechanism"], row["name"], row["data"]): row["reason"]
+        (row["mechanism"], f"{row['asked_epsilon']:g}", row["name"], row["data"]): row["reason"]
         for row in table
         if row["reason"] is not None
     }
     if not found:
         return ""
     rows = [[*map(escape, key), escape(reason)] for key, reason in found.items()]
-    heads = ["mechanism", "measure", "data", "why not"]
+    heads = ["mechanism", "asked", "measure", "data", "why not"]
     return f"<h2>What could not be run</h2>{_html(heads, rows)}"
 
 

@@ -15,7 +15,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cases import Chat, Cut, Models, cut
 from dp_middleware.evaluation._cells import Cell, Cells, Row
 from dp_middleware.evaluation._parts import Chosen, Part, Setup
-from dp_middleware.evaluation.data import Texts, load
+from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.evaluation.table import Table, check_extras
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
@@ -52,9 +52,11 @@ def evaluate(
     charges no ledger. What cannot be run has a row that says why.
 
     Args:
-        mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms; default all.
+        mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
+            names; default all.
         epsilons: Nats per token.
-        data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`.
+        data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
+            different names.
         space: Default the first 11,000 words of cl100k with the bundled encoder's vectors.
         attacks: Names; default those that need no language model.
         metrics: Names; default those that need no language model.
@@ -70,7 +72,8 @@ def evaluate(
             of mechanisms without a guarantee too.
         service: An encoder of texts; default the bundled one.
         out: A folder for table.csv, table.json, table.parquet, report.html, and the finished
-            parts: the same call goes on where it was interrupted.
+            parts: the same call goes on where it was interrupted, unless a model has no name
+            (``model`` or ``name``): it cannot be told from another.
         progress: Show a bar if standard error is a terminal.
 
     Raises:
@@ -91,7 +94,7 @@ def evaluate(
         models=Models(context=context, masked=_masked(masked), chat=chat),
         service=service if service is not None else default_encoder(),
     )
-    sets = [_read(each).head(limit) for each in _sources(data)]
+    sets = [each.head(limit) for each in _distinct([_read(each) for each in _sources(data)])]
     cells = Cells(None if out is None else Path(out) / "cells")
     whole = [cut(each, setup.space, tokens) for each in sets]
     table = _table(grid, whole, setup, cells, progress)
@@ -138,7 +141,38 @@ def _known(mechanisms: tuple[Chosen, ...]) -> tuple[Chosen, ...]:
             _validate.one_of(tuple(MECHANISMS), mechanism=each)
         elif not isinstance(each, Mechanism):
             raise ParameterError(f"expected names or mechanisms, got {type(each).__name__}")
-    return tuple(dict.fromkeys(mechanisms))
+    known = tuple(dict.fromkeys(mechanisms))
+    names = [_public_name(each) for each in known]
+    if len(set(names)) < len(names):
+        raise ParameterError(
+            "expected mechanisms of different names: rows are told apart by name; evaluate those "
+            "of one name one after the other"
+        )
+    return known
+
+
+def _public_name(chosen: Chosen) -> str:
+    """Of files and cells of the table."""
+    name = chosen if isinstance(chosen, str) else chosen.name
+    if not NAME.fullmatch(name):
+        raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")
+    return name
+
+
+def _distinct(sets: list[Texts]) -> list[Texts]:
+    """Each once; rows are told apart by name.
+
+    Raises:
+        ParameterError: Two data sets of one name.
+    """
+    found = {(each.name, each.digest): each for each in sets}
+    names = [name for name, _ in found]
+    if len(set(names)) < len(names):
+        raise ParameterError(
+            "expected data sets of different names, got two of one name; name their folders, or "
+            "give Texts with names"
+        )
+    return list(found.values())
 
 
 def _positive(epsilons: Sequence[float]) -> tuple[float, ...]:

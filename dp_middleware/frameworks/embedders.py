@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextvars import Context
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode
@@ -12,6 +12,7 @@ from dp_middleware.embedding.encoders import Given
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
+from dp_middleware.frameworks.embedding_server import EmbeddingServer
 from dp_middleware.frameworks.trust import Location, locate, require_trusted
 
 
@@ -27,7 +28,7 @@ def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> Embed
         trusted_hosts: Host names, without scheme or port, that may see raw text.
 
     Raises:
-        UntrustedHost: A framework's model that runs elsewhere, or it is unknown where.
+        UntrustedHost: It runs elsewhere, or it is unknown where.
         ParameterError: None of these, or it keeps raw texts in a cache.
 
     Example:
@@ -39,7 +40,14 @@ def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> Embed
         return EmbeddingService.of(_LangChain(model, trusted_hosts))
     if callable(getattr(model, "get_text_embedding_batch", None)):
         return EmbeddingService.of(_LlamaIndex(model, trusted_hosts))
-    return EmbeddingService.of(model)
+    service = EmbeddingService.of(model)
+    if not isinstance(service.backend, EmbeddingServer | _Framework):  # these were checked
+        require_trusted(_Located(locate(service.backend)), trusted_hosts)
+    return service
+
+
+class _Located(NamedTuple):
+    location: Location
 
 
 class _Framework(Given):

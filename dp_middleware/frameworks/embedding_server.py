@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import weakref
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import SplitResult, urlsplit
 
 from dp_middleware import _validate
@@ -51,6 +52,7 @@ class EmbeddingServer:
     batch: int = _BATCH
     timeout: float = 60.0
     trusted_hosts: Iterable[str] = ()
+    _trust_env: ClassVar[bool] = False  # as httpx calls it: proxies of the environment are not used
 
     def __post_init__(self) -> None:
         _validate.at_least(1, batch=self.batch)
@@ -63,7 +65,7 @@ class EmbeddingServer:
     @property
     def location(self) -> Location:
         """Its host; the proxies of the environment are not used."""
-        return locate(SimpleNamespace(url=self.url, _trust_env=False))
+        return locate(SimpleNamespace(url=self.url, _trust_env=self._trust_env))
 
     def open(self) -> Encode:
         """A connection, made when it is first used."""
@@ -80,17 +82,21 @@ class EmbeddingServer:
 
 
 class _Connection:
-    """Used by one thread, in one process."""
+    """Used by one thread; a forked child opens one of its own."""
 
     def __init__(self, server: EmbeddingServer, parts: SplitResult) -> None:
         kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
         self._server = server
         self._path = f"{parts.path.rstrip('/')}/embeddings"
         self._http = kinds[parts.scheme](parts.hostname or "", parts.port, timeout=server.timeout)
+        self._process = os.getpid()
         weakref.finalize(self, self._http.close)
 
     def encode(self, texts: list[str]) -> list[list[float]]:
         """Vectors in the order of the texts."""
+        if self._process != os.getpid():
+            self._http.close()  # this process's descriptor only: the parent goes on with its own
+            self._process = os.getpid()
         asked = {"model": self._server.model, "input": texts, "encoding_format": "float"}
         status, body = self._posted(json.dumps(asked).encode())
         if status != http.client.OK:

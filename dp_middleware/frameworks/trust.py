@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import ipaddress
 import re
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from dp_middleware.embedding.encoders import Given
 from dp_middleware.errors import ParameterError, UntrustedHost
 
 _ADDRESS_FIELD = re.compile(r"(^|_)(url|uri|endpoint|host|api_base|proxy)$")
@@ -28,6 +30,7 @@ _IN_PROCESS = frozenset(
 _MODELS = (
     ("langchain_core", "BaseLanguageModel"),
     ("langchain_core", "RunnableBinding"),
+    ("langchain_core", "RunnableWithFallbacks"),
     ("llama_index", "BaseLLM"),
     ("langchain_core", "Embeddings"),
     ("llama_index", "BaseEmbedding"),
@@ -122,26 +125,46 @@ def is_loopback(host: str) -> bool:
 def locate(model: Any) -> Location:
     """Where an openai client, or a chat or embedding model of LangChain or LlamaIndex, runs.
 
-    It may say so itself with a :class:`Location` as its ``location``. Else addresses are read from
-    its fields, its clients and the models it is made of. A model without any is in process if it
-    is known to be or if it is your own code; a vendor's is unknown.
+    Addresses are read from its fields, its clients and the models it is made of. It may name more
+    itself, with a :class:`Location` as its ``location``: a property or field of its own, not one
+    of what it wraps. A model without any of these is in process if it is known to be or if it is
+    your own code; a vendor's is unknown.
     """
     return _locate(model, frozenset())
 
 
 def _locate(model: Any, above: frozenset[int]) -> Location:
-    said = getattr(model, "location", None)
-    if isinstance(said, Location):
-        return said
-    parts = [each for _, each in _fields(model) if _is_model(each) and id(each) not in above]
+    said = _said(model)
+    if isinstance(model, Given):  # around an object of any class
+        return _locate(model.inner, above | {id(model)}) | (said or IN_PROCESS)
+    parts = [each for each in _parts(model) if _is_model(each) and id(each) not in above]
     inner = [_locate(part, above | {id(model)}) for part in parts]
     own = [_of_url(*found) for found in _addresses(model, _DEPTH, uses_proxy=True)]
-    found = IN_PROCESS
+    found = said or IN_PROCESS
     for each in [*inner, *own]:
         found |= each
-    if not inner and not own and _is_vendors(model):
+    if said is None and not inner and not own and _is_vendors(model):
         return Location(unknown=frozenset({type(model).__name__}))
     return found
+
+
+def _said(model: Any) -> Location | None:
+    """What an object says of itself: a wrapper's ``__getattr__`` would speak for another."""
+    if inspect.getattr_static(model, "location", None) is None:
+        return None
+    said = getattr(model, "location", None)
+    return said if isinstance(said, Location) else None
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    """Values of its fields, and what is in those that are collections."""
+    for _, each in _fields(model):
+        if isinstance(each, list | tuple):
+            yield from list(each)
+        elif isinstance(each, dict):
+            yield from list(each.values())
+        else:
+            yield each
 
 
 def _is_model(x: Any) -> bool:

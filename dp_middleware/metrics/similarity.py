@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dp_middleware import _models
+from dp_middleware._words import Words, words
 from dp_middleware.embedding.service import DEFAULT_ENCODER
 from dp_middleware.errors import ParameterError
 from dp_middleware.metrics._inputs import Encoder, default_encoder, library, paired
 from dp_middleware.metrics._intervals import of_mean
 from dp_middleware.metrics._result import MetricResult
-from dp_middleware.metrics._words import words
 
 _SBERT = "cosine of sentence vectors of {}; the papers' figures may be of another encoder"
 
@@ -36,7 +36,7 @@ def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
     """
     raw, released = paired(raw, released)
     scorers = library("rouge_score.rouge_scorer", "rouge-score")
-    scorer = scorers.RougeScorer(["rougeL"], tokenizer=_Words())
+    scorer = scorers.RougeScorer(["rougeL"], tokenizer=Words())
     scores = [
         scorer.score(reference, text)["rougeL"] if words(reference) or words(text) else (1.0,) * 3
         for reference, text in zip(raw, released, strict=True)
@@ -137,13 +137,6 @@ def alignment(
         ParameterError: No texts, or not as many on both sides.
     """
     return _cosine("alignment", references, continuations, service)
-
-
-class _Words:
-    """The interface that ``rouge-score`` asks of a tokenizer."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return words(text)
 
 
 def _cosine(

@@ -284,3 +284,10 @@ def test_memory_does_not_grow_with_the_square_of_the_vocabulary():
     finally:
         tracemalloc.stop()
     assert peak < 3000 * 3000 * 8 / 4
+
+
+def test_tokens_that_are_kept_are_no_trials():
+    space = random_space(tokens=20)
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
+    found = attacks.bayes_on([[-1, 3]], [[7, 1]], mechanism, space)
+    assert found.details["tokens"] == 1

@@ -116,7 +116,7 @@ def test_ranks_are_those_of_likelihood_times_prior(kind, space, written, request
     mechanism = dp.TokenExponential(epsilon=4.0)
     ids = np.array([*written[0][:5], -1, *written[1][:3]])
     (released,) = released_for(mechanism, space, [ids])
-    prior = context.logits(ids, space)
+    prior = context.logits(np.where(ids < 0, released, ids), space)  # what is public is read
     scores = mechanism.log_probs(np.arange(SIZE), space)[:, released].T + prior
     for top in (1, 3):
         named = np.argsort(-scores, axis=1, kind="stable")[:, :top]
@@ -158,3 +158,18 @@ def test_what_cannot_be_attacked_is_refused(causal, space):
         attacks.bayes_with_language_model([[1]], [[7]], mechanism, space, causal)
     with pytest.raises(dp.ParameterError, match="given"):
         attacks.bayes_with_language_model([[1]], [[1]], mechanism, space, causal, given="all")
+
+
+@pytest.mark.parametrize("given", ["raw", "guesses"])
+def test_what_is_public_is_read_and_need_not_be_a_release(causal, space, written, given):
+    """A kept token that the mechanism never releases is context, which changes the guesses."""
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
+    raw = [np.array([-1, *ids[1:]]) for ids in written]
+    released = released_for(mechanism, space, written)
+    found = []
+    for kept in range(3, 12):
+        seen = [np.array([kept, *ids[1:]]) for ids in released]
+        result = attacks.bayes_with_language_model(raw, seen, mechanism, space, causal, given=given)
+        assert result.details["tokens"] == 40 * (LENGTH - 1)
+        found.append(result.rate)
+    assert len(set(found)) > 1

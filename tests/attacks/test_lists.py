@@ -54,3 +54,15 @@ def test_nothing_breaks_it(answer, count):
     found = candidates(answer, count)
     assert len(found) == count
     assert all(isinstance(text, str) and text for listed in found for text in listed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "count", "expected"),
+    [
+        ('["a", "b", "c"]', 1, [["a", "b", "c"]]),
+        ('["a", "b"]', 2, [["a"], ["b"]]),
+        ("1. foo: bar, baz", 1, [["bar", "baz"]]),
+    ],
+)
+def test_a_list_for_one_token_and_a_token_repeated(answer, count, expected):
+    assert candidates(answer, count) == expected

@@ -48,3 +48,9 @@ def test_no_text_is_in_results_or_errors():
         with pytest.raises(dp.ParameterError) as caught:
             attacks.ngram_leakage(raw, answers)
         assert CANARY not in str(caught.value)
+
+
+def test_scripts_without_blanks_have_words():
+    found = attacks.ngram_leakage(["病人今天咳嗽"], ["他说病人今天好"])
+    assert found.rate == pytest.approx(4 / 6)
+    assert found.details["2-gram"] == pytest.approx(3 / 5)

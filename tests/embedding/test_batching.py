@@ -159,7 +159,7 @@ def test_a_long_list_is_cut_and_lets_others_in():
     assert service.metrics.texts == 201
 
 
-def test_an_error_reaches_every_waiter_of_its_batch_and_only_these_without_text():
+def test_an_error_of_all_texts_reaches_every_waiter_of_its_batch_without_text():
     model = Model()
     batcher = Batcher(model)
     first = held(batcher, model)
@@ -175,9 +175,124 @@ def test_an_error_reaches_every_waiter_of_its_batch_and_only_these_without_text(
         assert error.__cause__ is None
         assert error.__context__ is None
     assert batcher.metrics.failures == 9
+    assert len(model.seen) == 1 + 1 + 8  # together, then each once alone
     model.fails = None
     assert np.allclose(batcher.submit(["later"]).result(5), row("later"))
     assert CANARY not in repr([batcher, batcher.metrics, *answers])
+
+
+def test_a_text_that_the_model_refuses_fails_its_own_caller_only():
+    class Strict(Model):
+        def encode(self, texts):
+            found = super().encode(texts)
+            "".join(texts).encode()  # no surrogates
+            return found
+
+    model = Strict()
+    batcher = Batcher(model)
+    first = held(batcher, model)
+    good = [batcher.submit([f"good {k}", "same"]) for k in range(3)]
+    bad = batcher.submit([f"{CANARY} \ud800"])
+    good.append(batcher.submit(["good 3", "same"]))
+    model.go.set()
+    assert str(bad.exception(5)) == "the embedding model failed with UnicodeEncodeError"
+    for k, answer in enumerate(good):
+        np.testing.assert_allclose(answer.result(5), [row(f"good {k}"), row("same")], atol=1e-7)
+    assert first.exception(5) is None
+    assert (batcher.metrics.failures, batcher.metrics.requests) == (1, 5)
+    assert len(model.seen) == 1 + 1 + 5
+
+
+def test_a_backend_out_of_reach_is_asked_once_for_a_batch():
+    model = Model()
+    batcher = Batcher(model)
+    first = held(batcher, model)
+    answers = [batcher.submit([str(k)]) for k in range(8)]
+    model.fails = TimeoutError
+    model.go.set()
+    for answer in [first, *answers]:
+        assert str(answer.exception(5)) == "the embedding model failed with TimeoutError"
+    assert len(model.seen) == 2
+
+
+def test_a_backend_that_dies_while_requests_are_tried_alone_is_asked_no_more():
+    model = Model()
+    batcher = Batcher(model)
+    first = held(batcher, model)
+    answers = [batcher.submit([str(k)]) for k in range(8)]
+    faults = iter([ValueError, SystemExit])
+
+    def fault(words):
+        model.fails = fault
+        return next(faults)(words)
+
+    model.go.set()
+    assert first.exception(5) is None
+    model.fails = fault
+    for answer in answers:
+        assert answer.exception(5) is not None
+    assert len(model.seen) == 3
+
+
+class Odd(str):
+    """Equal to everything and without a hash."""
+
+    __slots__ = ()
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+    def __len__(self):
+        raise ValueError(CANARY)
+
+    def __str__(self):
+        return "another text"
+
+
+def test_a_subclass_of_str_is_the_text_that_it_holds():
+    model = Model()
+    service = dp.EmbeddingService.of(model)
+    np.testing.assert_allclose(
+        service.encode([Odd("odd"), "plain"]), [row("odd"), row("plain")], atol=1e-7
+    )
+    assert {type(text) for texts in model.seen for text in texts} == {str}
+
+
+def test_a_worker_that_breaks_fails_all_who_wait_and_another_starts():
+    model = Model(batch=1)
+    batcher = Batcher(model, capacity=2)
+    first = held(batcher, model)
+    answers = [batcher.submit([Odd(CANARY)]), *(batcher.submit([str(k)]) for k in range(4))]
+    thread = batcher._thread
+    batcher._expected = None  # what the worker compares with: it cannot go on
+    model.go.set()
+    assert np.allclose(first.result(5), row("first"))
+    for answer in answers:
+        assert str(answer.exception(5)) == "the embedding model failed with TypeError"
+    thread.join(5)
+    batcher._expected = 1
+    assert np.allclose(batcher.submit(["later"]).result(5), row("later"))
+    assert batcher._thread is not thread
+
+
+def test_a_thread_that_cannot_start_fails_its_caller_only(monkeypatch):
+    model = Model()
+    service = dp.EmbeddingService.of(model)
+    start = Thread.start
+
+    def refused(thread):
+        if thread.name == "dp-middleware-embed":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", refused)
+    with pytest.raises(dp.EmbeddingError, match=r"no thread can be started .*RuntimeError"):
+        service.encode([CANARY])
+    assert (service.metrics.queue_depth, service.metrics.outside) == (0, 0)
+    monkeypatch.undo()
+    assert np.allclose(service.encode(["later"]), row("later"))
+    assert model.seen == [["later"]]
 
 
 @pytest.mark.parametrize("dead", [SystemExit, KeyboardInterrupt])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 from typing import Any
 
@@ -92,6 +93,24 @@ def test_a_connection_that_the_server_closed_is_opened_again(server):
     assert len(server.requests) == 3
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_has_a_connection_of_its_own(server):
+    service = service_of(server)
+    service.encode(["before"])
+    child = os.fork()
+    if child == 0:
+        try:
+            is_right = np.allclose(service.encode(["child"]), unit(["child"]), atol=1e-6)
+        except dp.EmbeddingError:
+            is_right = False
+        os._exit(0 if is_right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert server.connections == 2
+    np.testing.assert_allclose(service.encode(["after"]), unit(["after"]), atol=1e-6)
+    assert server.connections == 2  # the parent goes on with the one that it had
+
+
 def test_no_server_at_all():
     service = dp.EmbeddingService.of(EmbeddingServer("http://127.0.0.1:9/v1", "bge"))
     with pytest.raises(dp.EmbeddingError, match="failed with ConnectionRefusedError"):
@@ -150,6 +169,28 @@ def test_an_object_of_ones_own():
     assert dp.EmbeddingService.of(Encoder())._batcher is not service._batcher
     np.testing.assert_allclose(service.encode(TEXTS), unit(TEXTS), atol=1e-6)
     assert repr(service) == "EmbeddingService.of(Given(Encoder))"
+
+
+class Remote(Encoder):
+    """Ones own class that calls a host."""
+
+    def __init__(self):
+        self.base_url = "https://evil.example/v1"
+
+
+def test_an_object_of_ones_own_that_calls_a_host_elsewhere_is_refused():
+    service = dp.EmbeddingService.of(Remote())
+    assert locate(service.backend).hosts == {"evil.example"}
+    for model in (Remote(), service):
+        with pytest.raises(dp.UntrustedHost, match=r"evil\.example"):
+            embedding_service(model)
+        assert embedding_service(model, trusted_hosts=["evil.example"]).encode(["x"]).size
+
+
+def test_a_server_that_was_checked_is_not_refused_again():
+    server = EmbeddingServer("https://gpu.example/v1", "bge", trusted_hosts=["gpu.example"])
+    service = embedding_service(server)
+    assert embedding_service(service) is service
 
 
 @pytest.mark.parametrize("nothing", [3, object(), None])

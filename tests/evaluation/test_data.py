@@ -90,3 +90,23 @@ def test_a_digest_is_of_texts_and_labels_and_a_repr_of_neither():
     assert one.digest != Texts(name="a", texts=("xy",), labels=(0, 1)).digest
     assert one.digest != Texts(name="a", texts=("x", "y"), labels=(1, 0)).digest
     assert CANARY not in repr(Texts(name="a", texts=(CANARY,)))
+
+
+@pytest.mark.parametrize("name", ["../../evil", "=1+1", "", ".hidden", "a b"])
+def test_a_name_is_no_path_and_no_formula(name):
+    with pytest.raises(dp.ParameterError, match="name"):
+        Texts(name=name, texts=("x",))
+
+
+def test_separators_of_unicode_stay_within_a_line(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"text": "one\u2028two"}\r\n{"text": "three"}\n', encoding="utf-8")
+    assert load(file).texts == ("one\u2028two", "three")
+
+
+def test_labels_of_a_csv_are_numbers_and_questions_are_taken_along(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("question,sentence,label\nwho,she,0\nwhat,it,1\n")
+    found = load(file)
+    assert (found.labels, found.questions, found.texts) == ((0, 1), ("who", "what"), ("she", "it"))
+    assert found.head(1).questions == ("who",)

@@ -18,6 +18,7 @@ import dp_middleware as dp
 from dp_middleware import _models, attacks, evaluation
 from dp_middleware.evaluation._rows import COLUMNS
 from dp_middleware.evaluation.measures import MEASURES, named
+from dp_middleware.evaluation.report import report
 from dp_middleware.frameworks import open_model
 from dp_middleware.testing import OpenAIServer
 
@@ -261,6 +262,10 @@ def test_language_models_serve_and_are_sent_releases_only(run, bert, reviews):
     missing = {key for key, row in found.items() if row["value"] is None}
     assert missing == {("cape-strict", "bayes-language-model")}  # no channel
     assert found["token-exponential", "llm-inference"]["details"]["malformed"] == 1.0
+    assert "model: without a name" in found["token-exponential", "coherence"]["assumptions"]
+    assert (
+        f"model: MaskedContext {bert}" in found["token-exponential", "masked-token"]["assumptions"]
+    )
     assert not any(" ".join(text.split()[:8]) in prompts for text in reviews.texts[:3])
 
 
@@ -290,3 +295,157 @@ def test_one_attack_on_a_sanitizer_charges_and_leaves_out_kept_tokens(space, tmp
     assert ledger.spent("ana") == pytest.approx(2 * sanitizer.certificate.epsilon)  # two texts
     with pytest.raises(dp.ParameterError, match="attack"):
         evaluation.attack("rouge-l", texts, sanitizer)
+
+
+def test_attackers_read_what_a_policy_keeps(space):
+    words = space.vocabulary.tokens
+    policy = dp.KeepPolicy.words([words[1]], label="a word")
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space, policy=policy)
+    asked = []
+
+    def chat(messages):
+        asked.append(messages[-1]["content"])
+        return messages[-1]["content"].split("\n\n")[-1]
+
+    models = evaluation.Models(chat=chat)
+    text = " ".join(words[:3])
+    found = evaluation.attack("llm-inference", [text], sanitizer, models=models)
+    assert found.details["tokens"] == 2
+    assert asked[-1].splitlines()[-2] == f"2. {words[1].strip()}"
+    echoed = evaluation.attack("ngram-leakage", [text], sanitizer, models=models)
+    assert words[1].strip() in asked[-1].split("\n\n")[-1].split()
+    assert echoed.rate > 0
+    for name in ("bayes-on-text", "embedding-inversion"):
+        assert evaluation.attack(name, [text], sanitizer).details["tokens"] == 2
+
+
+def test_the_prior_of_a_bayes_attack_is_said_to_be_that_of_the_texts(run):
+    for row in run(attacks=("bayes", "bayes-on-text"), metrics=()):
+        assert "these very texts" in row["assumptions"]
+        assert "which is public" not in row["assumptions"]
+        assert row["details"]["blind 1"] <= row["details"]["blind 5"]
+
+
+def test_two_of_one_name_are_refused(run, reviews, health):
+    mechanisms = [dp.NearestResponse(epsilon=1.0, candidates=k) for k in (1, 8)]
+    with pytest.raises(dp.ParameterError, match="mechanisms of different names"):
+        run(mechanisms)
+    other = evaluation.Texts(name=reviews.name, texts=health.texts)
+    with pytest.raises(dp.ParameterError, match="data sets of different names"):
+        run(data=[reviews, other])
+    assert len(run(data=[reviews, reviews])) == len(run())
+
+
+def test_a_skip_is_listed_with_its_epsilon_and_not_called_out_of_reach(run):
+    table = run(("token-exponential",), (1.0, 2.0), exact=True)
+    for row in table:
+        if row["name"] == "sbert-cosine" and row["asked_epsilon"] == 2.0:
+            row.update(value=None, low=None, high=None, reason="broken")
+    page = report(table)
+    assert "<td>not run</td>" in page
+    assert "out of reach</td>" not in page
+    assert "<td>token-exponential</td><td>2</td><td>sbert-cosine</td>" in page
+
+
+def test_a_model_without_a_name_is_never_resumed(run, tmp_path, reviews):
+    values = []
+    for answer in ("positive", "negative"):
+        options = {"attacks": (), "metrics": ("classification-accuracy",), "limit": 10}
+        table = run(chat=lambda _, said=answer: said, out=tmp_path, **options)
+        values.append(table.rows[0]["value"])
+    assert sum(values) == pytest.approx(1.0)
+    assert values[0] != values[1] or values == [0.5, 0.5]
+    assert not list((tmp_path / "cells").iterdir())
+
+
+def test_pairs_are_asked_as_pairs_and_other_labels_not_at_all(run):
+    asked = []
+
+    def chat(messages):
+        asked.append(messages[-1]["content"])
+        return "entailment"
+
+    options = {"attacks": (), "metrics": ("classification-accuracy",), "chat": chat}
+    texts = ("the cat sat",) * 4
+    pairs = evaluation.Texts(
+        name="qnli", texts=texts, labels=(0, 1, 0, 1), questions=("who sat",) * 4
+    )
+    assert run(data=pairs, **options).rows[0]["value"] == 0.5
+    assert all("Question: who sat" in prompt for prompt in asked)
+    asked.clear()
+    for labels in ((0, 1, 0, 1), ("a", "b", "a", "b")):
+        topics = evaluation.Texts(name="topics", texts=texts, labels=labels)
+        assert "known task" in run(data=topics, **options).rows[0]["reason"]
+    assert not asked
+
+
+def test_what_a_missing_package_skips_is_not_kept(run, tmp_path, monkeypatch):
+    from dp_middleware.evaluation import measures
+
+    def missing(*_):
+        raise dp.MissingExtra("rouge-score", "eval")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measures.metrics, "rouge_l", missing)
+        (row,) = run(attacks=(), metrics=("rouge-l",), out=tmp_path)
+        assert "rouge-score" in row["reason"]
+    (row,) = run(attacks=(), metrics=("rouge-l",), out=tmp_path)
+    assert row["value"] is not None
+
+
+@pytest.mark.parametrize("name", ["masked-token", "bayes-on-text", "bayes-language-model"])
+def test_an_attack_that_cannot_be_run_is_not_charged(name, space, tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}", budget=100)
+    mechanism = dp.MetricNoise(eta=1.0)
+    sanitizer = dp.Sanitizer(mechanism, space, ledger=ledger, subject="ana")
+    with pytest.raises(dp.ParameterError):
+        evaluation.attack(name, [" ".join(space.vocabulary.tokens[:3])], sanitizer)
+    assert ledger.spent("ana") == 0
+
+
+def test_mapping_set_sizes_of_contextual_mechanisms_depend_on_the_context(run):
+    """Equal logits release about uniformly; others hardly anything but the likeliest tokens."""
+
+    class Fixed:
+        window = 1
+
+        def __init__(self, scale):
+            self.name, self.scale = f"fixed {scale}", scale
+
+        def blocks(self, ids, space, size):
+            for start in range(0, len(ids), size):
+                yield self.rows(len(ids[start : start + size]), space)
+
+        def logits(self, ids, space):
+            return self.rows(len(ids), space)
+
+        def rows(self, count, space):
+            return np.tile(np.linspace(-1, 1, len(space)) * self.scale, (count, 1))
+
+        def start(self, space):
+            return Stream(self.rows(1, space))
+
+    class Stream:
+        def __init__(self, row):
+            self.row = row
+
+        def logits(self):
+            return self.row
+
+        def append(self, token):
+            pass
+
+    flat, steep = (
+        run(("cape",), attacks=(), metrics=("mapping-set-size",), context=Fixed(scale)).rows[0]
+        for scale in (0.0, 1000.0)
+    )
+    assert flat["reason"] is None, flat["reason"]
+    assert flat["value"] != steep["value"]
+
+
+def test_the_name_of_a_mechanism_is_no_path(run, tmp_path):
+    class Elsewhere(dp.TokenExponential):
+        name = "../../elsewhere"
+
+    with pytest.raises(dp.ParameterError, match="name"):
+        run((Elsewhere(epsilon=2.0),), out=tmp_path)

@@ -223,3 +223,32 @@ def test_an_installed_model_without_an_address_is_unknown(
     monkeypatch.syspath_prepend(str(folder))
     hosted = importlib.import_module("hosted_models").Hosted(responses=["x"])
     assert locate(hosted).unknown == {"Hosted"}
+
+
+def test_only_a_class_speaks_for_itself_and_not_for_what_it_wraps() -> None:
+    from langchain_core.language_models import FakeListChatModel
+
+    class Local(FakeListChatModel):
+        @property
+        def location(self) -> Location:
+            return Location(hosts=frozenset({"localhost"}))
+
+    local = Local(responses=["x"])
+    wrapped = local.with_fallbacks([langchain_model("http://evil.com/v1")])
+    assert wrapped.location == local.location  # type: ignore[attr-defined]
+    assert locate(local) == local.location
+    assert locate(wrapped).hosts == {"localhost", "evil.com"}
+    assert locate(Plain(inner=wrapped)).hosts == {"localhost", "evil.com"}
+
+
+def test_what_a_model_says_does_not_hide_its_fields() -> None:
+    class Claims(Plain):
+        location = Location(hosts=frozenset({"localhost"}))
+
+    inner = langchain_model("http://evil.com/v1")
+    assert locate(Claims(base_url="http://other.com")).hosts == {"localhost", "other.com"}
+    assert locate(Claims(inner=inner)).hosts == {"localhost", "evil.com"}
+    assert locate(Claims(inner={"a": inner})).hosts == {"localhost", "evil.com"}
+    assert locate(Claims()) == Claims.location
+    said = vendors("Named", "langchain_vendor", Plain, location=Claims.location)
+    assert locate(said) == Claims.location  # a field of its own

@@ -1,4 +1,4 @@
-"""Words of a text, for metrics that count them: also in scripts without blanks."""
+"""Words of a text, for attacks and metrics that count them: also in scripts without blanks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ _PIECE = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 def words(text: str) -> list[str]:
     """Runs of letters and digits in lower case; beyond ASCII also each symbol."""
     return _WORD.findall(text.lower())
+
+
+class Words:
+    """The interface that ``rouge-score`` asks of a tokenizer."""
+
+    def tokenize(self, text: str) -> list[str]:
+        """As :func:`words`."""
+        return words(text)
 
 
 def pieces(text: str) -> list[str]:

@@ -17,24 +17,17 @@ import time
 from collections.abc import Callable
 from threading import Thread
 
+from certified import certified
+
 from dp_middleware.errors import BudgetExhausted
-from dp_middleware.privacy import Adjacency, Certificate, PureDP
+from dp_middleware.privacy import PureDP
 from dp_middleware.privacy.ledger import PrivacyLedger
 
 EPSILON = 0.1
 SUBJECT = "someone"
 LONGEST_LIFE = 0.08  # seconds: a worker dies while it opens the ledger or within its charges
 
-CERTIFICATE = Certificate(
-    guarantee=PureDP(epsilon=EPSILON),
-    adjacency=Adjacency.substitution(),
-    method="exact",
-    assumptions=(),
-    claimed=EPSILON,
-    epsilon=EPSILON,
-    mechanism="toy(epsilon=0.1)",
-    space="toy",
-)
+CERTIFICATE = certified(PureDP(epsilon=EPSILON), EPSILON)
 
 
 def crowd(url: str, processes: int, threads: int) -> dict[str, object]:

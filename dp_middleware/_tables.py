@@ -10,19 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.errors import ParameterError
 
+if TYPE_CHECKING:
+    import torch
+
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Entropy = Callable[[int], bytes]
+Rows = Union["Floats", "torch.Tensor"]
 
 _SUM_ERROR = 1e-9
-_LOW32 = np.uint64(0xFFFFFFFF)
 _ONE = np.uint64(1)
 _TWO_64 = 2.0**64
 
@@ -47,36 +51,47 @@ class IntegerRows:
     Attributes:
         weights: float64 (n, V), integers in units of 2^-bits, 0 off the support. The largest of
             a row is the total less the others, rounded to float64.
-        bits: int (n,), 64 or 128.
+        bits: int64 (n,), 64 or 128.
     """
 
-    weights: Floats
-    bits: Ids
+    weights: torch.Tensor
+    bits: torch.Tensor
+
+    @property
+    def units(self) -> torch.Tensor:
+        """What an integer of each row stands for, 2^-bits, float64 (n, 1)."""
+        return (-self.bits).double().exp2()[:, None]
 
 
-def integer_rows(log_probs: Floats) -> IntegerRows:
+def integer_rows(log_probs: Rows) -> IntegerRows:
     """Round rows to integers: at least 1 on the support, the largest takes what is left.
 
     Args:
         log_probs: float64 (n, V), normalised, -inf off the support.
 
+    Returns:
+        On the device of the rows.
+
     Raises:
         ParameterError: A row holds NaN or its probabilities do not sum to one.
     """
-    rounded, top = _rounded(log_probs)
-    weights, wide = rounded.weights, rounded.bits == 128
-    left = [float(2**64 - k % 2**64) for k in _words(weights).sum(axis=1).tolist()]
-    for row in np.flatnonzero(wide).tolist():
-        left[row] = float(_remainder(weights[row]))
-    weights[np.arange(len(weights)), top] = left
-    return rounded
-
-
-def _rounded(log_probs: Floats) -> tuple[IntegerRows, Ids]:
-    """Integers of all outputs but the largest of each row, which is 0, and which that is."""
     import torch
 
-    rows = torch.from_numpy(log_probs)
+    weights, bits, top = _rounded(log_probs)
+    left = (np.uint64(0) - _unsigned(_words(weights).sum(dim=1))).astype(np.float64)
+    left[left == 0] = _TWO_64
+    wide = (bits == 128).nonzero()[:, 0]
+    left[wide.cpu().numpy()] = [float(k) for k in _remainders(weights[wide])]
+    rows = torch.arange(len(top), device=top.device)
+    weights[rows, top] = torch.from_numpy(left).to(weights.device)
+    return IntegerRows(weights, bits)
+
+
+def _rounded(log_probs: Rows) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Integers of all outputs but the largest of each row, which is 0; bits; which that is."""
+    import torch
+
+    rows = torch.as_tensor(log_probs)
     smallest = rows.amin(dim=1)
     impossible, finite = None, rows
     if bool(torch.isinf(smallest).any()):
@@ -92,24 +107,37 @@ def _rounded(log_probs: Floats) -> tuple[IntegerRows, Ids]:
     weights.mul_(torch.pow(2.0, bits.double())[:, None]).round_().clamp_(min=1.0)
     if impossible is not None:
         weights.masked_fill_(impossible, 0.0)
-    top: Ids = log_probs.argmax(axis=1)
-    found = weights.numpy()
-    found[np.arange(len(found)), top] = 0.0
-    return IntegerRows(found, bits.numpy()), top
+    top = rows.argmax(dim=1)
+    weights[torch.arange(len(top), device=top.device), top] = 0.0
+    return weights, bits, top
 
 
-def _words(weights: Floats) -> Words:
-    """Integers as such; the rows of 128 bits among them have no meaning."""
-    with np.errstate(invalid="ignore"):
-        return weights.astype(np.uint64)
+def _words(weights: torch.Tensor) -> torch.Tensor:
+    """Integers modulo 2^64, as int64; the rows of 128 bits among them have no meaning."""
+    import torch
+
+    if weights.device.type == "cpu":
+        with np.errstate(invalid="ignore"):
+            return torch.from_numpy(weights.numpy().astype(np.uint64).view(np.int64))
+    return weights.to(torch.uint64).view(torch.int64)
 
 
-def _remainder(others: Floats) -> int:
-    """2^128 less the sum of the others, exactly."""
-    high, low = _halves(others)
-    limbs = [(high >> np.uint64(32), 96), (high & _LOW32, 64), (low >> np.uint64(32), 32)]
-    limbs.append((low & _LOW32, 0))
-    return (1 << 128) - sum(int(limb.sum(dtype=np.uint64)) << shift for limb, shift in limbs)
+def _unsigned(words: torch.Tensor) -> Words:
+    """The same bits as unsigned integers on the host."""
+    return words.cpu().numpy().view(np.uint64)
+
+
+def _remainders(others: torch.Tensor) -> list[int]:
+    """2^128 less the sum of the others in each row, exactly."""
+    import torch
+
+    limbs = []
+    for shift in (96, 64, 32, 0):
+        limb = torch.floor(others * 2.0**-shift)
+        others = others - limb * 2.0**shift
+        limbs.append(limb.to(torch.int64).sum(dim=1))
+    sums = torch.stack(limbs, dim=1).tolist()
+    return [(1 << 128) - (a << 96) - (b << 64) - (c << 32) - d for a, b, c, d in sums]
 
 
 def _halves(weights: Floats) -> tuple[Words, Words]:
@@ -173,7 +201,7 @@ class Table:
         return list(range(len(self.lasts))) if self.support is None else self.support.tolist()
 
 
-def tables(log_probs: Floats) -> list[Table]:
+def tables(log_probs: Rows) -> list[Table]:
     """A table per row; the integers are those of :func:`integer_rows`.
 
     Args:
@@ -181,15 +209,14 @@ def tables(log_probs: Floats) -> list[Table]:
     """
     import torch
 
-    rounded, top = _rounded(log_probs)
-    weights, rows = rounded.weights, np.arange(len(top))
+    weights, bits, top = _rounded(log_probs)
+    rows = torch.arange(len(top), device=top.device)
     words = _words(weights)
-    words[rows, top] = np.uint64(0) - words.sum(axis=1)  # modulo 2^64, as all sums here
-    lasts = torch.cumsum(torch.from_numpy(words.view(np.int64)), dim=1).numpy().view(np.uint64)
-    lasts -= _ONE
+    words[rows, top] = -words.sum(dim=1)  # modulo 2^64, as all sums here
+    lasts = _unsigned(torch.cumsum(words, dim=1).sub_(1))
     weights[rows, top] = 1.0  # possible
-    made = zip(lasts, weights, rounded.bits.tolist(), top.tolist(), strict=True)
-    return [_wide(w, k) if bits == 128 else _narrow(last, w) for last, w, bits, k in made]
+    made = zip(lasts, weights.cpu().numpy(), bits.tolist(), top.tolist(), strict=True)
+    return [_wide(w, k) if b == 128 else _narrow(last, w) for last, w, b, k in made]
 
 
 def _narrow(lasts: Words, weights: Floats) -> Table:
@@ -202,9 +229,11 @@ def _narrow(lasts: Words, weights: Floats) -> Table:
 
 def _wide(weights: Floats, top: int) -> Table:
     """From the integers of all outputs but the largest."""
+    import torch
+
     support = np.flatnonzero(weights).astype(np.int64)
     weights[top] = 0.0
-    exact = _remainder(weights) % (1 << 128)
+    exact = _remainders(torch.from_numpy(weights)[None])[0] % (1 << 128)
     high, low = (part[support] for part in _halves(weights))
     place = int(np.searchsorted(support, top))
     high[place], low[place] = exact >> 64, exact & ((1 << 64) - 1)

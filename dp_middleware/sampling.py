@@ -20,6 +20,7 @@ from dp_middleware._tables import (
     Floats,
     Ids,
     IntegerRows,
+    Rows,
     Table,
     Words,
     integer_rows,
@@ -35,6 +36,7 @@ __all__ = [
     "Floats",
     "Ids",
     "IntegerRows",
+    "Rows",
     "Sampler",
     "Table",
     "Words",
@@ -80,7 +82,7 @@ class Sampler:
         capacity: Bytes of cached tables.
     """
 
-    def __init__(self, rows: Callable[[Ids], Floats], *, capacity: int = CACHE_BYTES) -> None:
+    def __init__(self, rows: Callable[[Ids], Rows], *, capacity: int = CACHE_BYTES) -> None:
         self._rows, self._capacity = rows, capacity
         self.after_fork()
         _forks.renew(self)

@@ -82,10 +82,9 @@ def blocks(
         ids = inputs[start : start + BLOCK]
         rows = mechanism.rows(ids, space)
         rounded = sampling.integer_rows(rows if len(every) == len(space) else rows[:, every])
-        weights = torch.from_numpy(rounded.weights)
+        weights = rounded.weights
         wanted = weights if len(outputs) == len(every) else weights[:, columns]
-        units = torch.from_numpy(np.exp2(-rounded.bits.astype(np.float64)))
-        yield ids, wanted.mul_(units[:, None])
+        yield ids, wanted.mul_(rounded.units)
 
 
 class Leaders:

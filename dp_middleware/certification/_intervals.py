@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dp_middleware import sampling
 from dp_middleware.certification.enumeration import BORDER, RECOMPUTED
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def interval(
     """Largest and smallest probability of each output over all devices, float64 (n, V) each."""
     import torch
 
-    rounded = sampling.integer_rows(mechanism.rows(ids, space))
-    units = torch.from_numpy(np.exp2(-rounded.bits.astype(np.float64))).to(space.device)[:, None]
-    exact = torch.from_numpy(rounded.weights).to(space.device).mul_(units)
+    rounded = sampling.integer_rows(mechanism.device_rows(ids, space))
+    units = rounded.units
+    exact = rounded.weights.mul_(units)
     possible = exact > 0
     smallest = torch.where(possible, exact, 1.0).amin(dim=1, keepdim=True)
     units = torch.where(smallest > BORDER, 2.0**-64, units)
@@ -47,8 +47,8 @@ def blocks(
     mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """:func:`interval` of the members, a block of rows at a time."""
-    for start in range(0, len(members), BLOCK):
-        yield interval(mechanism, space, members[start : start + BLOCK])
+    for start in range(0, len(members), space.block):
+        yield interval(mechanism, space, members[start : start + space.block])
 
 
 def whole(

@@ -203,8 +203,8 @@ class _Pass:
         if not self._integers:
             return log_probs, np.full(len(ids), None, dtype=object), columns
         rounded = sampling.integer_rows(log_probs)
-        units = np.exp2(-rounded.bits.astype(np.float64))
-        probabilities = torch.from_numpy(rounded.weights)
+        units = rounded.units.numpy()[:, 0]
+        probabilities = rounded.weights
         probabilities.mul_(torch.from_numpy(units)[:, None])
         known = np.flatnonzero(ids != UNKNOWN)
         tokens = probabilities if len(known) == len(ids) else probabilities[known]
@@ -215,7 +215,7 @@ class _Pass:
         own[columns] = np.arange(len(columns))
         places = own[self._place[ids[known]]]
         kept = places != UNKNOWN
-        self._kept += float(rounded.weights[known[kept], places[kept]].sum())
+        self._kept += float(probabilities.numpy()[known[kept], places[kept]].sum())
         smallest = probabilities.amin(dim=1).numpy()
         if not smallest.all():
             smallest = torch.where(probabilities > 0, probabilities, 1.0).amin(dim=1).numpy()
@@ -223,7 +223,7 @@ class _Pass:
         units = np.where(smallest > BORDER, 2.0**-64, units)
         self._smallest = min(self._smallest, float((smallest / units).min()))
         self._steepest = max(self._steepest, -float(np.log(smallest.min())))
-        return rounded.weights, units.astype(object), columns
+        return probabilities.numpy(), units.astype(object), columns
 
     def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
         loss, token, other, output = max(worst, key=lambda found: found[0])

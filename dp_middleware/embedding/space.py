@@ -24,11 +24,15 @@ Ids = NDArray[np.int64]
 T = TypeVar("T")
 
 BLOCK = 64
-"""Rows of one matrix product. Fixed: the last bits of a product depend on its shape."""
+"""Rows of one matrix product on the CPU. Fixed: its last bits depend on its shape."""
+
+_DEVICE_BLOCK = 1024
+"""The same on another device, which has more to do at a time."""
 
 ZERO_DISTANCE = 1e-6
 """Distances below this are set to zero: duplicates in real vector files differ by rounding."""
 
+_PAIRS = 1 << 16  # differences of vectors held at a time
 _CANCELLATION = 1e-6  # relative squared distance below which the Gram form loses digits
 
 
@@ -135,6 +139,11 @@ class EmbeddingSpace:
         """Up to ``count`` distinct ids, evenly spaced over the vocabulary."""
         return np.unique(np.linspace(0, len(self) - 1, count).astype(np.int64))
 
+    @property
+    def block(self) -> int:
+        """Rows computed at a time: those of one matrix product."""
+        return BLOCK if self.device.type == "cpu" else _DEVICE_BLOCK
+
     def distances(self, ids: ArrayLike) -> Floats:
         """Euclidean distances from each id to every token, float64 (n, V).
 
@@ -142,23 +151,25 @@ class EmbeddingSpace:
         centred first, and nearby pairs are computed from the difference of the vectors, where
         the Gram form would cancel.
         """
-        numbers = self.checked(ids)
-        centred, squares = self._centred
-        result = self._products(centred, numbers, "centred")
+        return on_host(self.distance_rows(self.checked(ids)))
+
+    def distance_rows(self, ids: Ids) -> torch.Tensor:
+        """:meth:`distances` of ids that are in 0 .. V - 1, on the space's device."""
         import torch
 
-        block = torch.from_numpy(result)
-        own = torch.from_numpy(squares[numbers])[:, None]
-        block.mul_(-2.0).add_(own).add_(torch.from_numpy(squares)[None, :])
+        centred, squares = self._centred
+        block = self._products(centred, ids, "centred")
+        lengths = self.derived("squares-device", lambda: torch.from_numpy(squares).to(self.device))
+        own = lengths[self.on_device(ids)][:, None]
+        block.mul_(-2.0).add_(own).add_(lengths)
         threshold = (_CANCELLATION * (own + squares.max())).clamp_(min=4 * ZERO_DISTANCE**2)
-        near = torch.nonzero(block < threshold).numpy()
-        rows, columns = near[:, 0], near[:, 1]
-        for part in np.array_split(np.arange(len(near)), max(1, len(near) // 65_536)):
-            difference = centred[numbers[rows[part]]] - centred[columns[part]]
-            exact = np.einsum("kd,kd->k", difference, difference)
-            result[rows[part], columns[part]] = np.where(exact < ZERO_DISTANCE**2, 0.0, exact)
-        block.sqrt_()
-        return result
+        rows, columns = torch.nonzero(block < threshold, as_tuple=True)
+        vectors, numbers = self._columns("centred", centred).T, self.on_device(ids)
+        for part in torch.split(torch.arange(len(rows), device=self.device), _PAIRS):
+            difference = vectors[numbers[rows[part]]] - vectors[columns[part]]
+            exact = _folded(difference.square_())
+            block[rows[part], columns[part]] = exact.where(exact >= ZERO_DISTANCE**2, 0.0)
+        return block.sqrt_()
 
     @property
     def _centred(self) -> tuple[Floats, Floats]:
@@ -172,13 +183,12 @@ class EmbeddingSpace:
 
         Row i depends on ``ids[i]`` alone, bit for bit. The cosine of a zero vector is 0.
         """
-        import torch
+        return on_host(self.cosine_rows(self.checked(ids)))
 
-        numbers = self.checked(ids)
+    def cosine_rows(self, ids: Ids) -> torch.Tensor:
+        """:meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
         unit = self.derived("unit", lambda: unit_rows(self.vectors))
-        result = self._products(unit, numbers, "unit")
-        torch.from_numpy(result).clamp_(-1.0, 1.0)
-        return result
+        return self._products(unit, ids, "unit").clamp_(-1.0, 1.0)
 
     @property
     def centred_unit(self) -> Floats:
@@ -201,13 +211,12 @@ class EmbeddingSpace:
 
         Row i depends on ``ids[i]`` (and the columns) alone, bit for bit.
         """
-        import torch
+        return on_host(self.centred_cosine_rows(self.checked(ids), columns))
 
-        numbers = self.checked(ids)
+    def centred_cosine_rows(self, ids: Ids, columns: Ids | None = None) -> torch.Tensor:
+        """:meth:`centred_cosines` of ids that are in 0 .. V - 1, on the space's device."""
         name = "centred-unit" if columns is None else ("centred-unit", columns.tobytes())
-        result = self._products(self.centred_unit, numbers, name, columns)
-        torch.from_numpy(result).clamp_(-1.0, 1.0)
-        return result
+        return self._products(self.centred_unit, ids, name, columns).clamp_(-1.0, 1.0)
 
     @property
     def diameter(self) -> float:
@@ -220,43 +229,65 @@ class EmbeddingSpace:
 
         centred, squares = self._centred
         lengths = torch.from_numpy(squares).to(self.device)
-        ends = farthest(self._on_device("centred", centred), lengths)
-        starts = range(0, len(ends), BLOCK)
-        return max(float(self.distances(ends[s : s + BLOCK]).max()) for s in starts)
+        ends = farthest(self._columns("centred", centred), lengths)
+        starts = range(0, len(ends), self.block)
+        return max(float(self.distance_rows(ends[s : s + self.block]).max()) for s in starts)
 
     def _products(
-        self, matrix: Floats, numbers: Ids, name: object, chosen_columns: Ids | None = None
-    ) -> Floats:
-        """matrix[numbers] @ matrix.T in products of one fixed shape, float64 on the host.
+        self, matrix: Floats, numbers: Ids, name: object, chosen: Ids | None = None
+    ) -> torch.Tensor:
+        """matrix[numbers] @ matrix.T in products of one fixed shape, float64 on the device.
 
         ``name`` is that of the matrix and its columns; by default all of them.
         """
         import torch
 
-        kept = slice(None) if chosen_columns is None else chosen_columns
-        columns = self._on_device(name, matrix, kept)
-        result = np.empty((len(numbers), columns.shape[1]))
-        for start in range(0, len(numbers), BLOCK):
-            chosen = numbers[start : start + BLOCK]
-            padded = np.zeros((BLOCK, matrix.shape[1]))
-            padded[: len(chosen)] = matrix[chosen]
-            rows = torch.from_numpy(padded).to(self.device)
-            target = torch.from_numpy(result[start : start + BLOCK])
-            if len(target) == BLOCK and self.device.type == "cpu":
-                torch.mm(rows, columns, out=target)
+        columns = self._columns(name, matrix, slice(None) if chosen is None else chosen)
+        result = torch.empty(
+            len(numbers), columns.shape[1], dtype=torch.float64, device=self.device
+        )
+        for start in range(0, len(numbers), self.block):
+            rows = matrix[numbers[start : start + self.block]]
+            target = result[start : start + self.block]
+            if len(target) == self.block:
+                torch.mm(self.on_device(rows), columns, out=target)
             else:
-                target.copy_((rows @ columns)[: len(chosen)])
+                padded = np.zeros((self.block, matrix.shape[1]))
+                padded[: len(rows)] = rows
+                target.copy_((self.on_device(padded) @ columns)[: len(rows)])
         return result
 
-    def _on_device(
+    def on_device(self, values: NDArray[Any]) -> torch.Tensor:
+        """An array where products are made; on the CPU it is the same memory."""
+        import torch
+
+        return torch.from_numpy(values).to(self.device)
+
+    def _columns(
         self, name: object, matrix: Floats, kept: slice | Ids = slice(None)
     ) -> torch.Tensor:
-        """Rows of a matrix, transposed, where products are made; ``name`` is that of these rows."""
+        """Rows of a matrix, transposed, on the device; ``name`` is that of these rows."""
         import torch
 
         return self.derived(
             (name, "device"), lambda: torch.tensor(matrix[kept], device=self.device).T
         )
+
+
+def on_host(rows: torch.Tensor) -> Floats:
+    """A tensor as an array; on the CPU it is the same memory."""
+    found: Floats = rows.cpu().numpy()
+    return found
+
+
+def _folded(values: torch.Tensor) -> torch.Tensor:
+    """Sums of rows, halves added to halves: in an order that no shape or device changes."""
+    width = values.shape[1]
+    while width > 1:
+        half = (width + 1) // 2
+        values[:, : width - half] += values[:, half:width]
+        width = half
+    return values[:, 0]
 
 
 def _round_centre(vectors: Floats) -> Floats:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling import Entropy
 from dp_middleware.vocabulary import UNKNOWN
+
+if TYPE_CHECKING:
+    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -159,15 +162,25 @@ class ChannelMechanism(Mechanism):
         """
         return None
 
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """:meth:`log_probs` of ids that are in 0 .. V - 1, on the space's device."""
+        return space.on_device(self.log_probs(ids, space))
+
     def rows(self, ids: Ids, space: EmbeddingSpace) -> Floats:
         """:meth:`log_probs`, with a row uniform over the outputs for the unknown symbol (-1)."""
+        return on_host(self.device_rows(ids, space))
+
+    def device_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """:meth:`rows` on the space's device."""
+        import torch
+
         known = ids != UNKNOWN
         if known.all():
-            return self.log_probs(ids, space)
-        rows = np.empty((len(ids), len(space)))
-        rows[~known] = self._uniform(space)
+            return self.log_rows(ids, space)
+        rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
+        rows[space.on_device(~known)] = space.on_device(self._uniform(space))
         if known.any():
-            rows[known] = self.log_probs(ids[known], space)
+            rows[space.on_device(known)] = self.log_rows(ids[known], space)
         return rows
 
     def _uniform(self, space: EmbeddingSpace) -> Floats:
@@ -177,6 +190,19 @@ class ChannelMechanism(Mechanism):
         with np.errstate(divide="ignore"):
             row: Floats = np.log(np.bincount(outputs, minlength=len(space)) / len(outputs))
         return row
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceChannel(ChannelMechanism):
+    """A channel whose rows are computed in torch, where the space has its products."""
+
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        return on_host(self.log_rows(space.checked(ids), space))
+
+    @abstractmethod
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """:meth:`log_probs` of ids that are in 0 .. V - 1, on the space's device."""
 
 
 @dataclass(frozen=True, kw_only=True)

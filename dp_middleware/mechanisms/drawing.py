@@ -78,7 +78,7 @@ class _FromTables(Drawer):
     """Integer tables, kept for tokens already seen; see :class:`sampling.Sampler`."""
 
     def __init__(self, mechanism: ChannelMechanism, space: EmbeddingSpace) -> None:
-        self._sampler = sampling.Sampler(lambda ids: mechanism.rows(ids, space))
+        self._sampler = sampling.Sampler(lambda ids: mechanism.device_rows(ids, space))
 
     def draw(self, texts: Sequence[Ids], entropy: sampling.Entropy) -> list[Ids]:
         lengths = [len(ids) for ids in texts]

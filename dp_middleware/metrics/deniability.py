@@ -213,7 +213,7 @@ def _blocks(
     for start in range(0, len(tokens), BLOCK):
         own = tokens[start : start + BLOCK]
         rounded = sampling.integer_rows(mechanism.rows(own, space))
-        yield own, np.ldexp(rounded.weights, -rounded.bits[:, None])
+        yield own, rounded.weights.mul_(rounded.units).numpy()
 
 
 def _expected_distinct(rows: Floats, draws: int) -> Floats:

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from scipy.spatial.distance import cdist
 from spaces import random_space, space_of, spaces
@@ -129,9 +130,11 @@ def test_rows_by_another_product_stay_within_the_certified_bound(monkeypatch):
     vectors = np.random.default_rng(0).normal(size=(400, 128))
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) + 3.0
     space, other = space_of(vectors), space_of(vectors)
-    monkeypatch.setattr(
-        other, "_products", lambda matrix, numbers, name: np.dot(matrix[numbers], matrix.T)
-    )
+
+    def products(matrix, numbers, name):
+        return torch.from_numpy(np.dot(matrix[numbers], matrix.T))
+
+    monkeypatch.setattr(other, "_products", products)
     for mechanism in (dp.SanText(epsilon=10.0), dp.RanText(epsilon=3.0)):
         ids = np.arange(400)
         rows = mechanism.log_probs(ids, space)

@@ -77,7 +77,7 @@ class Space:
         self.centred = torch.from_numpy(self.space.centred_unit)
         self.raw = torch.from_numpy(unit_rows(self.space.vectors))
         self.near = np.concatenate(
-            [_lists.nearest(ids, self.space, NEAR)[0] for ids in self.blocks()]
+            [_lists.nearest(ids, self.space, NEAR)[0].cpu().numpy() for ids in self.blocks()]
         )
 
     def blocks(self) -> list[np.ndarray]:

@@ -1,10 +1,11 @@
 """Setup, memory, and how cost grows with the vocabulary, the dimension and the text.
 
-    OMP_NUM_THREADS=1 python benchmarks/scaling.py [--table setup|space|text ...]
+    OMP_NUM_THREADS=1 python benchmarks/scaling.py [--table setup|space|certificate|text ...]
 
 ``setup``: a process that imports the library, opens a space, certifies a mechanism and releases a
 text of 200 tokens; vectors are on disk, certificates are not. ``space``: random unit vectors, V of
-d dimensions: rows computed, draws cold (500 distinct tokens) and warm. ``text``: a text is encoded,
+d dimensions: rows computed, draws cold (500 distinct tokens) and warm. ``certificate``: all pairs
+of such a space are certified; nothing is sampled or extrapolated. ``text``: a text is encoded,
 released by a sanitizer, released by a session and, with one word changed, again; ``growth`` is the
 time of the whole over ten times that of a tenth of the text, 1 where cost is linear. Texts are of
 words; the last lines are texts that tokenizers may be slow on, and private spans by the thousand.
@@ -73,13 +74,17 @@ def setup(space_name: str, mechanism: str) -> Figures:
     }
 
 
+def random_space(size: int, dimensions: int) -> dp.EmbeddingSpace:
+    """Unit vectors in random directions."""
+    vectors = np.random.default_rng(0).normal(size=(size, dimensions))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(size)]), vectors)
+
+
 def space(size: str, dimensions: str) -> Figures:
     """Rows and draws on random vectors."""
     rng, v = np.random.default_rng(0), int(size)
-    vectors = rng.normal(size=(v, int(dimensions)))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vocabulary = dp.Vocabulary([f"w{k}" for k in range(v)])
-    where, seconds = opened(lambda: dp.EmbeddingSpace(vocabulary, vectors))
+    where, seconds = opened(lambda: random_space(v, int(dimensions)))
     mechanism = dp.TokenExponential(epsilon=EPSILON)
     mechanism.log_probs([0], where)  # centred vectors and their lengths
     figures: Figures = {"space s": seconds}
@@ -89,6 +94,14 @@ def space(size: str, dimensions: str) -> Figures:
     figures["cold tokens/s"] = DISTINCT / timed(lambda: drawing.draw([ids], os_entropy))
     figures["warm tokens/s"] = WARM / timed(lambda: drawing.draw([warm], os_entropy))
     return figures
+
+
+def certificate(name: str, size: str, dimensions: str) -> Figures:
+    """All pairs, from nothing."""
+    where = random_space(int(size), int(dimensions))
+    mechanism = mechanism_named(name, EPSILON, where)
+    seconds = timed(lambda: dp.certify(mechanism, where))
+    return {"certificate s": seconds, "ns an entry": 1e9 * seconds / len(where) ** 2}
 
 
 def text_of(shape: str, length: int, words: list[str]) -> str:
@@ -158,9 +171,17 @@ SHAPE_LINES += [("default", shape, LENGTHS[-1]) for shape in ("no blanks", "span
 MECHANISMS = ("nearest-response", "token-exponential")
 SETUP_LINES = [("cl100k-11000", name) for name in MECHANISMS] + [("default", MECHANISMS[0])]
 
+CERTIFICATE_LINES = [
+    (name, v, 384)
+    for v in (11_000, 30_000, 100_256)
+    for name in ("token-exponential", "santext", "rantext-strict")
+    if v < 100_000 or name == "token-exponential"
+]
+
 TABLES = {
     "setup": (setup, ("space", "mechanism"), SETUP_LINES),
     "space": (space, ("V", "d"), SIZES),
+    "certificate": (certificate, ("mechanism", "V", "d"), CERTIFICATE_LINES),
     "text": (text, ("space", "text", "characters"), LENGTH_LINES + SHAPE_LINES),
 }
 
@@ -203,8 +224,9 @@ def in_a_process(*line: str) -> Figures:
     command = [sys.executable, __file__, "--one", *line]
     with tempfile.TemporaryDirectory() as cache:
         environment = dict(os.environ)
-        if line[0] == "setup":
+        if line[0] in ("setup", "certificate"):
             environment["DP_MIDDLEWARE_CACHE"] = cache
+        if line[0] == "setup":
             make = f"from exact_epsilon import space_named; space_named({line[1]!r})"
             here = Path(__file__).parent
             subprocess.run([sys.executable, "-c", make], env=environment, cwd=here, check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,18 @@ def store(data: dict[str, Any], kind: str, *key: str) -> None:
 def _path(kind: str, key: tuple[str, ...]) -> Path:
     name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
     return _models.cache_dir() / kind / f"{name}.json"
+
+
+@lru_cache(maxsize=1)
+def code_fingerprint() -> str:
+    """Changes whenever a file that decides a row or a certificate changes."""
+    package = Path(__file__).parent
+    names = ["_parts.py", "_integers.py", "_tables.py", "_search.py", "_row_files.py"]
+    names += ["sampling.py", "vocabulary.py", "embedding/space.py"]
+    files = [package / name for name in names]
+    for folder in ("privacy", "mechanisms", "certification"):
+        files += sorted((package / folder).glob("*.py"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

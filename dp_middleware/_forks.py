@@ -1,8 +1,13 @@
-"""Locks that begin anew in a forked child, where the threads that held them are gone."""
+"""A forked child, where only one thread goes on: locks begin anew, and torch computes with one.
+
+The threads that held a lock are gone, and so are those of torch's OpenMP: a child would wait for
+them at its first parallel loop.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -23,6 +28,8 @@ def renew(each: Renewed) -> None:
 
 
 def _after_fork() -> None:
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
     for each in list(_all.values()):
         each.after_fork()
 

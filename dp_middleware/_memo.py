@@ -178,6 +178,18 @@ class FileMemo:
                 "every event is released and charged again"
             )
 
+    @classmethod
+    def beside(cls, ledger: object, path: str | os.PathLike[str], check: bytes) -> FileMemo:
+        """A memo in a file of its own: they would wait for each other's transactions.
+
+        Raises:
+            ParameterError: It is the ledger's file, or was written with another key.
+        """
+        other = getattr(ledger, "file", None)
+        if isinstance(other, Path) and other.resolve() == Path(path).resolve():
+            raise ParameterError("expected memo= in a file of its own, got the ledger's")
+        return cls(Path(path), check)
+
     @contextmanager
     def exclusive(self) -> Iterator[_Rows]:
         """The entries; changes are durable when this ends, and undone if it fails."""

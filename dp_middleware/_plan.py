@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from operator import index
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ Scope = Sequence[tuple[int, int] | Span] | Detector
 
 
 class Token(NamedTuple):
-    """A private token; a tuple, as texts have many. It does not show what it holds.
+    """A private token. It does not show what it holds.
 
     Attributes:
         id: In the vocabulary, -1 for an unknown one.
@@ -64,32 +65,60 @@ class Token(NamedTuple):
     """
 
     id: int
-    kept: str | None = None
-    output: int | None = None
+    kept: str | None
+    output: int | None
 
     def __repr__(self) -> str:
         return "Token()"
 
-    @property
-    def fresh(self) -> bool:
-        """Whether it is to be drawn for."""
-        return self.kept is None and self.output is None
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Private:
-    """The tokens of a span, and how what is released for them is written."""
+    """The tokens of a span in columns, and how what is released for them is written.
 
-    tokens: tuple[Token, ...] = field(repr=False)
+    Attributes:
+        ids: In the vocabulary, -1 for an unknown token.
+        kept: Public spellings of the tokens that the policy keeps, ``None`` for others.
+        outputs: Ids that were released, ``None`` before the draw and for kept tokens.
+        encode: See :class:`Span`.
+    """
+
+    ids: tuple[int, ...] = field(repr=False)
+    kept: tuple[str | None, ...] = field(repr=False)
+    outputs: tuple[int | None, ...] = field(repr=False)
     encode: Callable[[str], str] | None = field(default=None, repr=False)
+
+    @property
+    def tokens(self) -> Iterable[Token]:
+        """Row by row."""
+        return map(Token, self.ids, self.kept, self.outputs)
+
+    @property
+    def perturbed(self) -> list[int]:
+        """Ids of the tokens that are drawn for, or were."""
+        return [number for number, word in zip(self.ids, self.kept, strict=True) if word is None]
+
+    @property
+    def fresh(self) -> list[int]:
+        """Ids of the tokens that are to be drawn for."""
+        columns = zip(self.ids, self.kept, self.outputs, strict=True)
+        return [number for number, word, output in columns if word is None and output is None]
+
+    def drawn(self, outputs: Iterator[int]) -> Private:
+        """The same with the next ids released for the fresh tokens."""
+        columns = zip(self.kept, self.outputs, strict=True)
+        every = [next(outputs) if word is None and k is None else k for word, k in columns]
+        return replace(self, outputs=tuple(every))
 
     def released(self, vocabulary: Vocabulary) -> str:
         """What stands in place of the span, once all is drawn."""
-        words = [
-            token.kept if token.output is None else vocabulary.tokens[token.output]
-            for token in self.tokens
-        ]
-        return encoded(self.encode, vocabulary.tokenizer.join([w for w in words if w is not None]))
+        words, tokens = [], vocabulary.tokens
+        for word, output in zip(self.kept, self.outputs, strict=True):
+            if output is not None:
+                words.append(tokens[output])
+            elif word is not None:
+                words.append(word)
+        return encoded(self.encode, vocabulary.tokenizer.join(words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +142,7 @@ class Plan:
         """The private parts, in reading order."""
         return [part for part in self.parts if isinstance(part, Private)]
 
-    @cached_property
+    @property
     def tokens(self) -> list[Token]:
         """The private ones."""
         return [token for part in self.private for token in part.tokens]
@@ -121,7 +150,7 @@ class Plan:
     @property
     def tokens_total(self) -> int:
         """Public and private ones."""
-        return self.public_tokens + len(self.tokens)
+        return self.public_tokens + sum(len(part.ids) for part in self.private)
 
     @property
     def tokens_verbatim(self) -> int:
@@ -129,29 +158,31 @@ class Plan:
         return self.tokens_total - len(self.perturbed)
 
     @property
-    def perturbed(self) -> list[Token]:
-        """Those that are drawn for, or were."""
-        return [token for token in self.tokens if token.kept is None]
+    def perturbed(self) -> list[int]:
+        """Ids of the tokens that are drawn for, or were."""
+        return [number for part in self.private for number in part.perturbed]
 
     @cached_property
-    def fresh(self) -> list[Token]:
-        """Those that are to be drawn for."""
-        return [token for token in self.tokens if token.fresh]
+    def fresh(self) -> list[int]:
+        """Ids of the tokens that are to be drawn for."""
+        return [number for part in self.private for number in part.fresh]
 
     def drawn(self, outputs: Iterable[int]) -> Plan:
         """The same with an id released for each fresh token."""
         ids = iter(outputs)
-        return self.with_outputs(next(ids) if t.fresh else t.output for t in self.tokens)
+        return self._with(part.drawn(ids) for part in self.private)
 
     def with_outputs(self, outputs: Iterable[int | None]) -> Plan:
         """The same with the id released for each private token, ``None`` where there is none."""
-        ids: Iterator[int | None] = iter(outputs)
-        parts = tuple(
-            part
-            if isinstance(part, str)
-            else replace(part, tokens=tuple(Token(t.id, t.kept, next(ids)) for t in part.tokens))
-            for part in self.parts
+        ids = iter(outputs)
+        return self._with(
+            replace(part, outputs=tuple(islice(ids, len(part.ids)))) for part in self.private
         )
+
+    def _with(self, private: Iterable[Private]) -> Plan:
+        """The same with other private parts."""
+        others = iter(private)
+        parts = tuple(part if isinstance(part, str) else next(others) for part in self.parts)
         return replace(self, parts=parts)
 
     def released(self, vocabulary: Vocabulary) -> str:

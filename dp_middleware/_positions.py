@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dp_middleware._plan import Plan, Token
+from dp_middleware._plan import Plan
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.releases import Release
 from dp_middleware.sanitizers import Sanitizer
@@ -58,7 +58,7 @@ def release(
     sanitizer: Sanitizer,
     plan: Plan,
     digest: bytes,
-    mark: Callable[[Token], bytes],
+    mark: Callable[[int, str | None], bytes],
     earlier: Positions | None,
 ) -> tuple[Release, Positions]:
     """Charge and draw for the tokens that are new; the others keep what was released for them.
@@ -71,20 +71,22 @@ def release(
         sanitizer: Charges and draws.
         plan: Of the text, private.
         digest: Keyed digest of the text.
-        mark: Keyed digest of a token.
+        mark: Keyed digest of a token's id and kept spelling.
         earlier: The version that the text replaces.
 
     Raises:
         As :meth:`Sanitizer.release`.
     """
-    marks = tuple(m for part in plan.private for m in (*map(mark, part.tokens), _END))
+    marks: list[bytes] = []
+    for part in plan.private:
+        marks += [*map(mark, part.ids, part.kept), _END]
     if earlier is not None and isinstance(sanitizer.mechanism, ChannelMechanism):
         pairs = zip(unchanged(earlier.marks, marks), marks, strict=True)
         sources = [source for source, each in pairs if each != _END]
         plan = plan.with_outputs(None if k is None else earlier.outputs[k] for k in sources)
     ((released, drawn),) = sanitizer.release_plans([plan])
-    outputs = tuple(o for part in drawn.private for o in (*(t.output for t in part.tokens), None))
-    return released, Positions(digest=digest, marks=marks, outputs=outputs)
+    outputs = tuple(output for part in drawn.private for output in (*part.outputs, None))
+    return released, Positions(digest=digest, marks=tuple(marks), outputs=outputs)
 
 
 def unchanged(old: Sequence[bytes], new: Sequence[bytes]) -> list[int | None]:

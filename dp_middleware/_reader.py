@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from dp_middleware._plan import Plan, Private, Scope, Span, Token, encoded, spans_of
+from dp_middleware._plan import Plan, Private, Scope, Span, encoded, spans_of
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.policies import KeepPolicy
@@ -54,23 +54,25 @@ class Reader:
     def _private(self, span: Span, source: str) -> Private:
         encoded(span.encode, "")  # a broken one fails here, before any charge
         text = span.private(source)
-        tokens = tuple(self._token(text, each) for each in self._occurrences(text))
-        return Private(tokens, span.encode)
+        if self._words:
+            found = _guarded(self._vocabulary.occurrences, text)
+            ids = tuple(each.id for each in found)
+            kept = tuple(self._kept(text, each) for each in found)
+        else:
+            ids = tuple(_guarded(self._vocabulary.ids, text))
+            kept = (None,) * len(ids)
+        return Private(ids=ids, kept=kept, outputs=(None,) * len(ids), encode=span.encode)
 
-    def _occurrences(self, text: str) -> list[Occurrence]:
-        return _guarded(self._vocabulary.occurrences, text)
+    def _kept(self, text: str, token: Occurrence) -> str | None:
+        """The public spelling of a token that the policy keeps."""
+        if token.id != UNKNOWN:
+            return self._vocabulary.tokens[token.id] if self.kept[token.id] else None
+        word = text[token.start : token.end].strip().lower()
+        return word if word in self._words else None
 
     def _pieces(self, public: str) -> Sequence[object]:
         """Known or unknown: public text needs no vocabulary."""
         return _guarded(self._vocabulary.tokenizer.pieces, public) if public else ()
-
-    def _token(self, text: str, occurrence: Occurrence) -> Token:
-        """A token and, if the policy keeps it, its public spelling."""
-        if occurrence.id != UNKNOWN:
-            kept = bool(self.kept[occurrence.id])
-            return Token(occurrence.id, self._vocabulary.tokens[occurrence.id] if kept else None)
-        word = text[occurrence.start : occurrence.end].strip().lower()
-        return Token(UNKNOWN, word if word in self._words else None)
 
 
 def _guarded(read: Callable[[str], Read], text: str) -> Read:

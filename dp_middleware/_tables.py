@@ -1,37 +1,27 @@
-"""Rows of probabilities as integers, and tables of them that draws search.
-
-A row is turned into integers, at least 1 on its support and 0 off it, with total 2^64 (2^128 when
-a probability lies below e^-30): no output vanishes by underflow, and nothing is lost to
-floating-point cumulative sums.
-"""
+"""Tables of the integers of a row (``_integers.py``), which draws search."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.errors import ParameterError
+from dp_middleware._integers import Others, Rows, halves, left_over, rounded, words
+from dp_middleware._parts import parts
 
 if TYPE_CHECKING:
     import torch
 
-Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Entropy = Callable[[int], bytes]
-Rows = Union["Floats", "torch.Tensor"]
 
-_SUM_ERROR = 1e-9
-_ONE = np.uint64(1)
-_TWO_64 = 2.0**64
-
-WIDE_BELOW = -30.0
-"""Log-probability below which a row uses 128 bits instead of 64."""
+_WORD = (1 << 64) - 1
+_SIGN = -1 << 63  # int64: turns the order of unsigned words into that of signed ones
 
 
 def os_entropy(count: int) -> bytes:
@@ -42,108 +32,6 @@ def os_entropy(count: int) -> bytes:
 def random_words(count: int, entropy: Entropy) -> Words:
     """Uniform integers below 2^64."""
     return np.frombuffer(entropy(8 * count), dtype=np.uint64)
-
-
-@dataclass(frozen=True)
-class IntegerRows:
-    """Probabilities as integers held in float64, which is exact up to the largest of a row.
-
-    Attributes:
-        weights: float64 (n, V), integers in units of 2^-bits, 0 off the support. The largest of
-            a row is the total less the others, rounded to float64.
-        bits: int64 (n,), 64 or 128.
-    """
-
-    weights: torch.Tensor
-    bits: torch.Tensor
-
-    @property
-    def units(self) -> torch.Tensor:
-        """What an integer of each row stands for, 2^-bits, float64 (n, 1)."""
-        return (-self.bits).double().exp2()[:, None]
-
-
-def integer_rows(log_probs: Rows) -> IntegerRows:
-    """Round rows to integers: at least 1 on the support, the largest takes what is left.
-
-    Args:
-        log_probs: float64 (n, V), normalised, -inf off the support.
-
-    Returns:
-        On the device of the rows.
-
-    Raises:
-        ParameterError: A row holds NaN or its probabilities do not sum to one.
-    """
-    import torch
-
-    weights, bits, top = _rounded(log_probs)
-    left = (np.uint64(0) - _unsigned(_words(weights).sum(dim=1))).astype(np.float64)
-    left[left == 0] = _TWO_64
-    wide = (bits == 128).nonzero()[:, 0]
-    left[wide.cpu().numpy()] = [float(k) for k in _remainders(weights[wide])]
-    rows = torch.arange(len(top), device=top.device)
-    weights[rows, top] = torch.from_numpy(left).to(weights.device)
-    return IntegerRows(weights, bits)
-
-
-def _rounded(log_probs: Rows) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Integers of all outputs but the largest of each row, which is 0; bits; which that is."""
-    import torch
-
-    rows = torch.as_tensor(log_probs)
-    smallest = rows.amin(dim=1)
-    impossible, finite = None, rows
-    if bool(torch.isinf(smallest).any()):
-        impossible = rows == -torch.inf
-        finite = rows.masked_fill(impossible, 0.0)
-        smallest = finite.amin(dim=1)
-    bits = torch.where(smallest < WIDE_BELOW, 128, 64)
-    weights = torch.exp(finite)  # exp is slow at -inf
-    if impossible is not None:
-        weights.masked_fill_(impossible, 0.0)
-    if not bool(((weights.sum(dim=1) - 1.0).abs() < _SUM_ERROR).all()):  # so fails NaN
-        raise ParameterError("expected rows of log-probabilities whose exponentials sum to one")
-    weights.mul_(torch.pow(2.0, bits.double())[:, None]).round_().clamp_(min=1.0)
-    if impossible is not None:
-        weights.masked_fill_(impossible, 0.0)
-    top = rows.argmax(dim=1)
-    weights[torch.arange(len(top), device=top.device), top] = 0.0
-    return weights, bits, top
-
-
-def _words(weights: torch.Tensor) -> torch.Tensor:
-    """Integers modulo 2^64, as int64; the rows of 128 bits among them have no meaning."""
-    import torch
-
-    if weights.device.type == "cpu":
-        with np.errstate(invalid="ignore"):
-            return torch.from_numpy(weights.numpy().astype(np.uint64).view(np.int64))
-    return weights.to(torch.uint64).view(torch.int64)
-
-
-def _unsigned(words: torch.Tensor) -> Words:
-    """The same bits as unsigned integers on the host."""
-    return words.cpu().numpy().view(np.uint64)
-
-
-def _remainders(others: torch.Tensor) -> list[int]:
-    """2^128 less the sum of the others in each row, exactly."""
-    import torch
-
-    limbs = []
-    for shift in (96, 64, 32, 0):
-        limb = torch.floor(others * 2.0**-shift)
-        others = others - limb * 2.0**shift
-        limbs.append(limb.to(torch.int64).sum(dim=1))
-    sums = torch.stack(limbs, dim=1).tolist()
-    return [(1 << 128) - (a << 96) - (b << 64) - (c << 32) - d for a, b, c, d in sums]
-
-
-def _halves(weights: Floats) -> tuple[Words, Words]:
-    """The high and low 64 bits of integers below 2^128 held in float64."""
-    high = np.floor(weights / _TWO_64)
-    return high.astype(np.uint64), (weights - high * _TWO_64).astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -209,35 +97,60 @@ def tables(log_probs: Rows) -> list[Table]:
     """
     import torch
 
-    weights, bits, top = _rounded(log_probs)
-    rows = torch.arange(len(top), device=top.device)
-    words = _words(weights)
-    words[rows, top] = -words.sum(dim=1)  # modulo 2^64, as all sums here
-    lasts = _unsigned(torch.cumsum(words, dim=1).sub_(1))
-    weights[rows, top] = 1.0  # possible
-    made = zip(lasts, weights.cpu().numpy(), bits.tolist(), top.tolist(), strict=True)
-    return [_wide(w, k) if b == 128 else _narrow(last, w) for last, w, b, k in made]
+    made: list[Table] = []
+    for (part,) in parts(torch.as_tensor(log_probs)):
+        others = rounded(part)
+        made += _narrow(others) if others.narrow else _wide(others)
+    return made
 
 
-def _narrow(lasts: Words, weights: Floats) -> Table:
-    """From the last integers of all V outputs."""
-    if weights.all():
-        return Table(lasts, None, None)
-    support = np.flatnonzero(weights).astype(np.int64)
-    return Table(lasts[support], None, support)
-
-
-def _wide(weights: Floats, top: int) -> Table:
-    """From the integers of all outputs but the largest."""
+def _narrow(others: Others) -> list[Table]:
+    """All rows have 64 bits."""
     import torch
 
-    support = np.flatnonzero(weights).astype(np.int64)
-    weights[top] = 0.0
-    exact = _remainders(torch.from_numpy(weights)[None])[0] % (1 << 128)
-    high, low = (part[support] for part in _halves(weights))
-    place = int(np.searchsorted(support, top))
-    high[place], low[place] = exact >> 64, exact & ((1 << 64) - 1)
-    running = np.cumsum(low, dtype=np.uint64)
-    high += running < low  # what is carried
-    lasts = np.cumsum(high, dtype=np.uint64) - (running == 0).astype(np.uint64)
-    return Table(lasts, running - _ONE, None if len(support) == len(weights) else support)
+    widths = words(others.weights)
+    widths.scatter_(1, others.top, -widths.sum(dim=1, keepdim=True))  # modulo 2^64, as all sums
+    widths[:, 0] -= 1
+    lasts = _unsigned(torch.cumsum(widths, dim=1))
+    return [_possible(row, None, s) for row, s in zip(lasts, _supports(others), strict=True)]
+
+
+def _wide(others: Others) -> list[Table]:
+    """Some row has 128 bits; all are added up as if they had."""
+    import torch
+
+    lower, upper = halves(others.weights)
+    left = left_over(others, lower, upper)
+    for half, shift in ((lower, 0), (upper, 64)):
+        of_largest = np.array([k >> shift & _WORD for k in left], dtype=np.uint64)
+        signed = torch.from_numpy(of_largest.view(np.int64))[:, None]
+        half.scatter_(1, others.top, signed.to(half.device))
+    running = torch.cumsum(lower, dim=1)
+    upper += (running ^ _SIGN) < (lower ^ _SIGN)  # what is carried; both are unsigned
+    lasts = torch.cumsum(upper, dim=1).sub_((running == 0).to(torch.int64))
+    rows = zip(others.bits, _unsigned(lasts), _unsigned(running.sub_(1)), strict=True)
+    return [
+        _possible(high, low, possible) if bits == 128 else _possible(low, None, possible)
+        for (bits, high, low), possible in zip(rows, _supports(others), strict=True)
+    ]
+
+
+def _possible(lasts: Words, low: Words | None, support: Ids | None) -> Table:
+    """The table of a row of all V outputs."""
+    if support is None:
+        return Table(lasts, low, None)
+    return Table(lasts[support], None if low is None else low[support], support)
+
+
+def _supports(others: Others) -> list[Ids | None]:
+    """The possible outputs of each row; ``None`` where these are all."""
+    if others.full:
+        return [None] * len(others.top)
+    possible = others.weights.scatter_(1, others.top, 1.0).cpu().numpy()
+    found = [np.flatnonzero(row) for row in possible]
+    return [None if len(row) == possible.shape[1] else row for row in found]
+
+
+def _unsigned(words_of: torch.Tensor) -> Words:
+    """The same bits as unsigned integers on the host."""
+    return words_of.cpu().numpy().view(np.uint64)

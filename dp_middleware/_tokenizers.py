@@ -6,6 +6,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -94,20 +95,51 @@ class TiktokenTokenizer:
         return found
 
     def _section_pieces(self, offset: int, section: str, found: list[Piece]) -> None:
-        tokens = self._encoding.decode_tokens_bytes(self._encoding.encode_ordinary(section))
+        numbers = self._encoding.encode_ordinary(section)
+        spelled = spellings(self._encoding)
+        words = [spelled[number] for number in numbers]
+        whole = [word for word in words if word is not None]
+        if len(whole) < len(words):
+            self._pieces_by_bytes(offset, section, numbers, found)
+            return
+        places = list(itertools.accumulate(map(len, whole), initial=offset))
+        every = zip(whole, places, places[1:], strict=False)
+        # blanks carry no word and are never copied
+        found += [Piece(word, start, end) for word, start, end in every if word.strip(" ")]
+
+    def _pieces_by_bytes(
+        self, offset: int, section: str, numbers: list[int], found: list[Piece]
+    ) -> None:
+        """For tokens that hold a part of a character's bytes: these are mapped to characters."""
+        tokens = self._encoding.decode_tokens_bytes(numbers)
         ends = np.cumsum([0, *map(len, tokens)])
-        # A token may hold part of a character's bytes: byte offsets are mapped to characters.
         starts = _byte_offsets(section)
         first = np.searchsorted(starts, ends[:-1], side="right") - 1 + offset
         last = np.searchsorted(starts, ends[1:]) + offset
         found += [
             Piece(_decoded(token), start, end)
             for token, start, end in zip(tokens, first.tolist(), last.tolist(), strict=True)
-            if token.strip()  # blanks carry no word and are never copied
+            if token.strip()
         ]
 
     def join(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).strip()
+
+
+@lru_cache(maxsize=4)
+def spellings(encoding: Any) -> list[str | None]:
+    """The string of each token of an encoding of tiktoken; ``None`` where it has none of its own.
+
+    Of all tokens at once: which ones were read tells what was typed.
+    """
+    return [_spelling(encoding, number) for number in range(encoding.n_vocab)]
+
+
+def _spelling(encoding: Any, number: int) -> str | None:
+    try:
+        return _decoded(encoding.decode_single_token_bytes(number))
+    except KeyError:  # a gap between the tokens
+        return None
 
 
 def _byte_offsets(text: str) -> NDArray[np.int64]:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware._plan import Plan
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.embedding.space import BLOCK
 from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms._lists import smallest
 from dp_middleware.vocabulary import UNKNOWN
 
 _LIKELY = 5
@@ -55,11 +54,8 @@ class Explanation:
 
 def explained(plan: Plan, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:
     """What the draws for a text would look like."""
-    counts = Counter(token.id for token in plan.perturbed)
-    alternatives = [
-        _alternative(number, counts[number], row, space.vocabulary.tokens)
-        for number, row in _rows(list(counts), mechanism, space)
-    ]
+    counts = Counter(plan.perturbed)
+    alternatives = list(_alternatives(counts, mechanism, space))
     perturbed = counts.total()
     expected = sum(each.count * each.retention for each in alternatives)
     return Explanation(
@@ -71,22 +67,22 @@ def explained(plan: Plan, mechanism: ChannelMechanism, space: EmbeddingSpace) ->
     )
 
 
-def _rows(
-    ids: list[int], mechanism: ChannelMechanism, space: EmbeddingSpace
-) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    for start in range(0, len(ids), BLOCK):
-        block = ids[start : start + BLOCK]
-        yield from zip(block, mechanism.rows(np.array(block), space), strict=True)
-
-
-def _alternative(
-    number: int, count: int, row: NDArray[np.float64], tokens: tuple[str, ...]
-) -> Alternative:
-    likeliest = np.argsort(-row, kind="stable")[:_LIKELY]
-    known = number != UNKNOWN
-    return Alternative(
-        token=tokens[number] if known else "(unknown)",
-        count=count,
-        retention=float(np.exp(row[number])) if known else 0.0,
-        likely=tuple((tokens[k], float(np.exp(row[k]))) for k in likeliest),
-    )
+def _alternatives(
+    counts: Counter[int], mechanism: ChannelMechanism, space: EmbeddingSpace
+) -> Iterator[Alternative]:
+    ids, tokens = np.array(list(counts), dtype=np.int64), space.vocabulary.tokens
+    for start in range(0, len(ids), space.block):
+        block = ids[start : start + space.block]
+        rows = mechanism.device_rows(block, space)
+        own = rows.gather(1, space.on_device(np.maximum(block, 0))[:, None])[:, 0]
+        likely = smallest(-rows, min(_LIKELY, len(space)))
+        chances = rows.gather(1, likely).exp()
+        found = (block.tolist(), own.exp().tolist(), likely.tolist(), chances.tolist())
+        for number, kept, outputs, shares in zip(*found, strict=True):
+            known = number != UNKNOWN
+            yield Alternative(
+                token=tokens[number] if known else "(unknown)",
+                count=counts[number],
+                retention=kept if known else 0.0,
+                likely=tuple((tokens[k], p) for k, p in zip(outputs, shares, strict=True)),
+            )

@@ -6,28 +6,25 @@ same integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from threading import Lock
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware import _forks
-from dp_middleware._arena import Arena
+from dp_middleware._arena import Arena, Channel
+from dp_middleware._integers import WIDE_BELOW, Floats, IntegerRows, Rows, integer_rows
+from dp_middleware._row_files import RowFile
 from dp_middleware._tables import (
-    WIDE_BELOW,
     Entropy,
-    Floats,
     Ids,
-    IntegerRows,
-    Rows,
     Table,
     Words,
-    integer_rows,
     os_entropy,
     random_words,
     tables,
 )
+from dp_middleware.errors import ParameterError
 
 __all__ = [
     "CACHE_BYTES",
@@ -40,17 +37,61 @@ __all__ = [
     "Sampler",
     "Table",
     "Words",
+    "bulk_entropy",
     "insecure_entropy",
     "integer_rows",
     "log_softmax",
     "os_entropy",
+    "shared_cache",
     "tables",
 ]
 
-_BATCH = 64  # rows computed at a time
+_LIMIT = "DP_MIDDLEWARE_ROW_CACHE_MB"
+_arenas: dict[str, Arena] = {}
 
 CACHE_BYTES = 5 << 28
-"""Memory for cached tables of one sampler."""
+"""Memory for cached tables of a process, unless ``$DP_MIDDLEWARE_ROW_CACHE_MB`` says otherwise."""
+
+
+def shared_cache(key: Hashable) -> Channel:
+    """The cached tables of one channel in this process, for all samplers that have the same key.
+
+    All channels together take no more memory than ``$DP_MIDDLEWARE_ROW_CACHE_MB`` megabytes, read
+    once, when the first table is cached; the oldest tables make room for new ones.
+
+    Args:
+        key: Of all that decides a row of the channel.
+
+    Raises:
+        ParameterError: The variable is no number of megabytes.
+    """
+    if not _arenas:
+        _arenas.setdefault("process", Arena(_limit()))  # atomic: threads get the same one
+    return _arenas["process"].channel(key)
+
+
+def _limit() -> int:
+    chosen = os.environ.get(_LIMIT, "")
+    if not chosen:
+        return CACHE_BYTES
+    if not (chosen.isascii() and chosen.isdigit()):
+        raise ParameterError(
+            f"expected {_LIMIT} as a whole number of megabytes, 0 for no cache, got {chosen!r}"
+        )
+    return int(chosen) * 1_000_000
+
+
+def bulk_entropy(count: int) -> bytes:
+    """Bytes for noise, which takes many: OpenSSL's generator, seeded by the operating system.
+
+    AES in counter mode, seeded anew from time to time and in a forked child. Ten times as fast
+    as the operating system's own, which is used where Python was built without OpenSSL.
+    """
+    try:
+        from ssl import RAND_bytes
+    except ImportError:
+        return os_entropy(count)
+    return RAND_bytes(count)
 
 
 def insecure_entropy(seed: int) -> Entropy:
@@ -79,18 +120,23 @@ class Sampler:
 
     Args:
         rows: Log-probability rows for ids, float64 (n, V); -1 is the unknown symbol.
-        capacity: Bytes of cached tables.
+        batch: Rows computed at a time.
+        capacity: Bytes of cached tables, where they are not shared.
+        cache: Shared tables of this channel; see :func:`shared_cache`.
+        prepared: Tables on disk, which are searched first; public.
     """
 
-    def __init__(self, rows: Callable[[Ids], Rows], *, capacity: int = CACHE_BYTES) -> None:
-        self._rows, self._capacity = rows, capacity
-        self.after_fork()
-        _forks.renew(self)
-
-    def after_fork(self) -> None:
-        """Without cached rows: a fork may have come while they were written."""
-        self._arena = Arena(self._capacity)
-        self._lock = Lock()
+    def __init__(
+        self,
+        rows: Callable[[Ids], Rows],
+        *,
+        batch: int = 64,
+        capacity: int = CACHE_BYTES,
+        cache: Channel | None = None,
+        prepared: RowFile | None = None,
+    ) -> None:
+        self._rows, self._batch, self._prepared = rows, batch, prepared
+        self._cache = cache if cache is not None else Arena(capacity).channel("own")
 
     def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
         """One independent output id for each input id, int64 (n,).
@@ -99,11 +145,21 @@ class Sampler:
         nothing. (Only the lower halves of integers of 128 bits come later, where they count.)
         """
         uniform = random_words(len(ids), entropy)
-        with self._lock:
-            known, found = self._arena.locate(ids, uniform)
-            if len(found) == len(ids):
-                return found
-            held = self._arena.tables(np.unique(ids[~known]))  # decides what the search did not
+        if self._prepared is None:
+            return self._drawn(ids, uniform, entropy)
+        known, found = self._prepared.locate(ids, uniform, entropy)
+        if len(found) == len(ids):
+            return found
+        released = np.empty(len(ids), dtype=np.int64)
+        released[known] = found
+        released[~known] = self._drawn(ids[~known], uniform[~known], entropy)
+        return released
+
+    def _drawn(self, ids: Ids, uniform: Words, entropy: Entropy) -> Ids:
+        """From cached tables, or from computed ones."""
+        known, found, held = self._cache.locate(ids, uniform)
+        if len(found) == len(ids):
+            return found
         released = np.empty(len(ids), dtype=np.int64)
         released[known] = found
         places = np.flatnonzero(~known)
@@ -120,14 +176,12 @@ class Sampler:
         """A table for each id: the one that is held, else a computed one."""
         yield from held.items()
         absent = np.array([number for number in wanted if number not in held], dtype=np.int64)
-        for start in range(0, len(absent), _BATCH):
-            batch = absent[start : start + _BATCH]
+        for start in range(0, len(absent), self._batch):
+            batch = absent[start : start + self._batch]
             yield from zip(batch.tolist(), self.tables(batch), strict=True)
 
     def tables(self, ids: Ids) -> list[Table]:
         """Tables of distinct ids, computed; they are cached from now on."""
         fresh = tables(self._rows(ids))
-        with self._lock:
-            for number, table in zip(ids.tolist(), fresh, strict=True):
-                self._arena.store(number, table)
+        self._cache.store(ids, fresh)
         return fresh

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import hmac
-import json
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from threading import Lock
 from typing import NoReturn
 
-from dp_middleware import _forks, _positions, _replays, _validate
-from dp_middleware._digests import ONCE as ONCE
-from dp_middleware._digests import ROLES, Digests, checked
-from dp_middleware._digests import Item as Item
-from dp_middleware._memo import Entry, FileMemo, Limits, MemoryMemo, Table, WhenFull
-from dp_middleware._plan import Detector, Plan, Token
+from dp_middleware import _replays, _validate
+from dp_middleware._by_epsilon import ByEpsilon
+from dp_middleware._digests import Digests
+from dp_middleware._events import Events
+from dp_middleware._memo import FileMemo, Limits, MemoryMemo, WhenFull
+from dp_middleware._plan import Detector
+from dp_middleware._transcripts import ONCE as ONCE
+from dp_middleware._transcripts import Item as Item
+from dp_middleware._transcripts import by_role, checked
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.releases import Release
 from dp_middleware.sanitizers import Sanitizer
@@ -30,7 +26,6 @@ MONTH = 30 * 24 * 3600.0
 """Seconds."""
 
 _SAME = 1e-9  # nats
-_EPSILONS = 32  # sessions of other epsilons that are kept
 
 
 class Session:
@@ -88,30 +83,19 @@ class Session:
         clock: Callable[[], float] = time.time,
         scope: Detector | Mapping[str, Detector] | None = None,
     ) -> None:
-        self._limits = Limits(capacity=capacity, expires=expires, when_full=when_full, clock=clock)
-        self._scopes = _by_role(scope)
+        limits = Limits(capacity=capacity, expires=expires, when_full=when_full, clock=clock)
+        self._scopes = by_role(scope)
         if memo is not None and key is None:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
-        if memo is not None:
-            _refuse_ledger(Path(memo), sanitizer.ledger)
-        self.sanitizer = sanitizer
         self._digests = Digests(key)
-        self._versions = _positions.Versions(capacity)
-        self._first = self
-        self._others: OrderedDict[float, Session] = OrderedDict()
-        self.after_fork()
-        _forks.renew(self)
-        self._memo: MemoryMemo | FileMemo = MemoryMemo()
-        if memo is not None:
-            self._memo = FileMemo(Path(memo), self._digests.of("check"))
-
-    def after_fork(self) -> None:
-        """With locks that nobody holds; sessions at other epsilons use those of the first."""
-        self._locks = {"memo": Lock(), "calibration": Lock()}
+        self.sanitizer = sanitizer
+        check = self._digests.of("check")
+        kept = MemoryMemo() if memo is None else FileMemo.beside(sanitizer.ledger, memo, check)
+        self._events = Events(kept, limits, self._digests)
+        self._first, self._twins = self, ByEpsilon(self._calibrated)
 
     def __repr__(self) -> str:
-        kind = "file" if isinstance(self._memo, FileMemo) else "memory"
-        return f"Session({self.sanitizer!r}, memo in {kind})"
+        return f"Session({self.sanitizer!r}, {self._events!r})"
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a session to stay in its process: it holds a key; make another")
@@ -144,19 +128,13 @@ class Session:
         for each in (self, self._first):
             if abs(each.sanitizer.certificate.epsilon - epsilon) <= _SAME:
                 return each
-        with self._first._locks["calibration"]:
-            found = self._others.get(epsilon) or self._calibrated(epsilon)
-            self._others[epsilon] = found
-            self._others.move_to_end(epsilon)
-            if len(self._others) > _EPSILONS:
-                self._others.popitem(last=False)
-            return found
+        return self._twins.at(epsilon)
 
     def _calibrated(self, epsilon: float) -> Session:
-        """Shares all that is mutable, locks included."""
-        sanitizer = self._first.sanitizer.at(epsilon)
-        if sanitizer.mechanism.fingerprint == self._first.sanitizer.mechanism.fingerprint:
-            return self._first
+        """Of the first session; shares all that is mutable, locks included."""
+        sanitizer = self.sanitizer.at(epsilon)
+        if sanitizer.mechanism.fingerprint == self.sanitizer.mechanism.fingerprint:
+            return self
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.__dict__.pop("_settings", None)
@@ -210,10 +188,13 @@ class Session:
             if event_id is ONCE:
                 found.append(self.release_once(role, text))
             elif role == "assistant":
-                note = self._note_of(within, text) if event_id is None else self._note(name)
-                found.append(self._answer(note))
+                unnamed = event_id is None
+                note = self._digests.answer(within, text) if unnamed else self._digests.note(name)
+                words = self._events.answer(note)
+                found.append(_replays.remote_answer(words, self.sanitizer))
             else:
-                found.append(self._private(name, role, text))
+                event, scope = self._digests.event(name, self._settings), self._scopes.get(role)
+                found.append(self._events.release(event, role, text, self.sanitizer, scope))
         return found
 
     def release_once(self, role: str, text: str) -> Release:
@@ -267,12 +248,11 @@ class Session:
         """
         checked((event_id, "assistant", text))
         within = self._conversation(conversation)
-        name = None if event_id is None else self._digests.of_id(within, event_id)
-        note = self._note_of(within, text) if name is None else self._note(name)
-        with self._first._locks["memo"], self._memo.exclusive() as table:
-            if name is not None and self._limits.current(table, self._mark(name)) is not None:
-                raise EventRefused("expected a new event to note, got one released as private")
-            self._limits.store(table, note, b"", json.dumps(text))
+        if event_id is None:
+            self._events.note(self._digests.answer(within, text), text, None)
+        else:
+            name = self._digests.of_id(within, event_id)
+            self._events.note(self._digests.note(name), text, self._digests.private(name))
 
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.
@@ -288,62 +268,6 @@ class Session:
         """
         return self._digests.of("mark", *parts).hex()
 
-    def _private(self, name: bytes, role: str, text: str) -> Release:
-        """From the memo, or drawn; a detector runs outside of the lock, and may use the session."""
-        digest = self._digests.of("text", self._event(name), role, text)
-        with self._first._locks["memo"], self._memo.exclusive() as table:
-            found = self._replayed(table, name, role, digest)
-        if found is not None:
-            return found
-        plan = self.sanitizer.plan(text, self._scopes.get(role))
-        with (
-            self._first._locks["memo"],
-            self._memo.exclusive() as table,
-        ):  # another thread may have been faster
-            found = self._replayed(table, name, role, digest)
-            return found if found is not None else self._stored(table, name, digest, plan)
-
-    def _replayed(self, table: Table, name: bytes, role: str, digest: bytes) -> Release | None:
-        if self._limits.current(table, self._note(name)) is not None:
-            raise EventRefused(f"expected role assistant for a noted event, got {role}")
-        known = self._limits.current(table, self._event(name))
-        if known is None or not hmac.compare_digest(known.digest, digest):
-            return None
-        return _replays.from_json(known.released, self.sanitizer)
-
-    def _stored(self, table: Table, name: bytes, digest: bytes, plan: Plan) -> Release:
-        """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
-        event, private = self._event(name), self._mark(name)
-        known = self._limits.current(table, event)
-        self._limits.make_room(table, event, private)
-        release = self._drawn(event, digest, replace(plan, edited=known is not None), known)
-        self._limits.store(table, event, digest, _replays.to_json(release))
-        self._limits.store(table, private, b"", "")
-        return release
-
-    def _drawn(self, event: bytes, digest: bytes, plan: Plan, known: Entry | None) -> Release:
-        earlier = None if known is None else self._versions.get(event, known.digest)
-
-        digest_of = self._digests.marker("token", event)
-
-        @functools.cache  # equal tokens share their mark: a long text has few distinct ones
-        def mark(token: Token) -> bytes:
-            return digest_of(f"{token.id} {token.kept!r}")
-
-        release, now = _positions.release(self.sanitizer, plan, digest, mark, earlier)
-        self._versions.put(event, now)
-        return release
-
-    def _answer(self, note: bytes) -> Release:
-        with self._first._locks["memo"], self._memo.exclusive() as table:
-            entry = self._limits.current(table, note)
-        if entry is None:
-            raise EventRefused(
-                "expected an assistant's message known from note_remote, got another; it may hold "
-                "private text and is not sent"
-            )
-        return _replays.remote_answer(json.loads(entry.released), self.sanitizer)
-
     @cached_property
     def _settings(self) -> str:
         """Another mechanism or space makes every event a new one."""
@@ -352,39 +276,5 @@ class Session:
             f"{self.sanitizer.mechanism.fingerprint}/{self.sanitizer.space.fingerprint}/{adjacency}"
         )
 
-    def _event(self, name: bytes) -> bytes:
-        return self._digests.of("event", self._settings, name)
-
-    def _mark(self, name: bytes) -> bytes:
-        """Of an event that was released as a private one, by whatever mechanism."""
-        return self._digests.of("private", name)
-
-    def _note(self, name: bytes) -> bytes:
-        return self._digests.of("note", name)
-
-    def _note_of(self, conversation: bytes, text: str) -> bytes:
-        """By content: a remote answer is public."""
-        return self._digests.of("answer", conversation, text)
-
     def _conversation(self, name: str) -> bytes:
         return self._digests.of("conversation", self.sanitizer.subject or "", name)
-
-
-def _refuse_ledger(memo: Path, ledger: object) -> None:
-    """They would wait for each other's transactions."""
-    file = getattr(ledger, "file", None)
-    if isinstance(file, Path) and file.resolve() == memo.resolve():
-        raise ParameterError("expected memo= in a file of its own, got the ledger's")
-
-
-def _by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:
-    private = [role for role in ROLES if role != "assistant"]
-    if scope is None:
-        return {}
-    found = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(private, scope)
-    if not set(found) <= set(private) or not all(map(callable, found.values())):
-        raise ParameterError(
-            f"expected scope= as a function from a text to its private spans, or one per role in "
-            f"{private}"
-        )
-    return found

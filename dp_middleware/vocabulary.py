@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from dp_middleware._tokenizers import (
     TiktokenTokenizer,
     Tokenizer,
     WordPieceTokenizer,
+    spellings,
 )
 from dp_middleware.errors import ParameterError, UnknownTokenError
 
@@ -66,7 +67,7 @@ class Vocabulary:
             raise ParameterError("expected a sequence of strings as tokens")
         self.tokenizer: Tokenizer = tokenizer if tokenizer is not None else BlankTokenizer()
         self.unknown = unknown
-        self._ids = {token: number for number, token in enumerate(self.tokens)}
+        self._ids: dict[str | None, int] = {t: number for number, t in enumerate(self.tokens)}
         if not self.tokens or "" in self._ids or len(self._ids) != len(self.tokens):
             raise ParameterError(
                 f"expected distinct, non-empty tokens, got {len(self.tokens)} tokens of which "
@@ -92,7 +93,7 @@ class Vocabulary:
         import tiktoken
 
         source = tiktoken.get_encoding(encoding)
-        words = [token for token in _token_strings(source) if _is_word(token)]
+        words = [token for token in spellings(source) if token is not None and _is_word(token)]
         if size is not None:
             _validate.at_least(1, size=size)
             if size > len(words):
@@ -184,18 +185,26 @@ class Vocabulary:
         Raises:
             UnknownTokenError: An unknown token under ``unknown="raise"``.
         """
-        return np.array([found.id for found in self.occurrences(text)], dtype=np.int64)
+        return np.array(self.ids(text), dtype=np.int64)
+
+    def ids(self, text: str) -> list[int]:
+        """As :meth:`encode`, in a list."""
+        if self.unknown != "uniform":
+            return [found.id for found in self.occurrences(text)]
+        number_of = self._ids.get
+        return [number_of(piece.token, UNKNOWN) for piece in self._pieces(text)]
 
     def occurrences(self, text: str) -> list[Occurrence]:
         """The text's tokens with ids and character offsets, after the unknown policy."""
-        if not isinstance(text, str):
-            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-        pieces = self.tokenizer.pieces(text)
+        pieces = self._pieces(text)
+        number_of = self._ids.get
+        every = [Occurrence(number_of(word, UNKNOWN), start, end) for word, start, end in pieces]
+        if self.unknown == "uniform":
+            return every
         found: list[Occurrence] = []
-        for position, piece in enumerate(pieces):
-            number = UNKNOWN if piece.token is None else self.id_of(piece.token)
-            if number != UNKNOWN or self.unknown == "uniform":
-                found.append(Occurrence(number, piece.start, piece.end))
+        for position, (piece, occurrence) in enumerate(zip(pieces, every, strict=True)):
+            if occurrence.id != UNKNOWN:
+                found.append(occurrence)
             elif self.unknown == "split":
                 found.extend(self._split(text, piece))
             elif self.unknown == "raise":
@@ -204,6 +213,11 @@ class Vocabulary:
                     f"{self.tokenizer.name}:{self.fingerprint[:8]}; see unknown="
                 )
         return found
+
+    def _pieces(self, text: str) -> list[Piece]:
+        if not isinstance(text, str):
+            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+        return self.tokenizer.pieces(text)
 
     def _split(self, text: str, piece: Piece) -> Iterator[Occurrence]:
         """Longest known token first, from the left; a character no token covers is unknown."""
@@ -235,14 +249,6 @@ class Vocabulary:
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
         return self.tokenizer.join([self.tokens[number] for number in numbers])
-
-
-def _token_strings(encoding: Any) -> Iterator[str]:
-    for number in range(encoding.n_vocab):
-        try:
-            yield encoding.decode_single_token_bytes(number).decode()
-        except (KeyError, UnicodeDecodeError):
-            continue
 
 
 def _is_word(token: str) -> bool:

@@ -15,11 +15,21 @@ import dp_middleware as dp
 ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
-    {"errors", "_validate", "_models", "_cache", "_forks", "_resampling", "_words"},
+    {
+        "errors",
+        "_validate",
+        "_models",
+        "_cache",
+        "_forks",
+        "_parts",
+        "_recording",
+        "_resampling",
+        "_words",
+    },
     {"privacy"},
     {"vocabulary", "_tokenizers", "token_labels"},
     {"embedding"},
-    {"sampling", "_tables", "_arena"},
+    {"sampling", "_tables", "_integers", "_search", "_memory", "_arena", "_row_files"},
     {"mechanisms", "contexts"},
     {"certification"},
     {
@@ -31,10 +41,14 @@ LAYERS = [
         "_certifier",
         "releases",
         "sessions",
+        "boundary",
         "_replays",
         "_memo",
         "_positions",
         "_digests",
+        "_events",
+        "_by_epsilon",
+        "_transcripts",
         "scopes",
         "preserving",
     },
@@ -44,7 +58,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # what an integration may import
-PUBLIC = {"errors", "releases", "sanitizers", "sessions", "scopes", "frameworks"}
+PUBLIC = {"boundary", "errors", "releases", "sanitizers", "sessions", "scopes", "frameworks"}
 
 
 def imported(path):

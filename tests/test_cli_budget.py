@@ -56,6 +56,19 @@ def test_no_option_charges_nothing(data):
     assert not data.exists()
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("--within-classes", "--mechanism", "nearest-response"),
+        ("--mechanism", "dp-mlm"),
+        ("--context", "causal:sshleifer/tiny-gpt2"),
+    ],
+)
+def test_options_that_are_refused_create_no_ledger(data, refused):
+    assert sanitize("--budget", "5", *refused, code=2).stdout == ""
+    assert not data.exists()
+
+
 def test_a_budget_is_spent_release_by_release_and_then_refused(data):
     first = sanitize("--budget", "5")
     assert "default: spent 2 nats, remaining 3" in flat(first.stderr)

@@ -141,7 +141,7 @@ def dyntext_unchanged():
     mechanism, space = dp.DynText(epsilon=3.0), cl100k()
     size, parameters = len(space), (mechanism.epsilon_density, mechanism.delta)
     public = _density.density(space, mechanism.candidates, *parameters)
-    alone = np.exp(public.log_lengths(np.arange(size))[:, 0]).mean()
+    alone = np.exp(public.log_lengths()[:, 0]).mean()
     allowed = bound(mechanism.claimed_epsilon, size)
     return [[str(size), f"{100 * alone:.2f} %", f"{100 * allowed:.2f} %"]]
 

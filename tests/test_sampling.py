@@ -178,7 +178,7 @@ def test_every_draw_of_a_cached_row_is_decided_by_one_table(steep):
 def test_a_child_forked_while_a_row_is_drawn_from_draws():
     """The parent's lock is held by a thread that the child has not."""
     sampler = sampling.Sampler(lambda ids: np.full((len(ids), 4), -math.log(4)))
-    with sampler._lock:
+    with sampler._cache._arena.lock:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
             child = os.fork()
@@ -259,3 +259,48 @@ def test_processes_draw_differently(method):
     for child in children:
         child.join()
     assert first != second
+
+
+def exact_integers(log_probs):
+    """Integers of a row from Python's own: all but the first of the largest are rounded."""
+    width = 128 if log_probs[np.isfinite(log_probs)].min() < sampling.WIDE_BELOW else 64
+    weights = np.exp(log_probs) * 2.0**width
+    found = [max(1, round(w)) if x > -math.inf else 0 for w, x in zip(weights, log_probs)]  # noqa: B905
+    found[int(log_probs.argmax())] = 0
+    found[int(log_probs.argmax())] = 2**width - sum(found)
+    return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=laws())
+def test_rows_of_all_kinds_together_have_the_integers_of_each_alone(rows):
+    """Rows of 64 and 128 bits, with and without impossible outputs, in one call."""
+    mixed = np.concatenate([rows, np.full((1, rows.shape[1]), -np.log(rows.shape[1]))])
+    together = sampling.integer_rows(mixed)
+    for row, table, weights in zip(mixed, sampling.tables(mixed), together.weights, strict=True):
+        alone = sampling.tables(row[None])[0]
+        assert table.integers(len(row)) == alone.integers(len(row))
+        assert (table.low is None, table.support is None) == (
+            alone.low is None,
+            alone.support is None,
+        )
+        expected = exact_integers(row)
+        found = table.integers(len(row))
+        assert sum(found) == sum(expected)
+        error = max(abs(a - b) / max(b, 1) for a, b in zip(found, expected, strict=True))
+        assert error < 1e-14  # exponentials of two libraries
+        assert [float(k) for k in found] == weights.tolist()
+
+
+def test_integers_do_not_depend_on_how_many_rows_there_are():
+    """More rows than are computed at a time, some of 128 bits."""
+    scores = np.random.default_rng(0).normal(size=(40, 9000)) * np.linspace(0.1, 20.0, 40)[:, None]
+    rows = sampling.log_softmax(scores)
+    together = sampling.integer_rows(rows)
+    assert sorted(set(together.bits.tolist())) == [64, 128]
+    for number in (0, 13, 14, 39):
+        alone = sampling.integer_rows(rows[number : number + 1])
+        assert np.array_equal(alone.weights[0], together.weights[number])
+    tables = sampling.tables(rows)
+    assert [table.low is not None for table in tables] == (together.bits == 128).tolist()
+    assert all(sum(t.integers(9000)) in (2**64, 2**128) for t in (tables[0], tables[39]))

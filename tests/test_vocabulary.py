@@ -65,6 +65,24 @@ def test_any_text_encodes_and_its_offsets_lie_inside(vocabulary, text):
         assert 0 <= found.start <= found.end <= len(text)
 
 
+@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
+@given(more=st.text(max_size=40))
+def test_pieces_of_whole_characters_are_those_found_by_bytes(text, more):
+    tokenizer, by_bytes = CL100K.tokenizer, []
+    text = text[:2000] + more
+    for offset, section in sections(clean(text)):
+        numbers = tokenizer._encoding.encode_ordinary(section)
+        tokenizer._pieces_by_bytes(offset, section, numbers, by_bytes)
+    assert tokenizer.pieces(text) == by_bytes
+
+
+@ALL
+def test_ids_are_those_of_the_occurrences(vocabulary):
+    for text in TORTURE.values():
+        found = [each.id for each in vocabulary.occurrences(text[:2000])]
+        assert vocabulary.ids(text[:2000]) == found
+
+
 def test_truncation_and_padding_are_off():
     assert len(PIECES.encode("cat " * 500)) == 500  # the bundled file truncates to 128
     assert len(PIECES.encode("cat")) == 1

@@ -13,7 +13,7 @@ from dp_middleware.attacks._pairs import Floats, Ids, Pair, pairs, ranks
 from dp_middleware.attacks._result import AttackResult, of_ranks, sizes
 from dp_middleware.attacks._rows import blocks, channel, outputs_of
 from dp_middleware.contexts import Context
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 
@@ -99,7 +99,7 @@ def _log_likelihoods(law: ChannelMechanism, space: EmbeddingSpace, seen: Ids) ->
         )
     found = np.empty((len(seen), len(space)))
     for ids, block in blocks(law, space, np.arange(len(space)), seen):
-        found[:, ids] = block.numpy().T
+        found[:, ids] = on_host(block).T
     with np.errstate(divide="ignore"):
         return np.log(found, out=found)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import sampling
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 
@@ -73,15 +73,17 @@ def blocks(
         space: V tokens with vectors.
         inputs: Rows wanted, int64.
         outputs: Columns wanted, int64 (m,), some of :func:`outputs_of`.
-    """
-    import torch
 
+    Returns:
+        On the space's device.
+    """
     every = outputs_of(mechanism, space)
-    columns = torch.from_numpy(np.searchsorted(every, outputs))
-    for start in range(0, len(inputs), BLOCK):
-        ids = inputs[start : start + BLOCK]
-        rows = mechanism.rows(ids, space)
-        rounded = sampling.integer_rows(rows if len(every) == len(space) else rows[:, every])
+    possible = space.on_device(every)
+    columns = space.on_device(np.searchsorted(every, outputs))
+    for start in range(0, len(inputs), space.block):
+        ids = inputs[start : start + space.block]
+        rows = mechanism.device_rows(ids, space)
+        rounded = sampling.integer_rows(rows if len(every) == len(space) else rows[:, possible])
         weights = rounded.weights
         wanted = weights if len(outputs) == len(every) else weights[:, columns]
         yield ids, wanted.mul_(rounded.units)
@@ -97,20 +99,20 @@ class Leaders:
         ids: int64 (count, m), -1 where fewer rows had a value.
     """
 
-    def __init__(self, count: int, columns: int) -> None:
+    def __init__(self, count: int, columns: int, device: torch.device) -> None:
         import torch
 
-        self.values = torch.zeros(count, columns, dtype=torch.float64)
-        self.ids = torch.full((count, columns), -1, dtype=torch.int64)
+        self.values = torch.zeros(count, columns, dtype=torch.float64, device=device)
+        self.ids = torch.full((count, columns), -1, dtype=torch.int64, device=device)
 
-    def update(self, ids: Ids, block: torch.Tensor) -> None:
+    def update(self, ids: torch.Tensor, block: torch.Tensor) -> None:
         """Take in rows: only columns in which one of them leads are sorted again."""
         import torch
 
         moved = torch.nonzero(block.amax(dim=0) > self.values[-1])[:, 0]
         if not len(moved):
             return
-        owners = torch.from_numpy(ids)[:, None].expand(-1, len(moved))
+        owners = ids[:, None].expand(-1, len(moved))
         values = torch.cat([self.values[:, moved], block[:, moved]])
         names = torch.cat([self.ids[:, moved], owners])
         found, order = values.sort(dim=0, descending=True, stable=True)
@@ -123,9 +125,9 @@ def leaders(
     mechanism: ChannelMechanism, space: EmbeddingSpace, prior: Floats, outputs: Ids, count: int
 ) -> Leaders:
     """For each output y the ``count`` inputs x of largest prior(x) P(y|x), in one pass."""
-    import torch
-
-    found = Leaders(count, len(outputs))
+    found = Leaders(count, len(outputs), space.device)
     for ids, block in blocks(mechanism, space, np.flatnonzero(prior), outputs):
-        found.update(ids, block.mul_(torch.from_numpy(prior[ids])[:, None]))
+        shares = space.on_device(prior[ids])
+        found.update(space.on_device(ids), block.mul_(shares[:, None]))
+    found.values, found.ids = found.values.cpu(), found.ids.cpu()
     return found

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import sampling
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.certification._blocks import Block, block_of
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.privacy import Adjacency
 from dp_middleware.vocabulary import UNKNOWN
@@ -104,28 +105,21 @@ class _Extremes:
         self._high, self._low = np.full(outputs, -np.inf), np.full(outputs, np.inf)
         self._highest, self._lowest = (np.full(outputs, UNKNOWN) for _ in range(2))
 
-    def update(self, ids: Ids, rows: Floats, unit: float | None, columns: Ids) -> None:
+    def update(self, block: Block, unit: float | None) -> None:
         """Take in rows of probabilities in multiples of ``unit``, or of logarithms (``None``).
 
         Recomputed elsewhere, an integer may be one unit higher or lower, but never below one.
-        Outputs that are not among the columns are impossible for these rows.
         """
-        import torch
-
-        block = torch.from_numpy(rows)
-        high, low = block.amax(dim=0).numpy(), block.amin(dim=0).numpy()
+        high, low = block.extremes
         if unit is not None:
             with np.errstate(divide="ignore"):
                 high = np.log(np.where(high > 0, high + unit, 0.0))
                 low = np.log(np.where(low > 0, np.maximum(low - unit, unit), 0.0))
-        if len(columns) < len(self._low):
-            impossible = self._low > -np.inf
-            impossible[columns] = False
-            self._low[impossible], self._lowest[impossible] = -np.inf, ids[0]
-        more, less = high > self._high[columns], low < self._low[columns]
-        self._high[columns[more]], self._low[columns[less]] = high[more], low[less]
-        self._highest[columns[more]] = ids[rows[:, more].argmax(axis=0)]
-        self._lowest[columns[less]] = ids[rows[:, less].argmin(axis=0)]
+        high, low = (block.by_output(logs, -np.inf) for logs in (high, low))
+        more, less = high > self._high, low < self._low
+        self._high[more], self._low[less] = high[more], low[less]
+        self._highest[more] = block.holders(more, largest=True)
+        self._lowest[less] = block.holders(less, largest=False)
 
     def worst(self, count: int) -> list[tuple[float, int, int, int]]:
         """(loss, token, other, output) for the outputs of largest loss, largest first."""
@@ -148,10 +142,10 @@ class _Pass:
     ) -> None:
         self._mechanism, self._space, self._integers = mechanism, space, integers
         possible = mechanism.possible(space)
-        self._columns = np.arange(len(space)) if possible is None else possible
-        self._place = np.full(len(space), UNKNOWN)  # of a token among the columns
-        self._place[self._columns] = np.arange(len(self._columns))
-        self._overall = np.zeros(len(self._columns))
+        self._outputs = np.arange(len(space)) if possible is None else possible
+        self._place = np.full(len(space), UNKNOWN)  # of a token among the outputs
+        self._place[self._outputs] = np.arange(len(self._outputs))
+        self._overall = np.zeros(len(self._outputs))
         self._kept = 0.0
         self._smallest = np.inf  # integer
         self._steepest = 1.0  # largest |ln P|
@@ -165,65 +159,46 @@ class _Pass:
         worst = [(0.0, UNKNOWN, UNKNOWN, 0)]
         per_class = 64 // max(1, len(several)) + 1
         extremes: dict[int, _Extremes] = {}
-        for start in range(0, len(order), BLOCK):
-            ids, own = order[start : start + BLOCK], labels[start : start + BLOCK]
-            rows, units, columns = self._rows(ids)
-            for label in np.unique(own).tolist():
-                if label == len(several):
-                    continue
+        size = self._space.block
+        for start in range(0, len(order), size):
+            ids, own = order[start : start + size], labels[start : start + size]
+            block = self._block(ids)
+            units = self._units(block)
+            for label in np.unique(own[own < len(several)]).tolist():
                 if label not in extremes:
                     worst += [
                         found for done in extremes.values() for found in done.worst(per_class)
                     ]
-                    extremes = {label: _Extremes(len(self._columns))}
+                    extremes = {label: _Extremes(len(self._outputs))}
                 for unit in set(units[own == label]):
-                    chosen = (own == label) & (units == unit)
-                    whole = bool(chosen.all())
-                    part = rows if whole else rows[chosen]
-                    extremes[label].update(ids[chosen], part, unit, columns)
+                    part = block.part((own == label) & (units == unit))
+                    extremes[label].update(part, unit)
         worst += [found for done in extremes.values() for found in done.worst(per_class)]
         return self._loss(worst)
 
-    def _rows(self, ids: Ids) -> tuple[Floats, NDArray[np.object_], Ids]:
-        """Rows of a block, the unit of each, and the places of their columns.
+    def _block(self, ids: Ids) -> Block:
+        return block_of(self._mechanism, self._space, ids, self._outputs, integers=self._integers)
 
-        Columns that are impossible for all of them may be left out. Statistics of integer rows
-        are taken in.
-        """
-        import torch
-
-        log_probs = self._mechanism.rows(ids, self._space)
-        if len(self._columns) < len(self._space):
-            log_probs = log_probs[:, self._columns]
-        columns = np.arange(log_probs.shape[1])
-        if not self._mechanism.full_support:
-            columns = np.flatnonzero((log_probs > -np.inf).any(axis=0))
-            if len(columns) < log_probs.shape[1]:
-                log_probs = log_probs[:, columns]
-        if not self._integers:
-            return log_probs, np.full(len(ids), None, dtype=object), columns
-        rounded = sampling.integer_rows(log_probs)
-        units = rounded.units.numpy()[:, 0]
-        probabilities = rounded.weights
-        probabilities.mul_(torch.from_numpy(units)[:, None])
-        known = np.flatnonzero(ids != UNKNOWN)
-        tokens = probabilities if len(known) == len(ids) else probabilities[known]
-        if len(known):
-            best = np.maximum(self._overall[columns], tokens.amax(dim=0).numpy())
-            self._overall[columns] = best
-        own = np.full(len(self._columns) + 1, UNKNOWN)  # place in the block; the last: none
-        own[columns] = np.arange(len(columns))
-        places = own[self._place[ids[known]]]
-        kept = places != UNKNOWN
-        self._kept += float(probabilities.numpy()[known[kept], places[kept]].sum())
-        smallest = probabilities.amin(dim=1).numpy()
-        if not smallest.all():
-            smallest = torch.where(probabilities > 0, probabilities, 1.0).amin(dim=1).numpy()
+    def _units(self, block: Block) -> NDArray[np.object_]:
+        """By how much each row may move where it is recomputed; statistics are taken in."""
+        if block.bits is None:
+            return np.full(len(block.ids), None, dtype=object)
+        known = block.ids != UNKNOWN
+        if known.any():
+            tokens = block.part(known)
+            best = tokens.by_output(tokens.extremes[0], 0.0)
+            np.maximum(self._overall, best, out=self._overall)
+            self._kept += float(tokens.at(self._place[tokens.ids]).sum())
+        units = 2.0 ** -block.bits.astype(np.float64)
+        if (block.bits == 64).all() and (least := float(block.extremes[1].min())) > 0:
+            smallest = np.full(len(units), least)
+        else:
+            smallest = block.smallest()
         # a row this close to the border may have 64 bits elsewhere
         units = np.where(smallest > BORDER, 2.0**-64, units)
         self._smallest = min(self._smallest, float((smallest / units).min()))
         self._steepest = max(self._steepest, -float(np.log(smallest.min())))
-        return probabilities.numpy(), units.astype(object), columns
+        return units.astype(object)
 
     def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
         loss, token, other, output = max(worst, key=lambda found: found[0])
@@ -234,7 +209,7 @@ class _Pass:
             epsilon=loss + 2 * recomputed,
             token=token,
             other=other,
-            output=int(self._columns[output]),
+            output=int(self._outputs[output]),
             rounding=3.0 / self._smallest + 2 * recomputed,
             recovery=float(self._overall.sum() / size),
             retention=self._kept / size,

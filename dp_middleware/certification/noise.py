@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.certification import wording
-from dp_middleware.embedding.space import BLOCK, ZERO_DISTANCE, EmbeddingSpace
+from dp_middleware.embedding.space import ZERO_DISTANCE, EmbeddingSpace
 from dp_middleware.mechanisms import _noise
 from dp_middleware.mechanisms.base import NoiseMechanism
 from dp_middleware.privacy import (
@@ -22,7 +22,7 @@ from dp_middleware.privacy import (
 )
 
 _ALWAYS = (
-    wording.ENTROPY,
+    wording.NOISE_ENTROPY,
     wording.LENGTH,
     "for vectors of unit length the distance is the chord sqrt(2 (1 - cos)), not the cosine "
     "distance 1 - cos, in which no such bound holds",
@@ -107,11 +107,11 @@ def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
     labels = np.array([numbers[label] for label in classes[: len(space)]])
 
     def largest() -> float:
-        ids, found = np.arange(len(space)), 0.0
-        for start in range(0, len(space), BLOCK):
-            same = labels[start : start + BLOCK, None] == labels
-            distances = space.distances(ids[start : start + BLOCK])
-            found = max(found, float(distances[same].max()))
+        ids, found, labelled = np.arange(len(space)), 0.0, space.on_device(labels)
+        for start in range(0, len(space), space.block):
+            distances = space.distance_rows(ids[start : start + space.block])
+            same = labelled[start : start + space.block, None] == labelled
+            found = max(found, float(distances.where(same, 0.0).max()))
         if found > 0:
             return found * _ROUNDING
         return max(_box(space.vectors[labels == label]) for label in np.unique(labels))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from dp_middleware import _cache
+from dp_middleware._cache import code_fingerprint as code_fingerprint
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms._prepared import is_ours
 from dp_middleware.mechanisms.base import Mechanism
 
-_MECHANISMS = "dp_middleware.mechanisms"
 _WORTH_STORING = 512
 """Vocabulary size below which computing is faster than reading."""
 
@@ -35,19 +33,4 @@ def store(
 
 def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
     """Only for mechanisms whose code is part of the key, and where computing takes long."""
-    ours = type(mechanism).__module__.startswith(f"{_MECHANISMS}.")
-    return ours and len(space) >= _WORTH_STORING
-
-
-@lru_cache(maxsize=1)
-def code_fingerprint() -> str:
-    """Changes whenever a file that decides a row or a certificate changes."""
-    package = Path(__file__).parent.parent
-    names = ("_tables.py", "sampling.py", "vocabulary.py", "embedding/space.py")
-    files = [package / name for name in names]
-    for folder in ("privacy", "mechanisms", "certification"):
-        files += sorted((package / folder).glob("*.py"))
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return is_ours(mechanism) and len(space) >= _WORTH_STORING

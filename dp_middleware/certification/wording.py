@@ -6,6 +6,10 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.privacy import Adjacency
 
 ENTROPY = "the operating system's entropy is uniform"
+NOISE_ENTROPY = (
+    "the bytes that noise is made of are uniform: from OpenSSL's generator, seeded with the "
+    "operating system's entropy, or from the latter where Python has no OpenSSL"
+)
 LENGTH = "the number of tokens is public; a changed word may change several tokens"
 DROPPED = "an unknown token is dropped: the number of tokens reveals it"
 

@@ -126,6 +126,30 @@ def certify(
 
 
 @app.command()
+@with_settings
+def prepare(
+    chosen: Settings,
+    first: Annotated[
+        int | None,
+        typer.Option("--first", help="Only the first tokens of the vocabulary, this many."),
+    ] = None,
+) -> None:
+    """Compute certificate and rows before any text is there; keep them in the cache folder.
+
+    For the image of a server: other processes with the same options draw from the file.
+    """
+    from dp_middleware import _validate
+    from dp_middleware.cli import show
+
+    if first is not None:
+        _validate.at_least(1, first=first)
+    sanitizer = chosen.uncharged().sanitizer()
+    with working("certifying, computing rows and writing them"):
+        path = sanitizer.prepare(sanitizer.space.vocabulary.tokens[:first])
+    show.line(f"{path} ({path.stat().st_size / 1e6:,.1f} MB)")
+
+
+@app.command()
 def mechanisms(
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="A Markdown table: claimed beside guaranteed.")

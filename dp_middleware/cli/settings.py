@@ -73,16 +73,18 @@ class Settings:
 
     def sanitizer(self) -> Sanitizer:
         """Load the space and calibrate or certify, with spinners on a terminal."""
+        from dp_middleware.mechanisms.drawing import check_context
         from dp_middleware.sanitizers import Sanitizer, sanitizer
 
         if self.accept_infinite and not self.nominal:
             raise ParameterError("expected --nominal with --accept-infinite: infinity has no exact")
         kind, context = kind_of(self.mechanism, self.epsilon), context_of(self.context)
-        ledger, subject = self._charged()
+        check_context(kind, context)
         space, policy = load_space(self.space), self._policy()
         adjacency = None
         if self.within_classes:
             adjacency = classes_of(kind.with_defaults(self.epsilon, space), space)
+        ledger, subject = self._charged()  # may create one: not for options that are refused
         if self.nominal:
             return Sanitizer(
                 kind.with_defaults(self.epsilon, space),

@@ -7,11 +7,13 @@ import os
 import time
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextvars import Context
 from itertools import chain
 from threading import Condition, Lock, Thread, current_thread
 from weakref import WeakSet
 
+from dp_middleware._recording import call_unrecorded
+from dp_middleware.embedding._queue import Queue, Request
 from dp_middleware.embedding.backends import Backend, Encode, Rows, checked_rows, opened, wordless
 from dp_middleware.embedding.metrics import ServiceMetrics, Tally
 from dp_middleware.errors import EmbeddingError
@@ -19,13 +21,6 @@ from dp_middleware.errors import EmbeddingError
 _IDLE = 10.0  # seconds after which a thread without work ends
 _LINGER = 0.002  # seconds: at most so long a batch waits for callers that were just answered
 _EXIT = 3.0  # seconds that the interpreter's exit waits for a batch that is with the model
-
-
-@dataclass(eq=False)
-class _Request:
-    texts: list[str]
-    answer: Future[Rows] = field(default_factory=Future)
-    entered: float = field(default_factory=time.perf_counter)
 
 
 class Batcher:
@@ -61,7 +56,8 @@ class Batcher:
     def metrics(self) -> ServiceMetrics:
         """Counts and times since the start of the process."""
         with self._more:
-            return self._tally.snapshot(self._depth, len(self._outside))
+            self._queue.clear_places()
+            return self._tally.snapshot(self._queue.depth, len(self._queue.outside))
 
     def submit(self, texts: list[str]) -> Future[Rows]:
         """The unit rows of 1 to ``backend.batch`` texts, when they are there.
@@ -71,14 +67,13 @@ class Batcher:
         Raises:
             EmbeddingError: The interpreter exits, or no thread can be started.
         """
-        request = _Request(texts)
+        request = Request(texts)
         with self._more:
             if self._closed:
                 raise EmbeddingError("the interpreter exits; nothing is embedded any more")
             if self._thread is None:
                 self._thread = self._started()
-            self._outside.append(request)
-            self._admit()
+            self._queue.put(request)
             if len(self._queue) == 1 or self._is_full():
                 self._more.notify()
         request.answer.add_done_callback(lambda answer: self._left(request, answer))
@@ -88,7 +83,7 @@ class Batcher:
         """Fail whatever waits and take no more; the thread, if there is one, ends."""
         with self._more:
             self._closed = True
-            waiting, thread = self._all_waiting(), self._thread
+            waiting, thread = self._queue.take_all(), self._thread
             self._more.notify()
         self._fail(waiting, "the interpreter exits")
         return thread
@@ -104,9 +99,7 @@ class Batcher:
 
     def _start_anew(self) -> None:
         self._more = Condition(Lock())
-        self._queue: deque[_Request] = deque()
-        self._outside: deque[_Request] = deque()
-        self._depth = 0
+        self._queue = Queue(self.capacity)
         self._expected = 1
         self._tally = Tally()
         self._thread = None
@@ -123,36 +116,25 @@ class Batcher:
             return thread
         raise EmbeddingError(failed)
 
-    def _admit(self) -> None:
-        while self._outside and self._depth + len(self._outside[0].texts) <= self.capacity:
-            request = self._outside.popleft()
-            self._queue.append(request)
-            self._depth += len(request.texts)
+    def _left(self, request: Request, answer: Future[Rows]) -> None:
+        """A cancelled request frees its place, or whoever has the lock does it next time.
 
-    def _left(self, request: _Request, answer: Future[Rows]) -> None:
-        """A cancelled request frees its place."""
+        Never waits: an abandoned call may be collected on a thread that has the lock.
+        """
         if not answer.cancelled():
             return
-        with self._more:
-            if request in self._outside:
-                self._outside.remove(request)
-            elif request in self._queue:
-                self._queue.remove(request)
-                self._depth -= len(request.texts)
-                self._admit()
+        self._queue.leave(request)
+        if self._more.acquire(blocking=False):
+            try:
+                self._queue.clear_places()
+            finally:
+                self._more.release()
 
     def _is_full(self) -> bool:
-        return len(self._queue) >= self._expected or self._depth >= self.backend.batch
-
-    def _all_waiting(self) -> list[_Request]:
-        waiting = [*self._queue, *self._outside]
-        self._queue.clear()
-        self._outside.clear()
-        self._depth = 0
-        return waiting
+        return len(self._queue) >= self._expected or self._queue.depth >= self.backend.batch
 
     def _work(self) -> None:
-        batch: list[_Request] = []
+        batch: list[Request] = []
         try:
             while self._fill(batch):
                 self._answer(batch)
@@ -160,34 +142,25 @@ class Batcher:
         except BaseException as error:  # the next request starts another thread
             with self._more:
                 self._thread = None
-                batch += self._all_waiting()
+                batch += self._queue.take_all()
             self._fail(batch, wordless(error))
 
-    def _fill(self, batch: list[_Request]) -> bool:
+    def _fill(self, batch: list[Request]) -> bool:
         """Take the next requests; ``False`` if this thread is to end."""
         with self._more:
             if self._thread is not current_thread():  # its start was interrupted: nobody knows it
                 return False
             self._more.wait_for(lambda: self._queue or self._closed, _IDLE)
             if not self._queue:
+                self._queue.clear_places()
                 self._thread = None
                 return False
             self._more.wait_for(lambda: self._is_full() or self._closed, _LINGER)
-            self._take(batch)
-            self._admit()
+            self._queue.take(self.backend.batch, batch)
             self._expected = max(1, len(batch))
             return True
 
-    def _take(self, batch: list[_Request]) -> None:
-        room = self.backend.batch
-        while self._queue and len(self._queue[0].texts) <= room:
-            request = self._queue.popleft()
-            self._depth -= len(request.texts)
-            if request.answer.set_running_or_notify_cancel():
-                room -= len(request.texts)
-                batch.append(request)
-
-    def _answer(self, batch: list[_Request]) -> None:
+    def _answer(self, batch: list[Request]) -> None:
         """Together, and each alone if the model fails on them."""
         parts = deque([list(batch)] if batch else [])
         while parts:
@@ -204,7 +177,7 @@ class Batcher:
                 continue
             if is_dead:
                 with self._more:
-                    parts.append(self._all_waiting())
+                    parts.append(self._queue.take_all())
             if is_dead or is_away:
                 part += chain.from_iterable(parts)
                 parts.clear()
@@ -213,7 +186,7 @@ class Batcher:
                 continue
             self._fail(part, message)
 
-    def _rows_of(self, requests: list[_Request]) -> list[Rows]:
+    def _rows_of(self, requests: list[Request]) -> list[Rows]:
         numbers: dict[str, int] = {}
         places = [[numbers.setdefault(t, len(numbers)) for t in each.texts] for each in requests]
         rows = self._rows(list(numbers))
@@ -227,19 +200,20 @@ class Batcher:
                 self._encode = opened(self.backend)
             with self._more:
                 self._tally.called(len(texts))
-            rows = checked_rows(self._encode(texts), len(texts), self.width)
+            found = call_unrecorded(Context(), self._encode, texts)
+            rows = checked_rows(found, len(texts), self.width)
         finally:
             self._computing = False
         self.width = rows.shape[1]
         return rows
 
-    def _count(self, batch: list[_Request], distinct: int) -> None:
+    def _count(self, batch: list[Request], distinct: int) -> None:
         now = time.perf_counter()
         texts = sum(len(request.texts) for request in batch)
         with self._more:
             self._tally.answered(texts, distinct, [now - each.entered for each in batch])
 
-    def _fail(self, requests: list[_Request], message: str) -> None:
+    def _fail(self, requests: list[Request], message: str) -> None:
         unanswered = [
             answer
             for answer in (request.answer for request in requests)

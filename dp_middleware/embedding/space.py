@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
+from dp_middleware._parts import parts
 from dp_middleware.embedding._farthest import farthest
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
@@ -158,18 +160,40 @@ class EmbeddingSpace:
         import torch
 
         centred, squares = self._centred
-        block = self._products(centred, ids, "centred")
-        lengths = self.derived("squares-device", lambda: torch.from_numpy(squares).to(self.device))
-        own = lengths[self.on_device(ids)][:, None]
-        block.mul_(-2.0).add_(own).add_(lengths)
-        threshold = (_CANCELLATION * (own + squares.max())).clamp_(min=4 * ZERO_DISTANCE**2)
-        rows, columns = torch.nonzero(block < threshold, as_tuple=True)
-        vectors, numbers = self._columns("centred", centred).T, self.on_device(ids)
-        for part in torch.split(torch.arange(len(rows), device=self.device), _PAIRS):
-            difference = vectors[numbers[rows[part]]] - vectors[columns[part]]
+        rows, numbers = self._products(centred, ids, "centred"), self.on_device(ids)
+        lengths = self.derived("squares-device", lambda: self.on_device(squares))
+        own = lengths[numbers][:, None]
+        least = (_CANCELLATION * (own + squares.max())).clamp_(min=4 * ZERO_DISTANCE**2)
+        near, start = [numbers[:0]], 0
+        for part, squared, limit in parts(rows, own, least):
+            torch.add(squared, part, alpha=-2.0, out=part).add_(lengths)
+            near.append(_below(part, limit).add_(start))
+            start += part.numel()
+            part.sqrt_()
+        self._correct(rows, numbers, torch.cat(near))
+        if "diameter" not in self._derived:
+            self._reaches[numbers] = rows.amax(dim=1)
+        return rows
+
+    @property
+    def _reaches(self) -> torch.Tensor:
+        """How far away the farthest token is, of rows computed so far; NaN for the others."""
+        import torch
+
+        def unknown() -> torch.Tensor:
+            return torch.full((len(self),), torch.nan, dtype=torch.float64, device=self.device)
+
+        return self.derived("reaches", unknown)
+
+    def _correct(self, rows: torch.Tensor, own: torch.Tensor, near: torch.Tensor) -> None:
+        """Distances at some places of the flat rows, from differences of vectors."""
+        import torch
+
+        vectors, size = self._columns("centred", self._centred[0]).T, len(self)
+        for part in torch.split(near, _PAIRS):
+            difference = vectors[own[part // size]] - vectors[part % size]
             exact = _folded(difference.square_())
-            block[rows[part], columns[part]] = exact.where(exact >= ZERO_DISTANCE**2, 0.0)
-        return block.sqrt_()
+            rows.view(-1)[part] = exact.where(exact >= ZERO_DISTANCE**2, 0.0).sqrt_()
 
     @property
     def _centred(self) -> tuple[Floats, Floats]:
@@ -220,13 +244,19 @@ class EmbeddingSpace:
 
     @property
     def diameter(self) -> float:
-        """The largest of all :meth:`distances`. Half a pass over the pairs, once per process."""
+        """The largest of all :meth:`distances`, once per process.
+
+        Half a pass over the pairs, and none where the distances of all tokens were computed.
+        """
         return self.derived("diameter", self._diameter)
 
     def _diameter(self) -> float:
         """To the last bit that of the rows: where a law ends there, no pair may lie beyond."""
         import torch
 
+        known = float(self._reaches.max())  # NaN if any is
+        if not math.isnan(known):
+            return known
         centred, squares = self._centred
         lengths = torch.from_numpy(squares).to(self.device)
         ends = farthest(self._columns("centred", centred), lengths)
@@ -278,6 +308,15 @@ def on_host(rows: torch.Tensor) -> Floats:
     """A tensor as an array; on the CPU it is the same memory."""
     found: Floats = rows.cpu().numpy()
     return found
+
+
+def _below(rows: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+    """Places in the flat rows of what is below the row's limit, int64."""
+    import torch
+
+    if rows.device.type == "cpu":  # NumPy compares several times as fast as torch
+        return torch.from_numpy(np.flatnonzero(rows.numpy() < limit.numpy()))
+    return (rows < limit).view(-1).nonzero()[:, 0]
 
 
 def _folded(values: torch.Tensor) -> torch.Tensor:

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError, RemoteError
 from dp_middleware.frameworks.adapters.base import Adapter, Messages
-from dp_middleware.frameworks.chat import ChatModel, chat_model
+from dp_middleware.frameworks.chat import ChatModel, chat_model, status_of
 
 T = TypeVar("T")
 
 _MARK = ">"
+_REFUSALS = (400, 404, 405, 422, 501)  # HTTP: of the request, not of this moment
 
 
 class Encoder(Protocol):
@@ -72,19 +73,34 @@ def prompt(sanitized: str) -> Messages:
 
 
 class _Marked(Adapter):
-    """Puts a mark before each answer: to a :class:`ChatModel`, an empty one is a failure."""
+    """Puts a mark before each answer: to a :class:`ChatModel`, an empty one is a failure.
+
+    A server that refuses a call for several answers, and then answers the same alone, is asked
+    for single ones from then on.
+    """
 
     def __init__(self, inner: Adapter) -> None:
         self._inner = inner
+        self._refused: Messages | None = None
+        self._only_alone = False
 
     def ask(self, messages: Messages) -> str:
         return _MARK + self._inner.ask(messages)
 
     async def aask(self, messages: Messages) -> str:
-        return _MARK + await self._inner.aask(messages)
+        answer = await self._inner.aask(messages)
+        self._only_alone |= messages == self._refused
+        return _MARK + answer
 
     async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        return await self._inner.amany(messages, count)  # says itself which answers are empty
+        if self._only_alone:
+            return None
+        try:
+            return await self._inner.amany(messages, count)  # says itself which are empty
+        except Exception as error:
+            if status_of(error) in _REFUSALS:
+                self._refused = messages
+            raise
 
 
 def generator_model(x: Any) -> ChatModel:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from dp_middleware.errors import ChatError, ParameterError
+from dp_middleware.frameworks._model_parts import inherits
 from dp_middleware.frameworks.adapters.base import Adapter, AdapterError, Messages, Unrecorded
-from dp_middleware.frameworks.trust import IN_PROCESS, Location, inherits, locate
+from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate
 
 T = TypeVar("T")
 
@@ -181,10 +182,15 @@ def _describe(error: Exception) -> str:
     """Kind and HTTP status of a failure; the messages of adapters hold no private text."""
     if isinstance(error, AdapterError):
         return str(error)
+    status = status_of(error)
+    return type(error).__name__ + (f" (HTTP {status})" if status >= 300 else "")
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status that a vendor's exception tells of, or 0."""
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", getattr(response, "status_code", None))
-    failed = isinstance(status, int) and status >= 300
-    return type(error).__name__ + (f" (HTTP {status})" if failed else "")
+    return status if isinstance(status, int) else 0
 
 
 def _following(pieces: Generator[str, None, None]) -> str | None:

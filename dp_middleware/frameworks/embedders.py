@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextvars import Context
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode
 from dp_middleware.embedding.encoders import Given
-from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks import recording
+from dp_middleware.errors import EmbeddingError, ParameterError
+from dp_middleware.frameworks._model_parts import fields_of, inherits, models_in
 from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
 from dp_middleware.frameworks.embedding_server import EmbeddingServer
 from dp_middleware.frameworks.trust import Location, locate, require_trusted
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+_CACHING = ("langchain", "langchain_classic")  # packages that have had CacheBackedEmbeddings
 
 
 def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> EmbeddingService:
@@ -29,7 +33,8 @@ def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> Embed
 
     Raises:
         UntrustedHost: It runs elsewhere, or it is unknown where.
-        ParameterError: None of these, or it keeps raw texts in a cache.
+        ParameterError: None of these, or it, or a model that it is made of, keeps what it is given
+            in a cache: ``embeddings_cache`` or a ``CacheBackedEmbeddings``.
 
     Example:
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -41,6 +46,7 @@ def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> Embed
     if callable(getattr(model, "get_text_embedding_batch", None)):
         return EmbeddingService.of(_LlamaIndex(model, trusted_hosts))
     service = EmbeddingService.of(model)
+    _refuse_cache(getattr(service.backend, "inner", service.backend))
     if not isinstance(service.backend, EmbeddingServer | _Framework):  # these were checked
         require_trusted(_Located(locate(service.backend)), trusted_hosts)
     return service
@@ -53,8 +59,11 @@ class _Located(NamedTuple):
 class _Framework(Given):
     """Equal to others around the same object, whoever is trusted: an object was checked or not."""
 
+    _embeds: ClassVar[str]
+
     def __init__(self, inner: Any, trusted_hosts: Iterable[str]) -> None:
         super().__init__(inner)
+        _refuse_cache(inner)
         require_trusted(self, trusted_hosts)
 
     @property
@@ -62,20 +71,46 @@ class _Framework(Given):
         """Where the model runs."""
         return locate(self.inner)
 
+    def open(self) -> Encode:
+        embed = getattr(self.inner, self._embeds)
+
+        def encode(texts: list[str]) -> ArrayLike:
+            if (found := _cache_in(self.inner)) is not None:  # it may have been set since
+                raise EmbeddingError(found)
+            vectors: ArrayLike = embed(texts)
+            return vectors
+
+        return encode
+
 
 class _LangChain(_Framework):
-    def open(self) -> Encode:
-        return lambda texts: recording.call_unrecorded(Context(), self.inner.embed_documents, texts)
+    _embeds = "embed_documents"
 
 
 class _LlamaIndex(_Framework):
-    def __init__(self, inner: Any, trusted_hosts: Iterable[str]) -> None:
-        if getattr(inner, "embeddings_cache", None) is not None:
-            raise ParameterError("expected a model without embeddings_cache, which keeps raw texts")
-        super().__init__(inner, trusted_hosts)
+    _embeds = "get_text_embedding_batch"
 
     def open(self) -> Encode:
         skip_unrecorded()
-        return lambda texts: recording.call_unrecorded(
-            Context(), self.inner.get_text_embedding_batch, texts
-        )
+        return super().open()
+
+
+def _refuse_cache(model: Any) -> None:
+    if (found := _cache_in(model)) is not None:
+        raise ParameterError(found)
+
+
+def _cache_in(model: Any) -> str | None:
+    """What is wrong if the model, or one that it is made of, keeps what it is given."""
+    for each in models_in(model):
+        if dict(fields_of(each)).get("embeddings_cache") is not None:
+            return (
+                "expected a model without embeddings_cache, which keeps raw texts and their "
+                f"vectors, got {type(each).__name__} with one; set it to None"
+            )
+        if any(inherits(each, package, "CacheBackedEmbeddings") for package in _CACHING):
+            return (
+                "expected a model without a cache, got CacheBackedEmbeddings, which keeps digests "
+                "of raw texts and their vectors in a store; pass its underlying_embeddings"
+            )
+    return None

@@ -8,9 +8,11 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+
 from dp_middleware import _validate, sampling
 from dp_middleware.embedding import EmbeddingService
-from dp_middleware.errors import DPMiddlewareError, ParameterError, RemoteError
+from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _two_phases, bridge
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, Tally
 from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
@@ -189,19 +191,11 @@ class PrivRewrite:
         """Ids of the private texts, and their releases."""
         if isinstance(texts, str):
             raise ParameterError("expected a list of texts, got one str")
-        private = [self._private_ids(text) for text in texts]
+        plans = [self.sanitizer.plan(text) for text in texts]
+        private = [np.array([token.id for token in plan.tokens], dtype=np.int64) for plan in plans]
         if not all(len(ids) for ids in private):
             raise ParameterError("expected texts with at least one token, got one without")
-        return private, self._phase_one.release_batch(texts)
-
-    def _private_ids(self, text: str) -> Ids:
-        try:
-            return self.sanitizer.space.vocabulary.encode(text)
-        except DPMiddlewareError:
-            raise
-        except Exception as error:  # a tokenizer of the user's may quote the text
-            failed = type(error).__name__
-        raise ParameterError(f"the tokenizer failed with {failed}")
+        return private, [release for release, _ in self._phase_one.release_plans(plans)]
 
     async def _chosen(
         self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, tally: Tally

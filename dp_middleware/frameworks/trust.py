@@ -9,34 +9,22 @@ import sys
 import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from dp_middleware.embedding.encoders import Given
 from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.frameworks._model_parts import (
+    fields_of,
+    inherits,
+    is_model,
+    is_vendors,
+    values_in,
+)
 
 _ADDRESS_FIELD = re.compile(r"(^|_)(url|uri|endpoint|host|api_base|proxy)$")
 _CLIENT_FIELD = re.compile(r"(^|_)a?client$")
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9]+)?")
-_FRAMEWORKS = ("langchain_core", "llama_index.core")
-_VENDORS = ("langchain", "llama_index.")
-_IN_PROCESS = frozenset(
-    {
-        *("HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"),
-        *("HuggingFaceEmbeddings", "HuggingFaceEmbedding", "FastEmbedEmbedding"),
-    }
-)
-_MODELS = (
-    ("langchain_core", "BaseLanguageModel"),
-    ("langchain_core", "RunnableBinding"),
-    ("langchain_core", "RunnableWithFallbacks"),
-    ("llama_index", "BaseLLM"),
-    ("langchain_core", "Embeddings"),
-    ("llama_index", "BaseEmbedding"),
-    ("openai", "OpenAI"),
-    ("openai", "AsyncOpenAI"),
-)
 _DEPTH = 4
 
 
@@ -137,13 +125,13 @@ def _locate(model: Any, above: frozenset[int]) -> Location:
     said = _said(model)
     if isinstance(model, Given):  # around an object of any class
         return _locate(model.inner, above | {id(model)}) | (said or IN_PROCESS)
-    parts = [each for each in _parts(model) if _is_model(each) and id(each) not in above]
+    parts = [each for each in values_in(model) if is_model(each) and id(each) not in above]
     inner = [_locate(part, above | {id(model)}) for part in parts]
     own = [_of_url(*found) for found in _addresses(model, _DEPTH, uses_proxy=True)]
     found = said or IN_PROCESS
     for each in [*inner, *own]:
         found |= each
-    if said is None and not inner and not own and _is_vendors(model):
+    if said is None and not inner and not own and is_vendors(model):
         return Location(unknown=frozenset({type(model).__name__}))
     return found
 
@@ -156,65 +144,13 @@ def _said(model: Any) -> Location | None:
     return said if isinstance(said, Location) else None
 
 
-def _parts(model: Any) -> Iterator[Any]:
-    """Values of its fields, and what is in those that are collections."""
-    for _, each in _fields(model):
-        if isinstance(each, list | tuple):
-            yield from list(each)
-        elif isinstance(each, dict):
-            yield from list(each.values())
-        else:
-            yield each
-
-
-def _is_model(x: Any) -> bool:
-    return any(inherits(x, package, name) for package, name in _MODELS)
-
-
-def inherits(x: Any, package: str, name: str) -> bool:
-    """Whether a base class of ``type(x)`` has this name in this package; imports nothing."""
-    return _has_base(type(x), package, name)
-
-
-def _has_base(kind: type, package: str, name: str) -> bool:
-    return any(
-        each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.")
-        for each in kind.__mro__
-    )
-
-
-def _is_vendors(model: Any) -> bool:
-    """Whether a class that makes it a model came with a package other than the frameworks."""
-    bases = type(model).__mro__
-    of_vendor = [
-        each
-        for each in bases
-        if not f"{each.__module__}.".startswith(tuple(f"{name}." for name in _FRAMEWORKS))
-        and (each.__module__.startswith(_VENDORS) or _is_installed_model(each))
-    ]
-    return bool(of_vendor) and not {each.__name__ for each in bases} & _IN_PROCESS
-
-
-def _is_installed_model(kind: type) -> bool:
-    """Whether a class of models belongs to an installed package and not to the user's own code."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
-    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
-    return bool(installed) and any(_has_base(kind, package, name) for package, name in _MODELS)
-
-
-def _fields(x: Any) -> list[tuple[str, Any]]:
-    """Fields of an object, private ones too."""
-    spaces = (getattr(x, "__dict__", None), getattr(x, "__pydantic_private__", None))
-    return [item for space in spaces if space for item in list(space.items())]
-
-
 def _addresses(x: Any, depth: int, *, uses_proxy: bool) -> Iterator[tuple[str, bool, str | None]]:
     """URLs in the fields of an object and of its clients.
 
     With whether a proxy of the environment may be used, and the proxy that the client itself has
     for the URL.
     """
-    fields = dict(_fields(x))
+    fields = dict(fields_of(x))
     transport = fields.get("_client", x)
     uses_proxy = uses_proxy and getattr(transport, "_trust_env", True)
     # An openai client takes the URL from itself; its connection may be shared and name another.

@@ -6,43 +6,46 @@ Utilities are scaled to [0, 1]. ``steepness`` is the exponent that a utility of 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_middleware import sampling
-from dp_middleware.mechanisms.base import Floats, Ids
+if TYPE_CHECKING:
+    import torch
 
 
-def equal_width(utilities: Floats, buckets: int) -> Ids:
+def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
     """Bucket of each token: its row's range cut into equal intervals; int64 (n, V).
 
     Bucket 0 holds the smallest utilities. A row without range is one bucket.
     """
-    low = utilities.min(axis=1, keepdims=True)
-    span = utilities.max(axis=1, keepdims=True) - low
-    share = buckets * (utilities - low)
-    np.divide(share, span, out=share, where=span > 0)  # without range the share is zero already
-    index: Ids = np.minimum(share.astype(np.int64), buckets - 1)
-    return index
+    low = utilities.amin(dim=1, keepdim=True)
+    span = utilities.amax(dim=1, keepdim=True) - low
+    share = (utilities - low).mul_(buckets)
+    share.div_(span.where(span > 0, 1.0))  # without range the share is zero already
+    return share.long().clamp_(max=buckets - 1)
 
 
-def equal_frequency(utilities: Floats, buckets: int) -> Ids:
+def equal_frequency(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
     """Bucket of each token: ranks cut into runs of equal length; int64 (n, V).
 
     Bucket 0 holds the largest utilities, ties go by index, and the first ``V mod buckets``
     buckets hold one token more. With fewer than ``buckets`` tokens each has its own bucket.
     """
+    import torch
+
     size = utilities.shape[1]
     used = min(buckets, size)
     common, larger = divmod(size, used)
-    of_rank = np.repeat(np.arange(used), common + (np.arange(used) < larger))
-    index = np.empty(utilities.shape, dtype=np.int64)
-    order = np.argsort(-utilities, axis=1, kind="stable")
-    np.put_along_axis(index, order, of_rank[None, :], axis=1)
-    return index
+    numbers = torch.arange(used, device=utilities.device)
+    of_rank = numbers.repeat_interleave(common + (numbers < larger))
+    order = utilities.argsort(dim=1, stable=True, descending=True)
+    return torch.empty_like(order).scatter_(1, order, of_rank.expand_as(order))
 
 
-def bucket_law(index: Ids, utilities: Floats, buckets: int, steepness: float) -> Floats:
+def bucket_law(
+    index: torch.Tensor, utilities: torch.Tensor, buckets: int, steepness: float
+) -> torch.Tensor:
     """A bucket by the exponential mechanism on mean utilities, then a uniform member.
 
     Args:
@@ -54,27 +57,26 @@ def bucket_law(index: Ids, utilities: Floats, buckets: int, steepness: float) ->
     Returns:
         float64 (n, V), log-probabilities of the tokens.
     """
+    import torch
+
     rows, size = index.shape
     if buckets > size:  # most are empty
         index, buckets = _renumbered(index), size
-    cells = (index + buckets * np.arange(rows)[:, None]).ravel()
-    shape = (rows, buckets)
-    sizes = np.bincount(cells, minlength=rows * buckets).reshape(shape)
-    sums = np.bincount(cells, utilities.ravel(), minlength=rows * buckets).reshape(shape)
-    members = np.maximum(sizes, 1)
-    scores = np.where(sizes > 0, steepness * (sums / members), -np.inf)
-    law: Floats = np.take_along_axis(sampling.log_softmax(scores) - np.log(members), index, axis=1)
-    return law
+    empty = utilities.new_zeros(rows, buckets)
+    sizes = empty.scatter_add(1, index, torch.ones_like(utilities))
+    sums = empty.scatter_add(1, index, utilities)
+    members = sizes.clamp(min=1)
+    scores = (steepness * (sums / members)).masked_fill_(sizes == 0, -torch.inf)
+    return (torch.log_softmax(scores, dim=1) - members.log()).gather(1, index)
 
 
-def _renumbered(index: Ids) -> Ids:
+def _renumbered(index: torch.Tensor) -> torch.Tensor:
     """The same groups in the same order, numbered from 0 without gaps in each row."""
-    order = np.argsort(index, axis=1, kind="stable")
-    ordered = np.take_along_axis(index, order, axis=1)
-    steps = np.diff(ordered, axis=1, prepend=ordered[:, :1]) > 0
-    dense = np.empty_like(index)
-    np.put_along_axis(dense, order, np.cumsum(steps, axis=1), axis=1)
-    return dense
+    import torch
+
+    ordered, order = index.sort(dim=1, stable=True)
+    steps = ordered.diff(dim=1, prepend=ordered[:, :1]) > 0
+    return torch.empty_like(index).scatter_(1, order, steps.cumsum(dim=1))
 
 
 def equal_width_loss(steepness: float, size: int, buckets: int) -> float:

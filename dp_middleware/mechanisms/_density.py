@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms import _lists
 from dp_middleware.mechanisms.base import Floats, Ids
+
+if TYPE_CHECKING:
+    import torch
 
 _EQUAL = 1 + 1e-9  # a distance equal to the radius, whose mean is rounded, lies within it
 _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
@@ -43,19 +48,18 @@ class Density:
     near: Neighbourhoods
     log_sigma: Floats
 
-    def log_lengths(self, ids: Ids) -> Floats:
-        """ln P(k_t = k) for k = 1 .. K; float64 (n, K).
+    def log_lengths(self) -> Floats:
+        """ln P(k_t = k) for k = 1 .. K; float64 (V, K).
 
         k_t = floor((1 - F) K) clipped to 1 .. K, F = (f + noise - min f) / (max f - min f). Where
         all tokens are equally dense, F is 0 and k_t = K.
         """
-        size = self.near.listed.shape[1]
-        top, counts = self.near.counts.max(), self.near.counts[ids]
-        span = int(top - self.near.counts.min())
-        log_sigma = self.log_sigma[ids]
-        fixed = np.full(len(ids), size) if span == 0 else (top - counts) * size // span
-        lengths = np.full((len(ids), size), -np.inf)
-        lengths[np.arange(len(ids)), np.clip(fixed, 1, size) - 1] = 0.0
+        counts, log_sigma = self.near.counts, self.log_sigma
+        everyone, size = np.arange(len(counts)), self.near.listed.shape[1]
+        top, span = counts.max(), int(np.ptp(counts))
+        fixed = np.full(len(counts), size) if span == 0 else (top - counts) * size // span
+        lengths = np.full((len(counts), size), -np.inf)
+        lengths[everyone, np.clip(fixed, 1, size) - 1] = 0.0
         noisy = np.flatnonzero(log_sigma > -np.inf)
         if size == 1 or not noisy.size:
             return lengths
@@ -65,6 +69,34 @@ class Density:
         infinite = np.full((len(noisy), 1), np.inf)
         lengths[noisy] = _log_normal(np.hstack([edges, -infinite]), np.hstack([infinite, edges]))
         return lengths
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceDensity:
+    """What rows are made of, on the space's device.
+
+    Attributes:
+        listed: int64 (V, K), the K nearest tokens of each, itself first.
+        distances: float64 (V, K), ascending.
+        log_lengths: float64 (V, K), ln of the law of a list's length.
+    """
+
+    listed: torch.Tensor
+    distances: torch.Tensor
+    log_lengths: torch.Tensor
+
+
+def device_density(
+    space: EmbeddingSpace, size: int, epsilon_density: float, delta: float
+) -> DeviceDensity:
+    """:func:`density` where rows are computed."""
+
+    def compute() -> DeviceDensity:
+        public = density(space, size, epsilon_density, delta)
+        parts = (public.near.listed, public.near.distances, public.log_lengths())
+        return DeviceDensity(*map(space.on_device, parts))
+
+    return space.derived(("dyntext-device", size, epsilon_density, delta), compute)
 
 
 def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: float) -> Density:
@@ -84,12 +116,13 @@ def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: flo
 
 def _neighbourhoods(space: EmbeddingSpace, size: int) -> Neighbourhoods:
     everyone = np.arange(len(space))
-    listed, distances = _lists.nearest(everyone, space, size)
+    nearest, lengths = _lists.nearest(everyone, space, size)
+    listed, distances = nearest.cpu().numpy(), on_host(lengths)
     radius = float(distances[:, -1].mean()) * _EQUAL
     counts = np.empty(len(space), dtype=np.int64)
-    for start in range(0, len(space), BLOCK):
-        block = everyone[start : start + BLOCK]
-        counts[block] = np.count_nonzero(space.distances(block) <= radius, axis=1)
+    for start in range(0, len(space), space.block):
+        block = everyone[start : start + space.block]
+        counts[block] = (space.distance_rows(block) <= radius).sum(dim=1).cpu().numpy()
     spread = np.abs(counts[listed] - counts[:, None]).max(axis=1)
     return Neighbourhoods(listed, distances, counts, spread)
 
@@ -109,27 +142,31 @@ def _log_normal(low: Floats, high: Floats) -> Floats:
 
 
 def mixture(
-    log_lengths: Floats, distances: Floats, epsilon: float, outside: float, others: int
-) -> tuple[Floats, Floats]:
+    log_lengths: torch.Tensor,
+    distances: torch.Tensor,
+    epsilon: float,
+    outside: float,
+    others: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """ln of the probabilities on the list, (n, K), and of each of the ``others``, (n, 1).
 
     ``outside`` is the score of what is beyond the first k of a list.
     """
+    import torch
+
     size = distances.shape[1]
-    farthest = np.where(distances > 0, distances, 1.0)[:, :, None]  # of the first k; d = 0 before
+    farthest = distances.where(distances > 0, 1.0)[:, :, None]  # of the first k; d = 0 before
     scores = -distances[:, None, :] / farthest  # less the token's own score of 1, the largest
-    scores[:, ~np.tri(size, dtype=bool)] = outside - 1.0
-    scores *= 0.5 * epsilon
-    beyond = 0.5 * epsilon * (outside - 1.0)
-    weights = log_lengths - np.log(np.exp(scores).sum(axis=2) + others * np.exp(beyond))
+    beyond = torch.ones(size, size, dtype=torch.bool, device=distances.device).triu_(1)
+    scores.masked_fill_(beyond, outside - 1.0).mul_(0.5 * epsilon)
+    beside = 0.5 * epsilon * (outside - 1.0)
+    weights = log_lengths - (scores.exp().sum(dim=2) + others * math.exp(beside)).log()
     listed = _log_sum(weights[:, :, None] + scores)
-    return listed, _log_sum(weights[:, :, None] + beyond)
+    return listed, _log_sum(weights[:, :, None] + beside)
 
 
-def _log_sum(terms: Floats) -> Floats:
+def _log_sum(terms: torch.Tensor) -> torch.Tensor:
     """ln of the sum of exponentials over the second axis; -inf for no mass."""
-    top = terms.max(axis=1)
-    shift = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        total: Floats = shift + np.log(np.exp(terms - shift[:, None, :]).sum(axis=1))
-    return total
+    top = terms.amax(dim=1)
+    shift = top.where(top.isfinite(), 0.0)
+    return shift + (terms - shift[:, None, :]).exp().sum(dim=1).log()

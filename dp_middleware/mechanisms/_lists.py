@@ -3,66 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.embedding.space import BLOCK, ZERO_DISTANCE, EmbeddingSpace
+from dp_middleware.embedding.space import ZERO_DISTANCE, EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Floats, Ids
 
+if TYPE_CHECKING:
+    import torch
+
 _UNASSIGNED = -1
+_NUMBERS = 1 << 17  # of differences of vectors held at a time: what a cache holds
 
 
-def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[Ids, Floats]:
+def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The ``size`` nearest tokens of each id and their distances, ascending, ties by index.
 
     The id itself is always first, also among duplicates. At most V of them.
 
     Returns:
-        int64 (n, min(size, V)) and float64 of the same shape.
+        int64 (n, min(size, V)) and float64 of the same shape, on the space's device.
     """
+    import torch
+
     size = min(size, len(space))
-    listed = np.empty((len(ids), size), dtype=np.int64)
-    lengths = np.empty((len(ids), size))
-    for start in range(0, len(ids), BLOCK):
-        block = ids[start : start + BLOCK]
-        own = (np.arange(len(block)), block)
-        distances = space.distances(block)
-        distances[own] = -1.0
-        listed[start : start + BLOCK] = smallest(distances, size)
-        distances[own] = 0.0
-        lengths[start : start + BLOCK] = np.take_along_axis(
-            distances, listed[start : start + BLOCK], axis=1
-        )
+    listed = torch.empty(len(ids), size, dtype=torch.int64, device=space.device)
+    lengths = torch.empty(len(ids), size, dtype=torch.float64, device=space.device)
+    for start in range(0, len(ids), space.block):
+        part = slice(start, start + space.block)
+        distances = space.distance_rows(ids[part])
+        own = space.on_device(ids[part])[:, None]
+        distances.scatter_(1, own, -1.0)
+        listed[part] = smallest(distances, size)
+        lengths[part] = distances.gather(1, listed[part]).clamp_(min=0.0)
     return listed, lengths
 
 
-def smallest(values: Floats, count: int) -> Ids:
-    """Column indices of the ``count`` smallest values of each row, ascending, ties by index."""
-    size = values.shape[1]
-    if count == 1:
-        first: Ids = values.argmin(axis=1, keepdims=True)
-        return first
-    if count >= size:
-        return np.argsort(values, axis=1, kind="stable")
-    largest = np.partition(values, count - 1, axis=1)[:, count - 1 : count]
-    within = values <= largest
-    surplus = np.flatnonzero(np.count_nonzero(within, axis=1) > count)
-    if surplus.size:  # equal to the largest: the first ones by index
-        below = values[surplus] < largest[surplus]
-        room = count - np.count_nonzero(below, axis=1)[:, None]
-        equal = values[surplus] == largest[surplus]
-        within[surplus] = below | (equal & (np.cumsum(equal, axis=1) <= room))
-    chosen = np.nonzero(within)[1].reshape(len(values), count)
-    order = np.argsort(np.take_along_axis(values, chosen, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(chosen, order, axis=1)
+def smallest(values: torch.Tensor, count: int) -> torch.Tensor:
+    """Column indices of the ``count`` smallest values of each row, ascending, ties by index.
+
+    Which of equal values a device finds first is its own affair; which are taken is not.
+    """
+    import torch
+
+    if count >= values.shape[1]:
+        return values.argsort(dim=1, stable=True)
+    found = torch.topk(values, count + 1, dim=1, largest=False)
+    chosen = found.indices[:, :count]
+    tied = (found.values[:, count - 1] == found.values[:, count]).nonzero()[:, 0]
+    if len(tied):
+        chosen[tied] = _first_by_index(values[tied], found.values[tied, count - 1, None], count)
+    chosen = chosen.sort(dim=1).values
+    return chosen.gather(1, values.gather(1, chosen).argsort(dim=1, stable=True))
 
 
-def exact_distances(number: int, others: Ids, space: EmbeddingSpace) -> Floats:
-    """Distances from one token to a few others, from the differences of their vectors."""
-    distances = np.linalg.norm(space.vectors[others] - space.vectors[number], axis=1)
-    return np.where(distances < ZERO_DISTANCE, 0.0, distances)
+def _first_by_index(values: torch.Tensor, largest: torch.Tensor, count: int) -> torch.Tensor:
+    """All values below the largest, and of those equal to it the first; ``count`` a row."""
+    below, equal = values < largest, values == largest
+    room = count - below.sum(dim=1, keepdim=True)
+    within = below | (equal & (equal.cumsum(dim=1) <= room))
+    return within.nonzero()[:, 1].reshape(len(values), count)
 
 
 def greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
@@ -70,21 +73,41 @@ def greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
     labels = np.full(len(space), _UNASSIGNED, dtype=np.int64)
     label = 0
     while (free := np.flatnonzero(labels == _UNASSIGNED)).size:
-        leaders = free[:BLOCK]
-        for leader, distances in zip(leaders, space.distances(leaders), strict=True):
+        leaders = free[: space.block]
+        for leader, distances in zip(leaders.tolist(), space.distance_rows(leaders), strict=True):
             if labels[leader] != _UNASSIGNED:
                 continue
             distances[leader] = -1.0
             free = free[labels[free] == _UNASSIGNED]
-            labels[free[smallest(distances[None, free], size)[0]]] = label
+            among = distances[space.on_device(free)][None]
+            labels[free[smallest(among, size)[0].cpu().numpy()]] = label
             label += 1
     return labels
 
 
-def members(labels: Ids) -> list[Ids]:
-    """The tokens of each class, in index order."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
+def members(labels: Ids) -> Ids:
+    """The tokens of each class, in index order, int64 (classes, most); rest: its first again."""
+    order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
+    places = np.arange(sizes.max())[None, :]
+    starts = np.cumsum(sizes) - sizes
+    listed: Ids = order[starts[:, None] + np.where(places < sizes[:, None], places, 0)]
+    return listed
+
+
+def exact_distances(listed: Ids, space: EmbeddingSpace) -> Floats:
+    """Distances from each token to a few, from the differences of their vectors.
+
+    Args:
+        listed: int64 (V, K), tokens for each of V.
+        space: V tokens with vectors.
+    """
+    found = np.empty(listed.shape)
+    step = max(1, _NUMBERS // (listed.shape[1] * space.vectors.shape[1]))
+    for start in range(0, len(listed), step):
+        part = slice(start, start + step)
+        difference = space.vectors[listed[part]] - space.vectors[part, None]
+        found[part] = np.linalg.norm(difference, axis=2)
+    return np.where(found < ZERO_DISTANCE, 0.0, found)
 
 
 def word_list(words: Iterable[str], name: str) -> frozenset[str]:
@@ -115,3 +138,8 @@ def on_list(space: EmbeddingSpace, words: frozenset[str]) -> NDArray[np.bool_]:
         return np.array([t.strip().lower() in words for t in space.vocabulary.tokens])
 
     return space.derived(("on-list", words), compute)
+
+
+def device_on_list(space: EmbeddingSpace, words: frozenset[str]) -> torch.Tensor:
+    """:func:`on_list` on the space's device."""
+    return space.derived(("on-list-device", words), lambda: space.on_device(on_list(space, words)))

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.embedding.space import BLOCK
+from dp_middleware._parts import parts
 from dp_middleware.mechanisms._radius import FEW, RadiusLaw
+from dp_middleware.mechanisms._tally import Tally
 
 if TYPE_CHECKING:
     import torch
+
+    from dp_middleware.embedding.space import EmbeddingSpace
 
 Floats = NDArray[np.float64]
 
@@ -30,92 +33,87 @@ class RadiusMarginal:
     gives Z for every radius cell, a second gives g at every grid distance, and ln g is
     interpolated. Where tokens enter the list inside a radius cell, 1/Z is averaged over it.
 
+    Radii below their e^-37 quantile are left out: k grows with r, and Z lies between e^(epsilon/2)
+    and V times that, so no probability loses more than its share V e^-37.
+
     Args:
         law: Radius for noise epsilon 1.
         noise_scale: Noise epsilon e; the radius is 1/e of the law's.
         reach: An upper bound on the distances.
         epsilon: Of the exponential mechanism, nats.
         literal: Whether tokens beyond the radius have probability 0.
+        space: V tokens with vectors.
     """
 
     def __init__(
-        self, law: RadiusLaw, *, noise_scale: float, reach: float, epsilon: float, literal: bool
+        self,
+        law: RadiusLaw,
+        *,
+        noise_scale: float,
+        reach: float,
+        epsilon: float,
+        literal: bool,
+        space: EmbeddingSpace,
     ) -> None:
-        import torch
-
-        edges, self._per_unit = _edges(law, noise_scale, reach)
+        edges, per_unit = _edges(law, noise_scale, reach)
         log_mass, radii = law.log_masses(edges * noise_scale)
-        grid, radii = edges[edges <= reach], radii / noise_scale
+        grid, low = edges[edges <= reach], law.quantiles()[0] / noise_scale
+        first = min(int(np.searchsorted(edges, low, side="right")) - 1, len(grid) - 1)
+        if law.dimensions <= FEW:
+            first = 0  # small radii are likely
+        radii = radii[first:] / noise_scale
         kernel = np.exp(0.5 * epsilon * np.maximum(0.0, 1.0 - grid[:, None] / radii))
-        cell = np.arange(len(radii))
-        b = np.arange(len(grid))[:, None]
-        self._literal = literal
-        self._grid = torch.from_numpy(grid)
-        self._widths = torch.from_numpy(np.diff(grid))
-        self._mass = torch.from_numpy(np.exp(log_mass))
+        cell, b = np.arange(first, first + len(radii)), np.arange(len(grid))[:, None]
         beyond = np.logaddexp.accumulate(log_mass[::-1])[::-1]
-        self._log_beyond = torch.from_numpy(np.ascontiguousarray(beyond[: len(grid)]))
-        self._at_zero = torch.from_numpy(kernel[0])
-        entered = np.where(b < cell, kernel, 0.0) if literal else kernel
-        self._entered = torch.from_numpy(entered)
+        self._literal, self._first, self._block = literal, first, space.block
+        self._tally = Tally(space.on_device(grid), per_unit, len(space))
+        self._mass = space.on_device(np.exp(log_mass[first:]))
+        self._log_beyond = space.on_device(beyond[first : len(grid)].copy())
+        self._at_zero = space.on_device(kernel[0].copy())
+        self._entered = space.on_device(np.where(b < cell, kernel, 0.0) if literal else kernel)
         reached = np.where(b <= cell, kernel, 0.0) if literal else kernel
-        self._reached = torch.from_numpy(np.ascontiguousarray(reached.T))
-        self._on_edge = torch.from_numpy(np.diagonal(kernel).copy())
+        self._reached = space.on_device(np.ascontiguousarray(reached.T))
+        self._on_edge = space.on_device(np.diagonal(kernel[first:]).copy())
 
-    def to_log_probs(self, distances: Floats) -> None:
-        """Replace up to 64 rows of distances, float64 (n, V), by their log-probabilities."""
+    def to_log_probs(self, rows: torch.Tensor) -> None:
+        """Replace a block of rows of distances, or fewer, by their log-probabilities.
+
+        Args:
+            rows: float64 (n, V) on the space's device.
+        """
         import torch
 
-        rows = torch.from_numpy(distances)
-        at_zero = torch.zeros(BLOCK, 1, dtype=torch.float64)
-        at_zero[: len(rows), 0] = (rows == 0.0).sum(dim=1)
-        cell = self._to_places(rows)
-        cells, row = len(self._widths), torch.arange(len(rows))[:, None]
-        place, flat, size = rows, cell.add_(cells * row), cells * len(rows)
-        counts, places = torch.zeros(2, BLOCK, cells, dtype=torch.float64)
-        counts[: len(rows)] = torch.bincount(flat.ravel(), minlength=size).view(-1, cells)
-        places[: len(rows)] = torch.bincount(flat.ravel(), place.ravel(), minlength=size).view(
-            -1, cells
-        )
-        counts[:, :1] -= at_zero
-        log_g = self._log_g(at_zero, counts, places).contiguous()
-        left = torch.take(log_g, flat.add_(row))  # the table has one column more than cells
-        right = torch.take(log_g, flat.add_(1))
-        torch.lerp(left, right, place, out=rows)
-        rows.copy_(torch.log_softmax(rows, dim=1))
-
-    def _to_places(self, rows: torch.Tensor) -> torch.Tensor:
-        """The cell of each distance; the distances become places in their cells, in [0, 1]."""
-        import torch
-
-        if self._per_unit is None:
-            cell = torch.bucketize(rows, self._grid[1:-1])
-            rows.sub_(self._grid[cell]).div_(self._widths[cell])
-        else:
-            rows.mul_(self._per_unit)
-            cell = rows.to(torch.int64).clamp_(max=len(self._widths) - 1)
-            rows.sub_(cell)
-        rows.clamp_(0.0, 1.0)
-        return cell
+        sums = self._tally.empty(self._block)
+        for part, into in parts(rows, sums[: len(rows)]):
+            self._tally.add(part, into)
+        values = self._log_g(*self._tally.read(sums))[: len(rows)].flip(1)
+        rises = torch.nn.functional.pad(values.diff(dim=1), (0, 1))
+        for part, *of_grid in parts(rows, values, rises):
+            self._tally.interpolate(part, *of_grid)
+            part.copy_(torch.log_softmax(part, dim=1))
 
     def _log_g(
         self, at_zero: torch.Tensor, counts: torch.Tensor, places: torch.Tensor
     ) -> torch.Tensor:
-        """ln g at the grid distances, (64, grid)."""
+        """ln g at the grid distances, (block, grid)."""
         import torch
 
+        first, cells = self._first, counts.shape[1]
         spread = torch.nn.functional.pad(counts - places, (0, 1))
         spread[:, 1:] += places
         normaliser = spread @ self._entered + at_zero * self._at_zero
-        cells = counts.shape[1]
+        inside = normaliser[:, : cells + 1 - first]
         if self._literal:
-            normaliser[:, 1 : cells + 1] += places * self._on_edge[1 : cells + 1]
+            after = max(first, 1)
+            inside[:, after - first :] += places[:, after - 1 :] * self._on_edge[after - first :]
         inverse = 1.0 / normaliser
         if self._literal:
-            inverse[:, :cells] = _mean_inverse(normaliser[:, :cells], counts, places)
+            entering = counts[:, first:], places[:, first:]
+            inverse[:, : cells - first] = _mean_inverse(inside[:, :-1], *entering)
         g = (inverse * self._mass) @ self._reached
-        last = self._log_beyond - torch.log(normaliser[:, : g.shape[1]])
-        return torch.where(g > _UNDERFLOW, torch.log(g), last)
+        log_g, last = g.log(), self._log_beyond - inside.log()
+        log_g[:, first:] = torch.where(g[:, first:] > _UNDERFLOW, log_g[:, first:], last)
+        return log_g
 
 
 def _mean_inverse(before: torch.Tensor, counts: torch.Tensor, places: torch.Tensor) -> torch.Tensor:

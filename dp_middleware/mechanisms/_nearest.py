@@ -1,42 +1,31 @@
-"""The nearest tokens of points, exactly: a product filters, differences of vectors decide.
+"""The nearest tokens of points, exactly: products filter, differences of vectors decide.
 
 And tokens near to noisy points, which is all that the noise mechanisms do.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import MissingExtra
-from dp_middleware.mechanisms._noise import (
-    UNIT,
-    centre,
-    folded,
-    random_vectors,
-    snapped,
-    spacing,
-)
+from dp_middleware.mechanisms._filter import filters
+from dp_middleware.mechanisms._frame import NOBODY, frame
+from dp_middleware.mechanisms._noise import centre, folded, random_vectors, snapped, spacing
 from dp_middleware.sampling import Entropy, insecure_entropy
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Index = Literal["exact", "approximate"]
 
-_BLOCK = 256  # points searched at a time
+BLOCK = 512  # points of one matrix product on the host
 _QUERIES = 1000  # of a measured recall
-_SCORES = 1 << 22  # filter scores held at a time
-_PAIRS = 1 << 13  # differences of vectors held at a time
-_SINGLE = 2.0**-24  # largest relative error of one float32 operation
-_LARGEST_SCALE = 2.0**32  # so that points far from tiny vectors do not overflow
+_SCORES = 1 << 24  # scores held at a time
+_COORDINATES = 1 << 14  # of noise made at a time: they stay in a processor's cache
+_PAIRED = 1 << 16  # coordinates of differences held at a time
 _LINKS, _VISITED = 32, 128  # of the approximate index: links per token, tokens kept in a search
 
 
@@ -55,15 +44,28 @@ def released(
         index: How to search.
     """
     search = nearest if index == "exact" else nearly_nearest
-    dimensions = centres.shape[1]
-    step = spacing(eta, dimensions)
     found = np.empty(len(centres), dtype=np.int64)
-    for start in range(0, len(centres), _BLOCK):
-        block = centres[start : start + _BLOCK]
-        noise = random_vectors(len(block), dimensions, eta, entropy)
-        points = snapped(block + noise, step) + centre(space)
-        found[start : start + _BLOCK] = search(space, points)
+    size = _rows(space)
+    for start in range(0, len(centres), size):
+        part = slice(start, start + size)
+        points = noisy(centres[part], eta, entropy)
+        points += centre(space)
+        found[part] = search(space, points)
     return found
+
+
+def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
+    """Centres plus noise, snapped; float64 (n, d)."""
+    count, dimensions = centres.shape
+    step = spacing(eta, dimensions)
+    points = np.empty_like(centres)
+    size = max(1, _COORDINATES // dimensions)
+    for start in range(0, count, size):
+        part = slice(start, start + size)
+        noise = random_vectors(len(centres[part]), dimensions, eta, entropy)
+        noise += centres[part]
+        points[part] = snapped(noise, step)
+    return points
 
 
 def recall(space: EmbeddingSpace, eta: float) -> float:
@@ -99,118 +101,79 @@ def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) 
         int64 (n,).
     """
     found = np.empty(len(points), dtype=np.int64)
-    size = max(1, min(_BLOCK, _SCORES // len(space)))
+    size = _rows(space)
     for start in range(0, len(points), size):
         part = slice(start, start + size)
         left_out = None if excluded is None else excluded[part]
-        rows, columns = _candidates(space, points[part], left_out)
-        found[part] = _decided(space, points[part], rows, columns)
+        rows, ids = _candidates(space, points[part], left_out)
+        found[part] = _decided(space, points[part], rows, ids)
     return found
 
 
-def _decided(space: EmbeddingSpace, points: Floats, rows: Ids, columns: Ids) -> Ids:
-    if len(rows) == len(points):  # one candidate each
-        return columns
-    squares = np.empty(len(rows))
-    for start in range(0, len(rows), _PAIRS):
-        part = slice(start, start + _PAIRS)
-        difference = points[rows[part]] - space.vectors[columns[part]]
-        difference *= difference
-        squares[part] = folded(difference)
-    smallest = np.minimum.reduceat(squares, np.flatnonzero(np.diff(rows, prepend=-1)))
-    best = squares == smallest[rows]
-    _, first = np.unique(rows[best], return_index=True)
-    found: Ids = columns[best][first]
-    return found
-
-
-@dataclass(frozen=True)
-class _Filter:
-    """What scores <w, v> - ||v||^2 / 2 are computed from.
-
-    Attributes:
-        centre: float64 (d,), subtracted from vectors and points.
-        scale: A power of two that brings centred vectors to length at most 1; 2^32 at most, so
-            very short vectors are all candidates.
-        table: (d + 1, V): scaled centred vectors, and minus half their squared lengths; float32
-            on the host. On another device float64: its float32 products may be less exact than
-            float32 (TF32), by a global setting.
-        unit: Largest relative error of one operation on it.
-    """
-
-    centre: Floats
-    scale: float
-    table: NDArray[np.float32] | torch.Tensor
-    unit: float
-
-    def scaled(self, points: Floats) -> Floats:
-        """Centred and brought to the scale of the table."""
-        moved: Floats = (points - self.centre) * self.scale
-        return moved
-
-
-def _filter(space: EmbeddingSpace) -> _Filter:
-    import torch
-
-    centre = space.vectors.mean(axis=0)
-    centred = space.vectors - centre
-    longest = float(np.linalg.norm(centred, axis=1).max())
-    scale = min(2.0 ** -math.frexp(longest)[1], _LARGEST_SCALE) if longest > 0 else 1.0
-    centred *= scale
-    halves = 0.5 * np.einsum("vd,vd->v", centred, centred)
-    table = np.ascontiguousarray(np.column_stack([centred, -halves]).T)
-    if space.device.type == "cpu":
-        return _Filter(centre, scale, table.astype(np.float32), _SINGLE)
-    return _Filter(centre, scale, torch.from_numpy(table).to(space.device), UNIT)
+def _rows(space: EmbeddingSpace) -> int:
+    """Points searched at a time."""
+    return max(1, min(max(BLOCK, space.block), _SCORES // len(space)))
 
 
 def _candidates(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[Ids, Ids]:
-    """Pairs (row, id), ascending, among them every nearest token of each row.
+    """Pairs (row, id), rows ascending, among them every row's answer.
 
-    With l the length of a scaled point: a score is a sum of d + 1 products, off by at most
-    (d + 4) unit (l + 1/2) in any order of additions, and by (d + 1) UNIT for the half squares;
-    the float64 squares that decide are off by (ceil(log2 d) + 3) UNIT (l + 1)^2, and centring
-    moves them by 4 UNIT (l + 1)^2. The margin is above twice their sum.
+    Of tokens with equal vectors only the first can be one, or the second if the first is left
+    out; a vector is barred if its only token is.
     """
-    import torch
-
-    prepared = space.derived("nearest-filter", lambda: _filter(space))
-    scaled = prepared.scaled(points)
-    lengths = np.linalg.norm(scaled, axis=1)
-    shrink = np.ldexp(1.0, -np.maximum(np.frexp(lengths)[1], 0))  # no overflow of float32
-    queries = np.column_stack([scaled, np.ones(len(points))]) * shrink[:, None]
-    depth, dimensions = math.ceil(math.log2(points.shape[1])), points.shape[1]
-    margin = 4 * (dimensions + 8) * prepared.unit * (lengths + 1)
-    margin += 4 * (depth + 8) * UNIT * (lengths + 1) ** 2
-    margin = margin * shrink + 2.0**-90  # and what underflows
-    if isinstance(prepared.table, np.ndarray):
-        scores = torch.from_numpy(queries.astype(np.float32) @ prepared.table)
-    else:
-        scores = torch.from_numpy(queries).to(space.device) @ prepared.table
-    if excluded is not None:
-        scores[torch.arange(len(points)), torch.from_numpy(excluded)] = -torch.inf
-    least = scores.amax(dim=1) - torch.from_numpy(margin).to(scores)
-    rows, columns = np.divmod(_at_least(scores, least), scores.shape[1])
-    unclear = np.setdiff1d(np.arange(len(points)), rows)  # not numbers: all are compared
-    if unclear.size:
-        every = np.arange(scores.shape[1])
-        rows = np.append(rows, np.repeat(unclear, len(every)))
-        columns = np.append(columns, np.tile(every, len(unclear)))
-        order = np.argsort(rows, kind="stable")
-        rows, columns = rows[order], columns[order]
+    known = frame(space)
     if excluded is None:
-        return rows, columns
-    others = columns != excluded[rows]
-    return rows[others], columns[others]
+        rows, columns = _columns(space, points, np.full(len(points), NOBODY))
+        return rows, known.first[columns]
+    group = known.group[excluded]
+    barred = np.where(known.second[group] == NOBODY, group, NOBODY)
+    rows, columns = _columns(space, points, barred)
+    ids = known.first[columns]
+    return rows, np.where(ids == excluded[rows], known.second[columns], ids)
 
 
-def _at_least(scores: torch.Tensor, least: torch.Tensor) -> Ids:
-    """Flat places of the scores that are no less than their row's limit."""
-    import torch
+def _columns(space: EmbeddingSpace, points: Floats, barred: Ids) -> tuple[Ids, Ids]:
+    """Pairs of row and column that the filters leave, rows ascending, each with some.
 
-    if scores.device.type == "cpu":  # NumPy is several times as fast here
-        return np.flatnonzero(scores.numpy() >= least.numpy()[:, None])
-    found: Ids = torch.nonzero((scores >= least[:, None]).ravel()).cpu().numpy().ravel()
+    A coarse filter's answer counts for the rows of which it leaves few; where no filter finds
+    anything, not even one of a number that is none, all columns are left.
+    """
+    pairs = []
+    left = np.arange(len(points))
+    for each in filters(space):
+        rows, columns = each.survivors(points[left], barred[left])
+        counts = np.bincount(rows, minlength=len(left))
+        settled = (counts > 0) & (counts <= each.many)
+        kept = settled[rows]
+        pairs.append((left[rows[kept]], columns[kept]))
+        left = left[~settled]
+        if not left.size:
+            break
+    for row in left:
+        columns = np.flatnonzero(np.arange(len(frame(space).first)) != barred[row])
+        pairs.append((np.full(len(columns), row), columns))
+    rows, columns = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], columns[order]
+
+
+def _decided(space: EmbeddingSpace, points: Floats, rows: Ids, ids: Ids) -> Ids:
+    """Of each row's candidates the nearest in float64, the smallest id of several."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    if len(starts) == len(rows):  # one candidate each
+        return ids
+    squares = np.zeros(len(rows))
+    counts = np.diff(starts, append=len(rows))
+    open_ = np.flatnonzero(counts[rows] > 1)  # the others are decided
+    size = max(1, _PAIRED // points.shape[1])
+    for start in range(0, len(open_), size):
+        part = open_[start : start + size]
+        difference = points[rows[part]]
+        difference -= space.vectors[ids[part]]
+        difference *= difference
+        squares[part] = folded(difference)
+    best = squares == np.minimum.reduceat(squares, starts)[rows]
+    found: Ids = np.minimum.reduceat(np.where(best, ids, len(space)), starts)
     return found
 
 
@@ -228,22 +191,13 @@ def nearly_nearest(space: EmbeddingSpace, points: Floats) -> Ids:
         import faiss
     except ImportError:
         raise MissingExtra("faiss-cpu", "faiss") from None
-    prepared = space.derived("nearest-filter", lambda: _filter(space))
-    distinct: Ids = space.derived("distinct", lambda: _distinct(space.vectors))
+    known = frame(space)
     index: Any = space.derived(
-        "nearest-graph", lambda: _graph(prepared.scaled(space.vectors[distinct]), faiss)
+        "nearest-graph", lambda: _graph(known.scaled(space.vectors[known.first]), faiss)
     )
-    _, found = index.search(np.float32(prepared.scaled(points)), 1)
-    answers: Ids = distinct[found[:, 0]]
+    _, found = index.search(np.float32(known.scaled(points)), 1)
+    answers: Ids = known.first[found[:, 0]]
     return answers
-
-
-def _distinct(vectors: Floats) -> Ids:
-    """The first token of each group of equal vectors, ascending."""
-    first: dict[bytes, int] = {}
-    for number, vector in enumerate(vectors + 0.0):  # no negative zeros
-        first.setdefault(vector.tobytes(), number)
-    return np.array(list(first.values()), dtype=np.int64)
 
 
 def _graph(vectors: Floats, faiss: Any) -> Any:

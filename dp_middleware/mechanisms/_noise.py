@@ -21,6 +21,8 @@ from dp_middleware.sampling import Entropy
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
+_ONE = np.uint64(1)
+
 UNIT = 2.0**-53
 """Largest relative error of one float64 operation."""
 
@@ -69,7 +71,7 @@ def random_vectors(count: int, dimensions: int, eta: float, entropy: Entropy) ->
     shape = (count, 4, dimensions)
     words = np.frombuffer(entropy(32 * count * dimensions), dtype=np.uint64).reshape(shape)
     normals = _normals(words[:, 0], words[:, 1])
-    radii = folded(_exponentials(words[:, 2], words[:, 3])) / eta
+    radii = folded(_logarithms(words[:, 2], words[:, 3])) / -eta
     norms = np.sqrt(folded(normals * normals))
     normals *= (radii / norms)[:, None]
     return normals
@@ -90,9 +92,18 @@ def folded(values: Floats) -> Floats:
 
 
 def _halves(high: Words, low: Words) -> Floats:
-    """Uniform on (0, 1/2) from 63 bits of one word and 64 of another; never 0 or 1/2."""
-    half: Floats = (high >> np.uint64(1)).astype(np.float64) * 2.0**-64
-    half += (low + 0.5) * 2.0**-128
+    """Uniform on (0, 1/2) from 63 bits of one word and 64 of another; never 0 or 1/2.
+
+    From 2^-10 on the other word is rounded away: it counts less than half a unit in the last
+    place of the first one's float64.
+    """
+    half = (high >> _ONE).astype(np.float64)
+    half *= 2.0**-64
+    rows, columns = np.divmod(np.flatnonzero(half < 2.0**-10), half.shape[1])
+    rest = low[rows, columns].astype(np.float64)
+    rest += 0.5
+    rest *= 2.0**-128
+    half[rows, columns] += rest
     np.minimum(half, np.nextafter(0.5, 0.0), out=half)
     return half
 
@@ -100,17 +111,27 @@ def _halves(high: Words, low: Words) -> Floats:
 def _normals(high: Words, low: Words) -> Floats:
     from scipy.special import ndtri
 
-    values: Floats = ndtri(_halves(high, low))
-    np.negative(values, out=values, where=(high & np.uint64(1)).astype(bool))
+    values = _halves(high, low)
+    ndtri(values, out=values)
+    bits = values.view(np.uint64)
+    bits ^= high << np.uint64(63)  # the lowest bit decides the sign
     return values
 
 
-def _exponentials(high: Words, low: Words) -> Floats:
+def _logarithms(high: Words, low: Words) -> Floats:
+    """ln U for U uniform on (0, 1): a half-uniform number, or 1 less it if the lowest bit is set.
+
+    Both everywhere, and bits chosen by a mask: branches that follow random bits are slow.
+    """
     half = _halves(high, low)
-    upper = (high & np.uint64(1)).astype(bool)  # the uniform number is 1 - half
-    values: Floats = np.log1p(-half, where=upper, out=np.empty_like(half))
-    np.log(half, where=~upper, out=values)
-    np.negative(values, out=values)
+    values: Floats = np.log(half)
+    np.negative(half, out=half)
+    np.log1p(half, out=half)
+    mask = np.uint64(0) - (high & _ONE)
+    bits, others = values.view(np.uint64), half.view(np.uint64)
+    others ^= bits
+    others &= mask
+    bits ^= others
     return values
 
 

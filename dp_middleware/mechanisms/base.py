@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms._listed_rows import ListedRows
 from dp_middleware.sampling import Entropy
 from dp_middleware.vocabulary import UNKNOWN
 
@@ -164,7 +165,14 @@ class ChannelMechanism(Mechanism):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """:meth:`log_probs` of ids that are in 0 .. V - 1, on the space's device."""
-        return space.on_device(self.log_probs(ids, space))
+        return space.on_device(np.require(self.log_probs(ids, space), np.float64, ["C", "W"]))
+
+    def listed_rows(self, ids: Ids, space: EmbeddingSpace) -> ListedRows | None:
+        """The same rows where each holds one value but on a short list; ``None``: they do not.
+
+        Spread out they are :meth:`log_rows`, bit for bit: certificates read them in their place.
+        """
+        return None
 
     def rows(self, ids: Ids, space: EmbeddingSpace) -> Floats:
         """:meth:`log_probs`, with a row uniform over the outputs for the unknown symbol (-1)."""
@@ -176,12 +184,27 @@ class ChannelMechanism(Mechanism):
 
         known = ids != UNKNOWN
         if known.all():
-            return self.log_rows(ids, space)
+            return self._written_rows(ids, space)
         rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
         rows[space.on_device(~known)] = space.on_device(self._uniform(space))
         if known.any():
-            rows[space.on_device(known)] = self.log_rows(ids[known], space)
+            rows[space.on_device(known)] = self._written_rows(ids[known], space)
         return rows
+
+    def short_rows(self, ids: Ids, space: EmbeddingSpace) -> ListedRows | None:
+        """:meth:`listed_rows`, unless a subclass of the class that wrote them has other rows."""
+        latest = self._written_last("listed_rows", "device_rows", "log_rows", "log_probs")
+        return self.listed_rows(ids, space) if latest == "listed_rows" else None
+
+    def _written_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """The law, by the latest of its two forms: a subclass may write either of them."""
+        if self._written_last("log_rows", "log_probs") == "log_rows":
+            return self.log_rows(ids, space)
+        return ChannelMechanism.log_rows(self, ids, space)
+
+    def _written_last(self, *names: str) -> str:
+        """Which of these methods comes first, in the order of classes and then in this one."""
+        return next(name for kind in type(self).__mro__ for name in names if name in vars(kind))
 
     def _uniform(self, space: EmbeddingSpace) -> Floats:
         outputs = self.outputs(space)

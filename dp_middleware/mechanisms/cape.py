@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import _buckets
 from dp_middleware.mechanisms.base import Context, ContextualMechanism, Floats, Ids
+
+if TYPE_CHECKING:
+    import torch
 
 DEFAULT_LOGIT_BOUND = 20.0
 """Only for a first try: take the bound from public text, by ``context.logit_bound``."""
@@ -51,7 +54,7 @@ class _Bucketed(ContextualMechanism):
         return cls(epsilon=nominal, logit_bound=DEFAULT_LOGIT_BOUND)
 
     @abstractmethod
-    def _grouped(self, utilities: Floats) -> Ids:
+    def _grouped(self, utilities: torch.Tensor) -> torch.Tensor:
         """Bucket of each token, int64 (n, V)."""
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
@@ -60,23 +63,26 @@ class _Bucketed(ContextualMechanism):
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
         """Row i is the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
-        utilities = self._utilities(space.checked(ids), space, logits)
+        numbers = space.checked(ids)
+        given = _checked(logits, (len(numbers), len(space)))
+        return on_host(self.log_rows(numbers, space, given))
+
+    def log_rows(self, ids: Ids, space: EmbeddingSpace, logits: Floats) -> torch.Tensor:
+        """:meth:`log_probs` of what was checked, on the space's device."""
+        utilities = self._utilities(ids, space, logits)
         index = self._grouped(utilities)
         return _buckets.bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon)
 
-    def _utilities(self, ids: Ids, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
+    def _utilities(self, ids: Ids, space: EmbeddingSpace, logits: Floats) -> torch.Tensor:
         """The paper's u over its sensitivity B^logit_weight: float64 (n, V) in [0, 1]."""
-        shares = _checked(logits, (len(ids), len(space)))
-        shares = np.clip(shares, 0.0, self.logit_bound)
-        shares /= self.logit_bound
-        shares **= self.logit_weight
-        distances = space.distances(ids)
-        distances -= distances.min(axis=1, keepdims=True)
-        span = distances.max(axis=1, keepdims=True)
-        distances /= np.where(span > 0, span, 1.0)
-        distances *= -self.distance_weight
-        shares *= np.exp(distances, out=distances)
-        return shares
+        shares = space.on_device(logits).clamp(0.0, self.logit_bound).div_(self.logit_bound)
+        nothing = shares == 0  # powers of 0 are slow
+        shares.masked_fill_(nothing, 1.0).pow_(self.logit_weight).masked_fill_(nothing, 0.0)
+        distances = space.distance_rows(ids)
+        distances.sub_(distances.amin(dim=1, keepdim=True))
+        span = distances.amax(dim=1, keepdim=True)
+        distances.div_(span.where(span > 0, 1.0)).mul_(-self.distance_weight)
+        return shares.mul_(distances.exp_())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +115,7 @@ class Cape(_Bucketed):
         "at most epsilon/2 + ln(V buckets) at every position that sees the raw token"
     )
 
-    def _grouped(self, utilities: Floats) -> Ids:
+    def _grouped(self, utilities: torch.Tensor) -> torch.Tensor:
         return _buckets.equal_width(utilities, self.buckets)
 
     def position_loss(self, size: int) -> float:
@@ -152,7 +158,7 @@ class CapeStrict(_Bucketed):
         smaller, larger = divmod(len(space), min(self.buckets, len(space)))
         return self.epsilon + (math.log1p(1 / smaller) if larger else 0.0)
 
-    def _grouped(self, utilities: Floats) -> Ids:
+    def _grouped(self, utilities: torch.Tensor) -> torch.Tensor:
         return _buckets.equal_frequency(utilities, self.buckets)
 
     def position_loss(self, size: int) -> float:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms import _lists
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
+from dp_middleware.mechanisms.base import DeviceChannel, Ids
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CandidateLists(ChannelMechanism):
+class _CandidateLists(DeviceChannel):
     """Shared by the four: a score on a list of candidates, ``outside`` elsewhere.
 
     The score is the nearness min-max scaled inside the list, 1 - (d - min)/(max - min), and 1
@@ -35,8 +37,12 @@ class _CandidateLists(ChannelMechanism):
         _validate.at_least(1, candidates=self.candidates)
 
     @abstractmethod
-    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
-        """For each id its candidates and their distances, the token itself among them."""
+    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each id its candidates and their distances, the token itself among them.
+
+        Returns:
+            int64 and float64 (n, K), on the space's device; in a shorter list one is repeated.
+        """
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Lists are cut by a distance."""
@@ -45,15 +51,18 @@ class _CandidateLists(ChannelMechanism):
             "where distances are equal to the last digits",
         )
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        numbers = space.checked(ids)
-        scores = np.full((len(numbers), len(space)), self.outside)
-        for row, (listed, distances) in enumerate(self.candidate_lists(numbers, space)):
-            span = np.ptp(distances)
-            nearness = 1.0 - (distances - distances.min()) / (span if span > 0 else 1.0)
-            scores[row, listed] = 0.5 * self.epsilon * nearness
-        return sampling.log_softmax(scores)
+        import torch
+
+        listed, distances = self.candidate_lists(ids, space)
+        nearest = distances.amin(dim=1, keepdim=True)
+        span = distances.amax(dim=1, keepdim=True) - nearest
+        nearness = 1.0 - (distances - nearest) / span.where(span > 0, 1.0)
+        shape = (len(ids), len(space))
+        scores = torch.full(shape, self.outside, dtype=torch.float64, device=space.device)
+        scores.scatter_(1, listed, 0.5 * self.epsilon * nearness)
+        return torch.log_softmax(scores, dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,15 +93,18 @@ class CusText(_CandidateLists):
         """The public class of each token, length V; use with ``Adjacency.within``."""
         return tuple(self._labels(space).tolist())
 
-    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
+    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """The members of each token's class."""
-        labels = self._labels(space)
-        classes = space.derived(
-            ("custext-members", self.candidates), lambda: _lists.members(labels)
-        )
-        return [
-            (classes[labels[i]], _lists.exact_distances(i, classes[labels[i]], space)) for i in ids
-        ]
+
+        def compute() -> tuple[torch.Tensor, torch.Tensor]:
+            labels = self._labels(space)
+            listed = _lists.members(labels)[labels]
+            distances = _lists.exact_distances(listed, space)
+            return space.on_device(listed), space.on_device(distances)
+
+        listed, distances = space.derived(("custext-lists", self.candidates), compute)
+        numbers = space.on_device(ids)
+        return listed[numbers], distances[numbers]
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """The class of every token is revealed."""
@@ -148,14 +160,12 @@ class CusTextPlus(CusText):
         labels[kept] = labels.max() + 1 + np.arange(np.count_nonzero(kept))
         return tuple(labels.tolist())
 
-    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
+    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """The members of each token's class; a kept token alone."""
-        kept = _lists.on_list(space, self.kept)
-        alone = np.zeros(1)
-        return [
-            (np.array([i]), alone) if kept[i] else listed
-            for i, listed in zip(ids, super().candidate_lists(ids, space), strict=True)
-        ]
+        listed, distances = super().candidate_lists(ids, space)
+        numbers = space.on_device(ids)[:, None]
+        kept = _lists.device_on_list(space, self.kept)[numbers]
+        return listed.where(~kept, numbers), distances.masked_fill_(kept, 0.0)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Some tokens are never replaced."""
@@ -187,9 +197,9 @@ class CusTextAggressive(_CandidateLists):
     outside: ClassVar[float] = -np.inf
     full_support: ClassVar[bool] = False
 
-    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
+    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """The K nearest tokens, ties by index, the token itself always among them."""
-        return list(zip(*_lists.nearest(ids, space, self.candidates), strict=True))
+        return _lists.nearest(ids, space, self.candidates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +221,6 @@ class CusTextStrict(_CandidateLists):
     truth: ClassVar[str] = "epsilon-DP (our repair)"
     outside: ClassVar[float] = 0.0
 
-    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> list[tuple[Ids, Floats]]:
+    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """The K nearest tokens, ties by index, the token itself always among them."""
-        return list(zip(*_lists.nearest(ids, space, self.candidates), strict=True))
+        return _lists.nearest(ids, space, self.candidates)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from dp_middleware import sampling
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.mechanisms import _prepared
 from dp_middleware.mechanisms.base import (
     ChannelMechanism,
     ContextualMechanism,
@@ -28,7 +29,13 @@ _ROWS = 8 * BLOCK  # of logits held at a time
 
 
 class Drawer(ABC):
-    """Draws for one mechanism on one space."""
+    """Draws for one mechanism on one space.
+
+    Attributes:
+        entropy: What to draw releases with.
+    """
+
+    entropy = staticmethod(sampling.os_entropy)
 
     @abstractmethod
     def draw(self, texts: Sequence[Ids], entropy: sampling.Entropy) -> list[Ids]:
@@ -75,10 +82,24 @@ def check_context(kind: type[Mechanism], context: Context | None) -> None:
 
 
 class _FromTables(Drawer):
-    """Integer tables, kept for tokens already seen; see :class:`sampling.Sampler`."""
+    """Integer tables, prepared or kept for tokens already seen; see :class:`sampling.Sampler`.
+
+    All drawers of a process whose rows are the same share what they keep.
+    """
 
     def __init__(self, mechanism: ChannelMechanism, space: EmbeddingSpace) -> None:
-        self._sampler = sampling.Sampler(lambda ids: mechanism.device_rows(ids, space))
+        self._mechanism, self._space = mechanism, space
+
+    @cached_property
+    def _sampler(self) -> sampling.Sampler:
+        """Made at the first draw: the fingerprint of a space takes a pass over its vectors."""
+        mechanism, space = self._mechanism, self._space
+        return sampling.Sampler(
+            lambda ids: mechanism.device_rows(ids, space),
+            batch=space.block,
+            cache=sampling.shared_cache(_prepared.key_in_memory(mechanism, space)),
+            prepared=_prepared.opened(mechanism, space),
+        )
 
     def draw(self, texts: Sequence[Ids], entropy: sampling.Entropy) -> list[Ids]:
         lengths = [len(ids) for ids in texts]
@@ -93,6 +114,8 @@ class _FromNoise(Drawer):
     A uniform *output* would not do: a token that is nobody's nearest is never released, and so
     would tell that the input was unknown.
     """
+
+    entropy = staticmethod(sampling.bulk_entropy)
 
     def __init__(self, mechanism: NoiseMechanism, space: EmbeddingSpace) -> None:
         self._mechanism, self._space = mechanism, space

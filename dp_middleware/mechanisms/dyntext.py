@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms._density import density, mixture
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats
+from dp_middleware.mechanisms._density import device_density, mixture
+from dp_middleware.mechanisms._listed_rows import ListedRows
+from dp_middleware.mechanisms.base import DeviceChannel, Ids
+
+if TYPE_CHECKING:
+    import torch
 
 _CELLS = 1 << 20  # (rows, K, K) numbers at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynText(ChannelMechanism):
+class DynText(DeviceChannel):
     """Draw a list length k from the token's density, then release one of its k nearest tokens.
 
     f(t) counts the tokens within gamma, the mean distance of the K-th nearest (the token itself
@@ -66,26 +69,29 @@ class DynText(ChannelMechanism):
         """The paper's sum of both steps, nats per token."""
         return self.epsilon + self.epsilon_density
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        numbers = space.checked(ids)
+        return self.listed_rows(ids, space).spread(len(space))
+
+    def listed_rows(self, ids: Ids, space: EmbeddingSpace) -> ListedRows:
+        """The K nearest tokens, and what each other one has."""
+        import torch
+
         size = min(self.candidates, len(space))
-        public = density(space, size, self.epsilon_density, self.delta)
-        rows = np.empty((len(numbers), len(space)))
-        step = max(1, _CELLS // size**2)
-        for start in range(0, len(numbers), step):
-            block = numbers[start : start + step]
-            listed, elsewhere = mixture(
-                public.log_lengths(block),
-                public.near.distances[block],
+        public = device_density(space, size, self.epsilon_density, self.delta)
+        numbers, others = space.on_device(ids), len(space) - size
+        laws = [
+            mixture(
+                public.log_lengths[part],
+                public.distances[part],
                 self.epsilon,
                 self.outside,
-                len(space) - size,
+                others,
             )
-            part = rows[start : start + step]
-            part[:] = elsewhere
-            np.put_along_axis(part, public.near.listed[block], listed, axis=1)
-        return rows
+            for part in torch.split(numbers, max(1, _CELLS // size**2))
+        ]
+        values, beside = (torch.cat(each) for each in zip(*laws, strict=True))
+        return ListedRows(listed=public.listed[numbers], values=values, elsewhere=beside)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Lists and densities are cut by a distance."""

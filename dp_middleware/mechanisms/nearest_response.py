@@ -6,23 +6,26 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _cache, _validate
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import _codebook
 from dp_middleware.mechanisms._lists import smallest
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
+from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
+
+if TYPE_CHECKING:
+    import torch
 
 Nearness = Literal["distance", "centred_cosine"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearestResponse(ChannelMechanism):
+class NearestResponse(DeviceChannel):
     """Release one of the k codewords nearest to x with weight e^epsilon, another with weight 1.
 
     Reference:
@@ -126,24 +129,28 @@ class NearestResponse(ChannelMechanism):
         """The codebook."""
         return None if self.codebook is None else np.repeat(*self._codewords(space))
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        numbers = space.checked(ids)
+        import torch
+
         codewords, copies = self._codewords(space)
-        total = int(copies.sum())
-        near = min(self.candidates, total)
-        log_total = np.logaddexp(self.epsilon + np.log(near), _log(total - near))
-        rows = np.full((len(numbers), len(space)), -np.inf)
-        rows[:, codewords] = np.log(copies) - log_total
-        listable = min(near, len(codewords))
-        for start in range(0, len(numbers), BLOCK):
-            block = numbers[start : start + BLOCK]
-            listed = smallest(self._remoteness(block, space, codewords), listable)
-            before = np.cumsum(copies[listed], axis=1) - copies[listed]
-            raised = np.clip(near - before, 0, copies[listed])
-            weights = np.logaddexp(self.epsilon + _log(raised), _log(copies[listed] - raised))
-            place = np.arange(start, start + len(block))[:, None]
-            rows[place, codewords[listed]] = weights - log_total
+        near = min(self.candidates, int(copies.sum()))
+        log_total = np.logaddexp(self.epsilon + np.log(near), _log(int(copies.sum()) - near))
+        far = np.full(len(space), -np.inf)
+        far[codewords] = np.log(copies) - log_total
+        shape = (len(ids), len(space))
+        rows = torch.empty(shape, dtype=torch.float64, device=space.device)
+        rows[:] = space.on_device(far)
+        logs = space.on_device(_log(np.arange(copies.max() + 1)))
+        outputs, counts = space.on_device(codewords), space.on_device(copies)
+        for start in range(0, len(ids), space.block):
+            block = slice(start, start + space.block)
+            remoteness = self._remoteness(ids[block], space, codewords)
+            listed = smallest(remoteness, min(near, len(codewords)))
+            copied = counts[listed]
+            raised = (near - copied.cumsum(dim=1) + copied).clamp_(min=0).minimum(copied)
+            weights = torch.logaddexp(self.epsilon + logs[raised], logs[copied - raised])
+            rows[block].scatter_(1, outputs[listed], weights - log_total)
         return rows
 
     def _codewords(self, space: EmbeddingSpace) -> tuple[Ids, Ids]:
@@ -158,16 +165,17 @@ class NearestResponse(ChannelMechanism):
         found: tuple[Ids, Ids] = np.unique(self.codebook, return_counts=True)
         return found
 
-    def _remoteness(self, numbers: Ids, space: EmbeddingSpace, codewords: Ids) -> Floats:
-        """Smaller is nearer; the token itself is nearest."""
+    def _remoteness(self, ids: Ids, space: EmbeddingSpace, codewords: Ids) -> torch.Tensor:
+        """Smaller is nearer; the token itself is nearest; float64 (n, M)."""
         if self.nearness == "centred_cosine":
-            values = -space.centred_cosines(numbers, codewords)
+            values = space.centred_cosine_rows(ids, codewords).neg_()
         else:
-            values = space.distances(numbers)
-            values = values if len(codewords) == len(space) else values[:, codewords]
-        place = np.minimum(np.searchsorted(codewords, numbers), len(codewords) - 1)
-        own = np.flatnonzero(codewords[place] == numbers)
-        values[own, place[own]] = -np.inf
+            values = space.distance_rows(ids)
+            if len(codewords) < len(space):
+                values = values[:, space.on_device(codewords)]
+        place = np.minimum(np.searchsorted(codewords, ids), len(codewords) - 1)
+        own = np.flatnonzero(codewords[place] == ids)
+        values[space.on_device(own), space.on_device(place[own])] = -np.inf
         return values
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms._marginal import RadiusMarginal
 from dp_middleware.mechanisms._radius import RadiusLaw, radius_law
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats
+from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
+
+if TYPE_CHECKING:
+    import torch
 
 JUMP = 38.1294 / 19.0648
 """Nominal epsilon at which the paper's noise rule jumps from about 2 to about 9."""
@@ -32,7 +34,7 @@ def noise_epsilon(epsilon: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RanText(ChannelMechanism):
+class RanText(DeviceChannel):
     """Draw a radius r, then release a token nearer than r with score 1 - d/r.
 
     r = ||Y||, Y_i Laplace with scale noise_range[i] / noise_epsilon(epsilon). The radius does not
@@ -105,13 +107,14 @@ class RanText(ChannelMechanism):
             low, high = (factor, high) if reached < size else (low, factor)
         return replace(plain, noise_range=tuple((ranges * np.sqrt(low * high)).tolist()))
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        distances = space.distances(ids)
-        marginal = _marginal(self, space)
-        for start in range(0, len(distances), BLOCK):
-            marginal.to_log_probs(distances[start : start + BLOCK])
-        return distances
+        import torch
+
+        rows, marginal = space.distance_rows(ids), _marginal(self, space, space.device)
+        for block in torch.split(rows, space.block):
+            marginal.to_log_probs(block)
+        return rows
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Where the parameter stands against the jump of the noise rule."""
@@ -180,11 +183,13 @@ def _radius_sample(law: RadiusLaw) -> Floats:
 
 
 @lru_cache(maxsize=4)
-def _marginal(mechanism: RanText, space: EmbeddingSpace) -> RadiusMarginal:
+def _marginal(mechanism: RanText, space: EmbeddingSpace, device: torch.device) -> RadiusMarginal:
+    assert device == space.device  # equal spaces may be on different ones
     return RadiusMarginal(
         _law(mechanism, space),
         noise_scale=noise_epsilon(mechanism.epsilon),
         reach=_reach(space),
         epsilon=mechanism.epsilon,
         literal=mechanism.literal,
+        space=space,
     )

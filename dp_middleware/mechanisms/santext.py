@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dp_middleware import sampling
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import _lists
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids, Notion
+from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanText(ChannelMechanism):
+class SanText(DeviceChannel):
     """Release y for x with probability proportional to exp(-epsilon/2 * d(x, y)).
 
     Reference:
@@ -41,15 +42,15 @@ class SanText(ChannelMechanism):
 
     epsilon: float
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        scores = space.distances(ids)
-        scores *= -0.5 * self.epsilon
-        return sampling.log_softmax(scores)
+        import torch
+
+        return torch.log_softmax(space.distance_rows(ids).mul_(-0.5 * self.epsilon), dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanTextPlus(ChannelMechanism):
+class SanTextPlus(DeviceChannel):
     """SanText on sensitive tokens; a non-sensitive token often stays as it is.
 
     A sensitive token draws from the sensitive set V_S with weights exp(-epsilon/2 * d). A
@@ -110,18 +111,18 @@ class SanTextPlus(ChannelMechanism):
             )
         return sensitive
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        numbers = space.checked(ids)
+        import torch
+
         self.outputs(space)
-        public = _lists.on_list(space, self.non_sensitive)
-        scores = space.distances(numbers)
-        scores *= -0.5 * self.epsilon
-        scores[:, public] = -np.inf
-        rows = sampling.log_softmax(scores)
-        kept = np.flatnonzero(public[numbers])
-        rows[kept] += np.log1p(-self.keep)
-        rows[kept, numbers[kept]] = np.log(self.keep) if self.keep > 0 else -np.inf
+        numbers, public = space.on_device(ids), _lists.device_on_list(space, self.non_sensitive)
+        scores = space.distance_rows(ids).mul_(-0.5 * self.epsilon)
+        rows = torch.log_softmax(scores.masked_fill_(public, -np.inf), dim=1)
+        listed = public[numbers]
+        rows.add_(listed.double().mul_(float(np.log1p(-self.keep)))[:, None])
+        kept = listed.nonzero()[:, 0]
+        rows[kept, numbers[kept]] = float(np.log(self.keep)) if self.keep > 0 else -np.inf
         return rows
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats
+from dp_middleware.mechanisms.base import DeviceChannel, Ids
+
+if TYPE_CHECKING:
+    import torch
 
 Score = Literal["clipped_cosine", "shifted_cosine"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenExponential(ChannelMechanism):
+class TokenExponential(DeviceChannel):
     """Release y for x with probability proportional to exp(epsilon/2 * u(x, y)).
 
     u = max(0, cos) for ``"clipped_cosine"``, (1 + cos)/2 for ``"shifted_cosine"``.
@@ -44,13 +44,13 @@ class TokenExponential(ChannelMechanism):
         super().__post_init__()
         _validate.one_of(("clipped_cosine", "shifted_cosine"), score=self.score)
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        scores = space.cosines(ids)
+        import torch
+
+        scores = space.cosine_rows(ids)
         if self.score == "clipped_cosine":
-            np.maximum(scores, 0.0, out=scores)
+            scores.clamp_(min=0.0)
         else:
-            scores += 1.0
-            scores *= 0.5
-        scores *= 0.5 * self.epsilon
-        return sampling.log_softmax(scores)
+            scores.add_(1.0).mul_(0.5)
+        return torch.log_softmax(scores.mul_(0.5 * self.epsilon), dim=1)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Notion
+from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncatedExponential(ChannelMechanism):
+class TruncatedExponential(DeviceChannel):
     """Release y for x with probability proportional to exp(-epsilon/2 * min(d(x, y), threshold)).
 
     The paper draws among the tokens within the threshold, scored -d, and one element "outside",
@@ -62,12 +62,12 @@ class TruncatedExponential(ChannelMechanism):
         odds = (1 - self.beta) / self.beta * (size - 1)
         return 2 / self.epsilon * math.log(odds) if odds > 1 else 0.0
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        scores = space.distances(ids)
-        np.minimum(scores, self.cut(len(space)), out=scores)
-        scores *= -0.5 * self.epsilon
-        return sampling.log_softmax(scores)
+        import torch
+
+        scores = space.distance_rows(ids).clamp_(max=self.cut(len(space)))
+        return torch.log_softmax(scores.mul_(-0.5 * self.epsilon), dim=1)
 
     def reach(self, space: EmbeddingSpace) -> float:
         """The threshold, or the diameter if that is smaller."""

@@ -6,24 +6,25 @@ import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dp_middleware import sampling
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism, DeviceChannel, Ids
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.privacy import Adjacency
 from dp_middleware.token_labels import token_classes
+
+if TYPE_CHECKING:
+    import torch
 
 _INHERITED = ("largest", "jumps")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithinClasses(ChannelMechanism):
+class WithinClasses(DeviceChannel):
     """Release y for x as the inner mechanism does, given that y is of x's public class.
 
     P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere. If the
@@ -106,16 +107,17 @@ class WithinClasses(ChannelMechanism):
         """The same classes with the inner mechanism at another parameter."""
         return replace(self, mechanism=self.mechanism.at(nominal))
 
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        numbers = space.checked(ids)
-        labels = self._numbers(space)
-        rows = self.mechanism.log_probs(numbers, space)
-        inside = labels[numbers][:, None] == labels[: len(space)]
-        rows = np.where(inside, rows, -np.inf)
-        unreached = np.isneginf(rows).all(axis=1)
-        rows[unreached] = np.where(inside[unreached], 0.0, -np.inf)
-        return sampling.log_softmax(rows)
+        import torch
+
+        labels = space.on_device(self._numbers(space))
+        beyond = labels[space.on_device(ids)][:, None] != labels[: len(space)]
+        rows = self.mechanism.device_rows(ids, space).masked_fill(beyond, -np.inf)
+        unreached = (rows.amax(dim=1) == -np.inf).nonzero()[:, 0]
+        if len(unreached):
+            rows[unreached] = rows[unreached].masked_fill_(~beyond[unreached], 0.0)
+        return torch.log_softmax(rows, dim=1)
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
         """For the unknown symbol: the inner outputs of its class, or else its whole class."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _resampling, _validate, sampling
 from dp_middleware.contexts import Context
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, ContextualMechanism, Mechanism
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.metrics._intervals import of_mean, result
 from dp_middleware.metrics._result import MetricResult, exact
+
+if TYPE_CHECKING:
+    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -46,9 +50,11 @@ def retention(
         ParameterError: Not a channel, or an id outside 0 .. V - 1.
     """
     tokens, counted = _tokens(space, ids)
-    kept = np.concatenate(
-        [rows[np.arange(len(own)), own] for own, rows in _blocks(mechanism, space, tokens)]
-    )[counted]
+    own = [
+        on_host(rows.gather(1, space.on_device(members)[:, None])[:, 0])
+        for members, rows in _blocks(mechanism, space, tokens)
+    ]
+    kept = np.concatenate(own)[counted]
     assumptions = ("exact, from the integers that are drawn from", _averaged(ids))
     return exact("retention", float(kept.mean()), assumptions, _quantiles(kept))
 
@@ -138,9 +144,10 @@ def mapping_set_size(
         "support": lambda rows: (rows > 0).sum(axis=1).astype(np.float64),
     }
     tokens, counted = _tokens(space, ids)
-    found = [
-        [size(rows) for size in sizes.values()] for _, rows in _blocks(mechanism, space, tokens)
-    ]
+    found = []
+    for _, block in _blocks(mechanism, space, tokens):
+        rows = on_host(block)
+        found.append([size(rows) for size in sizes.values()])
     columns = dict(zip(sizes, np.concatenate(found, axis=1)[:, counted], strict=True))
     distinct = columns.pop("distinct")
     details = {name: float(column.mean()) for name, column in columns.items()}
@@ -202,7 +209,7 @@ def _tokens(space: EmbeddingSpace, ids: ArrayLike | None) -> tuple[Ids, Ids]:
 
 def _blocks(
     mechanism: ChannelMechanism, space: EmbeddingSpace, tokens: Ids
-) -> Iterator[tuple[Ids, Floats]]:
+) -> Iterator[tuple[Ids, torch.Tensor]]:
     """Tokens and the probabilities of their outputs, float64 (n, V), of the integers drawn from."""
     if not isinstance(mechanism, ChannelMechanism):
         raise ParameterError(
@@ -210,10 +217,10 @@ def _blocks(
             f"{getattr(mechanism, 'name', type(mechanism).__name__)}; count it on draws instead: "
             "retention_on, mapping_set_size_drawn"
         )
-    for start in range(0, len(tokens), BLOCK):
-        own = tokens[start : start + BLOCK]
-        rounded = sampling.integer_rows(mechanism.rows(own, space))
-        yield own, rounded.weights.mul_(rounded.units).numpy()
+    for start in range(0, len(tokens), space.block):
+        own = tokens[start : start + space.block]
+        rounded = sampling.integer_rows(mechanism.device_rows(own, space))
+        yield own, rounded.weights.mul_(rounded.units)
 
 
 def _expected_distinct(rows: Floats, draws: int) -> Floats:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from dp_middleware import _validate
 from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.privacy import _ledger_statements as statements
 from dp_middleware.privacy._ledger_rows import (
     NOTHING,
     PURE,
@@ -26,14 +27,6 @@ from dp_middleware.privacy._ledger_rows import (
 MICROSECONDS = 10**6
 LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
 _FORMAT = "1"
-
-# The statements of every charge, built once.
-_INSERT = sa.insert(releases)
-_NEWEST = sa.select(releases).where(releases.c.subject == sa.bindparam("subject")).limit(1)
-_LAST = _NEWEST.order_by(releases.c.number.desc())
-_LAST_OF_SCALE = _NEWEST.where(releases.c.scale == sa.bindparam("scale")).order_by(
-    releases.c.time.desc(), releases.c.number.desc()
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,15 +103,14 @@ class Account:
 def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
     """The subject's state, or what it was after its last event on a scale."""
     if scale is None:
-        return _one(connection, _LAST, subject=subject)
-    return _one(connection, _LAST_OF_SCALE, subject=subject, scale=scale)
+        return statements.found(connection, statements.LAST, subject=subject)
+    return statements.found(connection, statements.LAST_OF_SCALE, subject=subject, scale=scale)
 
 
 def release_named(connection: sa.Connection, subject: str, name: str) -> Row | None:
     """A charge of this subject."""
-    mine = (releases.c.release == name, releases.c.subject == subject)
-    charges = sa.select(releases).where(*mine, releases.c.event == "charge")
-    return _one(connection, charges.limit(1))
+    row = statements.found(connection, statements.NAMED, subject=subject, release=name)
+    return row if row is not None and row.event == "charge" else None
 
 
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
@@ -174,7 +166,7 @@ def appended(
     if row.event == "charge":
         _check_fits(row, rules, in_window(connection, rules, row, row.time))
     values = {**row.to_dict(), "digest": row.linked(before)}
-    connection.execute(_INSERT, values)
+    statements.insert(connection, values)
     return Row(**values)
 
 
@@ -182,14 +174,9 @@ def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int
     """What of ``row.total`` still counts at a time."""
     if not rules.window:
         return row.total
-    expired = _one(
-        connection,
-        sa.select(releases)
-        .where(releases.c.subject == row.subject, releases.c.scale == row.scale)
-        .where(releases.c.time <= at - rules.window)
-        .order_by(releases.c.time.desc(), releases.c.number.desc())
-        .limit(1),
-    )
+    mine = {"subject": row.subject, "scale": row.scale}
+    until = at - rules.window
+    expired = statements.found(connection, statements.LAST_UNTIL, **mine, until=until)
     return row.total - (expired.total if expired else 0)
 
 
@@ -236,8 +223,3 @@ def _check_fits(row: Row, rules: Rules, counted: int) -> None:
             f"expected a charge of at most {left:.12g} nats{per}, what is left of the budget of "
             f"{nats_of(limit):.12g}{within}; got {nats_of(row.amount):.12g}; nothing was recorded"
         )
-
-
-def _one(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Row | None:
-    found = connection.execute(query, values).mappings().first()
-    return None if found is None else Row(**found)

@@ -167,7 +167,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     common: dict[str, Any] = {"pool_size": 1, "max_overflow": 0, "hide_parameters": True}
     if url.get_backend_name() == "sqlite":
         arguments = {"timeout": PATIENCE, "check_same_thread": False}
-        engine = sa.create_engine(url, connect_args=arguments, **common)
+        engine = sa.create_engine(url, connect_args=arguments, paramstyle="named", **common)
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -190,7 +190,8 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 def _begin_sqlite(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("dp_ledger") == "write"
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    driver: Any = connection.connection
+    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _prepare_postgresql(connection: Any, _record: object) -> None:

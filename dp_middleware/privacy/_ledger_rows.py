@@ -126,18 +126,19 @@ class Row:
 
     def linked(self, before: Row | None) -> str:
         """The digest that this row must have after ``before``."""
-        values: list[Any] = [getattr(self, name) for name in _NAMES if name != "digest"]
+        values: list[Any] = [getattr(self, name) for name in COLUMNS if name != "digest"]
         chained = json.dumps([before.digest if before else "", *values])
         return hashlib.sha256(chained.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return {name: getattr(self, name) for name in _NAMES}
+        return {name: getattr(self, name) for name in COLUMNS}
 
 
-_NAMES = tuple(each.name for each in fields(Row))
+COLUMNS = tuple(each.name for each in fields(Row))
 
 
+@lru_cache(maxsize=256)
 def integer(nats: float, times: int = 1) -> int:
     """``times`` as many nats in 1e-12, rounded up; at most :data:`UNLIMITED`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dp_middleware.errors import ParameterError
 
@@ -81,6 +82,9 @@ class Adjacency:
 
     classes: tuple[Hashable, ...] | None = field(default=None, repr=False)
 
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)  # a charge looks up its certificate: not over V labels
+
     @classmethod
     def substitution(cls) -> Adjacency:
         """One token replaced by any other of the vocabulary, the unknown symbol included."""
@@ -107,7 +111,7 @@ class Adjacency:
             raise ParameterError("expected class labels that can be compared and hashed, not NaN")
         return cls(labels)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Identifies the relation; equal partitions have equal fingerprints."""
         if self.classes is None:

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 
 import dp_middleware as dp
-from dp_middleware.errors import DPMiddlewareError, EventRefused, ParameterError
+from dp_middleware.boundary import guarded
+from dp_middleware.errors import EventRefused, ParameterError
 from langchain_dp_middleware._messages import Plan, Rules, message_list
 from langchain_dp_middleware._values import Input
 
 USAGE = "the head goes first: PrivateHead(...) | prompt | model"
-
-T = TypeVar("T")
-
-
-def guarded(work: Callable[[], T], what: str = "the release") -> T:
-    """The result of a function that handles private text.
-
-    Raises:
-        DPMiddlewareError: It failed. Has no cause and no context: these may quote.
-    """
-    failed: Exception
-    try:
-        return work()
-    except DPMiddlewareError as error:
-        failed = error
-    except Exception as error:  # whatever a ledger or a device raises may quote the text
-        kind = type(error).__name__
-        failed = DPMiddlewareError(f"{what} failed with {kind}; nothing was sent")
-    failed.__cause__ = failed.__context__ = None
-    raise failed.with_traceback(None)
 
 
 def cross(

@@ -17,8 +17,9 @@ from langchain_core.messages import (
 )
 
 import dp_middleware as dp
+from dp_middleware.boundary import guarded
 from langchain_dp_middleware._answers import note_answer
-from langchain_dp_middleware._boundary import guarded, release_messages
+from langchain_dp_middleware._boundary import release_messages
 from langchain_dp_middleware._messages import Rules
 from langchain_dp_middleware._public_results import PublicResults
 
@@ -100,7 +101,8 @@ class Releaser:
     def note(self, remote: AIMessage) -> None:
         """Tell the session what the remote model wrote."""
         guarded(
-            lambda: note_answer(self.session, remote, conversation=self.conversation), "the memo"
+            lambda: note_answer(self.session, remote, conversation=self.conversation),
+            what="the memo",
         )
 
     def entry(self, raw: BaseMessage, sent: BaseMessage) -> Entry:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from langchain_core.messages import BaseMessage, ToolMessage
 
 import dp_middleware as dp
-from langchain_dp_middleware._boundary import guarded
+from dp_middleware.boundary import guarded
 
 T = TypeVar("T")
 

@@ -23,19 +23,6 @@ EPSILON_SPEC = ConfigurableFieldSpec(
 )
 
 
-def session_of(given: Any) -> dp.Session:
-    """The session of an adapter.
-
-    Raises:
-        ParameterError: Neither a ``dp.Session`` nor a ``dp.Sanitizer``, which gets a new one.
-    """
-    if isinstance(given, dp.Session):
-        return given
-    if isinstance(given, dp.Sanitizer):
-        return dp.Session(given)
-    raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(given).__name__}")
-
-
 def require_ceiling(max_epsilon: object) -> None:
     """Refuse a ``max_epsilon`` that is no ceiling; ``None`` is the sanitizer's own epsilon."""
     if max_epsilon is not None and not _is_epsilon(max_epsilon):

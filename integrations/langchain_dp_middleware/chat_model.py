@@ -20,8 +20,9 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
 import dp_middleware as dp
+from dp_middleware.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import cross, guarded
+from langchain_dp_middleware._boundary import cross
 from langchain_dp_middleware._calls import ReleasedCalls, with_notes
 from langchain_dp_middleware._messages import Rules
 from langchain_dp_middleware._model_head import ModelHead
@@ -30,7 +31,6 @@ from langchain_dp_middleware._session import (
     conversation_of,
     require_ceiling,
     session_for,
-    session_of,
 )
 from langchain_dp_middleware._values import read_messages
 

@@ -10,7 +10,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 import dp_middleware as dp
-from langchain_dp_middleware._boundary import cross, guarded, refuse_outer_run
+from dp_middleware.boundary import guarded, session_of
+from langchain_dp_middleware._boundary import cross, refuse_outer_run
 from langchain_dp_middleware._calls import with_notes
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import Rules, one_of
@@ -19,7 +20,6 @@ from langchain_dp_middleware._session import (
     conversation_of,
     require_ceiling,
     session_for,
-    session_of,
 )
 from langchain_dp_middleware._values import names_of, read
 

@@ -17,17 +17,17 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
+from dp_middleware.boundary import guarded, session_of
 from dp_middleware.errors import ExtractorError, ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model
 from dp_middleware.frameworks.trust import require_trusted
 from langchain_dp_middleware._answers import note_answer
-from langchain_dp_middleware._boundary import guarded, refuse_outer_run, release_messages
+from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
     require_ceiling,
     session_for,
-    session_of,
 )
 from langchain_dp_middleware._turns import Turn, messages_of, turn_of
 from langchain_dp_middleware._wrappers import RefusedWrappers

@@ -9,8 +9,9 @@ from typing import Any
 from langchain_core.runnables.config import RunnableConfig, set_config_context
 
 import dp_middleware as dp
+from dp_middleware.boundary import guarded
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import guarded, refuse_outer_run
+from langchain_dp_middleware._boundary import refuse_outer_run
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import Rules
 from langchain_dp_middleware._session import refuse_epsilon
@@ -67,7 +68,7 @@ class PrivRewriteRunnable(Head):
         refuse_epsilon(merged, "PrivRewriteRunnable", "make a rewriter with another epsilon")
         text, build = guarded(lambda: _one_text(value))
         with set_config_context(merged) as context:
-            release = context.run(guarded, lambda: self.rewriter.rewrite(text), "the rewrite")
+            release = context.run(guarded, lambda: self.rewriter.rewrite(text), what="the rewrite")
         return build(release.text), merged
 
 

@@ -16,16 +16,12 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import ConfigDict, Field, field_validator
 
 import dp_middleware as dp
+from dp_middleware.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import recording
-from langchain_dp_middleware._boundary import guarded, refuse_outer_run
+from langchain_dp_middleware._boundary import refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._session import (
-    EPSILON_SPEC,
-    require_ceiling,
-    session_for,
-    session_of,
-)
+from langchain_dp_middleware._session import EPSILON_SPEC, require_ceiling, session_for
 from langchain_dp_middleware.documents import names_of, release_documents
 from langchain_dp_middleware.tracing import SilentHandler, quiet
 
@@ -143,7 +139,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
             raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
         found = guarded(
             lambda: recording.call_unrecorded(Context(), _search, self.retriever, query, kwargs),
-            "the local retriever",
+            what="the local retriever",
         )
         identify = self.identify or _id_of
         return release_documents(session, found, self.public_metadata, identify)

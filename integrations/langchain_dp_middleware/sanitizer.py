@@ -8,15 +8,11 @@ from langchain_core.runnables import RunnableConfig, RunnablePassthrough, Runnab
 from pydantic import ConfigDict, Field
 
 import dp_middleware as dp
-from langchain_dp_middleware._boundary import cross, guarded, refuse_outer_run
+from dp_middleware.boundary import guarded, session_of
+from langchain_dp_middleware._boundary import cross, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import Rules
-from langchain_dp_middleware._session import (
-    conversation_of,
-    require_ceiling,
-    session_for,
-    session_of,
-)
+from langchain_dp_middleware._session import conversation_of, require_ceiling, session_for
 from langchain_dp_middleware._values import names_of, read
 
 REMEDY = (

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
+from dp_middleware.frameworks.streams import aclose, close
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ def unrecorded() -> Iterator[None]:
 
     For what stands above a component and records raw text itself: an agent, a workflow, an
     ingestion pipeline, a query engine over a raw index. Tasks and coroutines that begin in the
-    block are unrecorded to their end; other threads and tasks are not touched.
+    block, and threads that are started in it, are unrecorded to their end; others are not touched.
 
     Example:
         >>> with unrecorded():  # doctest: +SKIP
@@ -63,7 +64,7 @@ def _silent_pieces(pieces: Generator[T, None, None], context: Context) -> Genera
         while (piece := context.run(silenced, next, pieces, _END)) is not _END:
             yield piece
     finally:
-        context.run(silenced, pieces.close)
+        context.run(silenced, close, pieces)
 
 
 async def _asilent_pieces(
@@ -76,4 +77,4 @@ async def _asilent_pieces(
         while (piece := await asyncio.create_task(step(), context=context)) is not _END:
             yield piece
     finally:
-        await asyncio.create_task(asilenced(pieces.aclose), context=context)
+        await asyncio.create_task(asilenced(aclose, pieces), context=context)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import aclosing, closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import dp_middleware as dp
+from dp_middleware.boundary import guarded
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._boundary import guarded
+from dp_middleware.frameworks.streams import aclosing, closing
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import rebuilt, words_of
 
@@ -54,7 +55,10 @@ class Transcript:
         return response
 
     def noting(self, pieces: Generator[Response, None, None]) -> Generator[Response, None, None]:
-        """As :meth:`noted`, for an answer in pieces, the last of which has all of it."""
+        """As :meth:`noted`, for an answer in pieces, the last of which has all of it.
+
+        One that is left is noted as far as it went, and its connection closed.
+        """
         last: Response | None = None
         with closing(pieces):
             try:
@@ -91,9 +95,9 @@ class Transcript:
         rebuilt(messages, seen)
         session = at_asked(self.session)
         answers = [item for item in items if item[1] == "assistant"]
-        for each in (answers, items):  # refuses what cannot be sent before any charge
-            released = session.release_many(each, conversation=self.conversation)
-        found = iter(released)
+        if answers:  # one that cannot be sent is refused before any charge
+            session.release_many(answers, conversation=self.conversation)
+        found = iter(session.release_many(items, conversation=self.conversation))
         return rebuilt(messages, lambda role, t: t if self._passes(role) else next(found).text)
 
     def _passes(self, role: str) -> bool:
@@ -103,4 +107,5 @@ class Transcript:
 def _forms(response: ChatResponse | CompletionResponse) -> set[str]:
     """What an answer may be when it is sent again: streaming chat engines keep stripped text."""
     message = response.message if isinstance(response, ChatResponse) else ChatMessage(response.text)
-    return {words_of(each) for each in (message, ChatMessage((message.content or "").strip()))}
+    words, stripped = words_of(message), (message.content or "").strip()
+    return {words} if words == stripped else {words, words_of(ChatMessage(stripped))}

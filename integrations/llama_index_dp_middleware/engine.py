@@ -12,8 +12,9 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import QueryBundle, QueryType
 
 import dp_middleware as dp
+from dp_middleware.boundary import aguarded, guarded
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._boundary import aguarded, guarded, unspanned
+from llama_index_dp_middleware._boundary import unspanned
 from llama_index_dp_middleware._extraction import Extraction
 from llama_index_dp_middleware._retrieval import require_local
 from llama_index_dp_middleware._silence import asilenced, silenced
@@ -118,14 +119,16 @@ class DPQueryEngine(BaseQueryEngine):
         require_words(raw)
         if self._retriever is None:
             return self._inner.query(self._transform.run(raw))
-        nodes = self._nodes.postprocess_nodes(guarded(silenced, self._retriever.retrieve, raw))
+        nodes = self._nodes.postprocess_nodes(
+            guarded(silenced, self._retriever.retrieve, raw, what="the retriever")
+        )
         return self._inner.synthesize(self._transform.run(raw), nodes)
 
     async def _aanswered(self, raw: QueryBundle) -> RESPONSE_TYPE:
         require_words(raw)
         if self._retriever is None:
             return await self._inner.aquery(await self._transform.arun(raw))
-        found = await aguarded(asilenced, self._retriever.aretrieve, raw)
+        found = await aguarded(asilenced, self._retriever.aretrieve, raw, what="the retriever")
         nodes = await self._nodes.apostprocess_nodes(found)
         return await self._inner.asynthesize(await self._transform.arun(raw), nodes)
 

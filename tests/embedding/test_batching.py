@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import weakref
+from collections import deque
 from concurrent.futures import CancelledError, Future, wait
 from threading import Event, Thread
 
@@ -406,6 +407,40 @@ async def test_a_cancelled_aencode_takes_its_pieces_back():
     model.go.set()
     assert (await service.aencode(["next"])).shape == (1, 2)
     assert sum(CANARY in text for texts in model.seen for text in texts) == 2
+
+
+class CollectsFirst(deque):
+    """Garbage is collected wherever the worker's lock is held and something is appended."""
+
+    def append(self, item):
+        gc.collect()
+        super().append(item)
+
+
+@pytest.mark.asyncio
+async def test_calls_that_are_collected_inside_the_lock_leave_the_queue():
+    model = Model(batch=2)
+    service = dp.EmbeddingService.of(model)
+    batcher = service._batcher
+    first = held(batcher, model)
+    for k in range(3):
+        call = service.aencode([f"{CANARY} {k}", f"{CANARY} other {k}"])
+        call.send(None)  # it waits for its rows
+        garbage = [call]
+        garbage.append(garbage)
+    del call, garbage
+    assert batcher.metrics.queue_depth == 6
+    batcher._queue.outside = CollectsFirst()
+    answer = []
+    caller = Thread(target=lambda: answer.append(batcher.submit(["later"])), daemon=True)
+    caller.start()
+    await asyncio.to_thread(caller.join, 5)
+    assert not caller.is_alive()  # it would wait for itself
+    assert (batcher.metrics.queue_depth, batcher.metrics.outside) == (1, 0)
+    model.go.set()
+    assert np.allclose(answer[0].result(5), row("later"))
+    assert first.exception(5) is None
+    assert model.seen == [["first"], ["later"]]
 
 
 @pytest.mark.parametrize("bad", ["a text", [b"bytes"], ["a", None], [["nested"]]])

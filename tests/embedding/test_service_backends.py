@@ -258,6 +258,20 @@ def test_models_of_frameworks_leave_no_record(make, monkeypatch, tmp_path):
         assert locate(service.backend) == Location()
 
 
+def test_an_object_of_ones_own_is_silent_too(caplog):
+    """Whoever it asks in turn: a vendor's client says in its log what it sends."""
+
+    class Own(Loud):
+        def encode(self, texts):
+            return self.heard(texts)
+
+    for make in (dp.EmbeddingService.of, embedding_service):
+        np.testing.assert_allclose(make(Own()).encode(TEXTS), unit(TEXTS), atol=1e-6)
+        assert CANARY not in caplog.text
+    Own().encode(TEXTS)
+    assert CANARY in caplog.text
+
+
 def test_a_model_that_calls_a_host_elsewhere_is_refused():
     openai = pytest.importorskip("langchain_openai")
     settings = {"model": "text-embedding-3-small", "api_key": "sk-1"}
@@ -282,10 +296,53 @@ def test_an_openai_model_of_langchain_against_a_server():
     assert len({tuple(row) for row in rows.tolist()}) == 3
 
 
+def cache_backed(inner):
+    """As ``langchain_classic`` makes it, which is not installed here."""
+    core = pytest.importorskip("langchain_core.embeddings")
+    stores = pytest.importorskip("langchain_core.stores")
+
+    def embed_documents(self, texts):
+        raise AssertionError
+
+    body = {"__module__": "langchain_classic.embeddings.cache", "embed_documents": embed_documents}
+    kind = type("CacheBackedEmbeddings", (core.Embeddings,), {**body, "embed_query": None})
+    found = kind()
+    found.underlying_embeddings = inner
+    found.document_embedding_store = stores.InMemoryByteStore()
+    return found
+
+
+def around(model):
+    """A wrapper of ones own, and an own encoder that has one."""
+    outer = langchain_model()
+    outer.models = [model]
+    own = Encoder()
+    own.embedder = outer
+    return [model, outer, own]
+
+
+def test_a_model_that_keeps_vectors_by_digests_of_texts_is_refused():
+    for model in around(cache_backed(langchain_model())):
+        with pytest.raises(dp.ParameterError, match=r"CacheBackedEmbeddings.*underlying"):
+            embedding_service(model)
+    service = embedding_service(langchain_model())
+    service.backend.inner.inner = cache_backed(langchain_model())  # made so later
+    with pytest.raises(dp.EmbeddingError, match="CacheBackedEmbeddings"):
+        service.encode(TEXTS)
+
+
 def test_a_model_with_a_cache_of_texts_is_refused():
     kv = pytest.importorskip("llama_index.core.storage.kvstore")
-    with pytest.raises(dp.ParameterError, match="embeddings_cache"):
-        embedding_service(llama_index_model(embeddings_cache=kv.SimpleKVStore()))
+    for model in around(llama_index_model(embeddings_cache=kv.SimpleKVStore())):
+        with pytest.raises(dp.ParameterError, match="embeddings_cache"):
+            embedding_service(model)
+    later = llama_index_model()
+    service = embedding_service(later)
+    service.encode(TEXTS)
+    later.embeddings_cache = kv.SimpleKVStore()
+    with pytest.raises(dp.EmbeddingError, match="embeddings_cache"):
+        service.encode(TEXTS)
+    assert not later.embeddings_cache.get_all("embeddings")
 
 
 def test_a_service_on_a_server_is_shipped(server):

@@ -474,6 +474,21 @@ def test_a_server_that_refuses_many_is_asked_singly(
     assert requested(remote) == [3, 1, 1, 1]
     stages = Counter(step.stage for step in steps)
     assert (stages["answered"], stages["failed"]) == (3, 0)
+    rewrite.rewrite(TEXT)  # a refusal is remembered, a failure is not
+    assert requested(remote)[4:] == ([3, 1, 1, 1] if status == 500 else [1, 1, 1])
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_a_text_that_is_refused_alone_too_says_nothing_of_calls_for_many(
+    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
+) -> None:
+    rewrite = over_http(make(kind, remote.url), space, k=3)
+    remote.n_status, remote.mode = 400, "malformed"
+    with pytest.raises(dp.RemoteError):
+        rewrite.rewrite(TEXT)
+    remote.n_status, remote.mode = 200, "ok"
+    rewrite.rewrite(TEXT)
+    assert requested(remote)[:5] == [3, 1, 1, 1, 3]
 
 
 @pytest.mark.parametrize("kind", MANY)

@@ -10,7 +10,9 @@ import logging
 import sysconfig
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import langsmith
@@ -293,3 +295,85 @@ def test_any_installed_package_is_silent_in_an_unrecorded_call(
     with warnings.catch_warnings(record=True):
         chat_model(extractor)(PRIVATE)
     assert CANARY in caplog.text  # an ordinary call is recorded
+
+
+def test_a_logger_and_a_handler_that_come_into_being_during_the_call() -> None:
+    """As when a vendor's module is imported on first use, and its logger keeps to itself."""
+    seen = Seen()
+    name = "openai.made_by_a_test"
+
+    def extractor(messages: list[dict[str, str]]) -> str:
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        logger.addHandler(seen)
+        logger.warning("Request options: %s", messages[0]["content"])
+        return "answer"
+
+    try:
+        chat_model(extractor).private()(PRIVATE)
+        assert not seen.texts
+        chat_model(extractor)(PRIVATE)
+        assert seen.texts == [f"Request options: {CANARY}"]
+    finally:
+        logging.getLogger(name).removeHandler(seen)
+
+
+class Seen(logging.Handler):
+    """Remembers what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+def test_threads_of_an_unrecorded_call_are_unrecorded_and_no_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As vendors do that embed or retry in threads of their own, or in a pool that was there."""
+
+    def log(text: str) -> None:
+        logging.getLogger("openai.threads").warning("Request options: %s", text)
+
+    def in_thread(text: str) -> None:
+        thread = Thread(target=log, args=(text,))
+        thread.start()
+        thread.join()
+
+    with ThreadPoolExecutor(2) as before:
+
+        def extractor(messages: list[dict[str, str]]) -> str:
+            text = messages[0]["content"]
+            in_thread(text)
+            before.submit(in_thread, text).result()  # starts its first thread
+            with ThreadPoolExecutor(1) as during:
+                list(during.map(log, [text]))
+            return "answer"
+
+        chat_model(extractor).private()(PRIVATE)
+        assert not caplog.text
+        before.submit(log, "released").result()  # on a thread that began in the call
+        assert "released" in caplog.text
+        chat_model(extractor)(PRIVATE)
+        assert caplog.text.count(CANARY) == 3
+
+
+def test_other_threads_are_recorded_during_an_unrecorded_call(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inside, go = Event(), Event()
+
+    def extractor(messages: list[dict[str, str]]) -> str:
+        inside.set()
+        assert go.wait(10)
+        return "answer"
+
+    thread = Thread(target=lambda: chat_model(extractor).private()(PRIVATE))
+    thread.start()
+    assert inside.wait(10)
+    logging.getLogger("openai").warning("released")
+    go.set()
+    thread.join()
+    assert "released" in caplog.text

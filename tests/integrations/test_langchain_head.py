@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import itertools
 import json
-import logging
 import pickle
 import re
 import subprocess
@@ -16,15 +14,12 @@ import threading
 import time
 import traceback
 import warnings
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import langsmith
 import numpy as np
 import pytest
-from langchain_core import globals as lc_globals
 from langchain_core._api import LangChainDeprecationWarning
-from langchain_core.caches import InMemoryCache
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.load import dumps
 from langchain_core.messages import (
@@ -40,14 +35,11 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompt_values import ChatPromptValue, ImagePromptValue, StringPromptValue
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tracers import context as tracer_context
 from langchain_dp_middleware import PrivateHead, note_answer
-from langsmith import run_trees
-from langsmith import utils as langsmith_utils
 
 import dp_middleware as dp
 from dp_middleware.errors import DPMiddlewareError, ParameterError
-from dp_middleware.testing import OpenAIServer
+from dp_middleware.testing import OpenAIServer, Probe
 
 CANARY = "zxqvcanary"
 PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
@@ -88,46 +80,7 @@ class Counting(dp.Session):
         return found
 
 
-# recorders ---------------------------------------------------------------------------------------
-
-
-class CallbackRecorder(BaseCallbackHandler):
-    """Everything that synchronous callbacks are given, as text."""
-
-    def __init__(self):
-        self.seen = []
-
-    def note(self, *values):
-        self.seen.append(repr(values))
-        for error in values:
-            if isinstance(error, BaseException):
-                self.seen.extend(traceback.format_exception(error))
-
-    def text(self):
-        return "\n".join(self.seen)
-
-
-class AsyncCallbackRecorder(AsyncCallbackHandler, CallbackRecorder):
-    """Everything that asynchronous callbacks are given, as text."""
-
-
-def _noting(name):
-    def method(self, *args, **kwargs):
-        self.note(name, *args, kwargs)
-
-    return method
-
-
-def _anoting(name):
-    async def method(self, *args, **kwargs):
-        self.note(name, *args, kwargs)
-
-    return method
-
-
-for _name in [name for name in dir(BaseCallbackHandler) if name.startswith("on_")]:
-    setattr(CallbackRecorder, _name, _noting(_name))
-    setattr(AsyncCallbackRecorder, _name, _anoting(_name))
+# the remote model --------------------------------------------------------------------------------
 
 
 class RecordingModel(GenericFakeChatModel):
@@ -150,127 +103,19 @@ def model(**options):
     return RecordingModel(messages=itertools.repeat("the answer"), received=[], **options)
 
 
-class Loopback:
-    """An HTTP server in LangSmith's place that keeps every body."""
-
-    def __init__(self):
-        self.bodies = []
-        handler = type("Handler", (_Handler,), {"bodies": self.bodies})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    def text(self):
-        return b"\n".join(self.bodies).decode("utf-8", "replace")
-
-    def close(self):
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self._answer()
-
-    def do_POST(self):
-        self.bodies.append(self._body())
-        self._answer()
-
-    do_PATCH = do_POST
-
-    def _body(self):
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
-
-    def _answer(self):
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *args):
-        """Nothing on stderr."""
-
-
-def _forget_environment():
-    langsmith_utils.get_env_var.cache_clear()
-    langsmith_utils.get_tracer_project.cache_clear()
-
-
 @pytest.fixture
-def loopback():
-    server = Loopback()
-    yield server
-    server.close()
+def probe(tmp_path, capsys):
+    """Records everything that LangChain and LangSmith may show or send, and the console."""
+    with Probe(tmp_path, captured=capsys.readouterr) as found:
+        yield found
 
 
-@pytest.fixture
-def tracing(loopback, monkeypatch):
-    """A real LangSmith client that sends to the loopback server; gives what arrived there."""
-    monkeypatch.setenv("LANGSMITH_TRACING", "true")
-    _forget_environment()
-    client = langsmith.Client(api_url=loopback.url, api_key="key")
-    assert client.info is not None  # asked now, not by a thread after the server is gone
-    monkeypatch.setattr(run_trees, "_CLIENT", client)
-
-    def arrived():
-        client.flush()
-        return loopback.text()
-
-    yield arrived
-    client.close(timeout=5)
-    monkeypatch.undo()
-    _forget_environment()
-
-
-_ambient = contextvars.ContextVar("ambient", default=None)
-
-
-class Records:
-    """All recorders at once; each source as text."""
-
-    def __init__(self, tracing, capsys, caplog, cache):
-        self.sync, self.asynchronous = CallbackRecorder(), AsyncCallbackRecorder()
-        self.everywhere = CallbackRecorder()
-        self.config = {"callbacks": [self.sync, self.asynchronous]}
-        self._late = (tracing, capsys, caplog, cache)
-
-    def read(self):
-        tracing, capsys, caplog, cache = self._late
-        return {
-            "callbacks": self.sync.text(),
-            "async callbacks": self.asynchronous.text(),
-            "global handler": self.everywhere.text(),
-            "LangSmith": tracing(),
-            "debug output": "".join(capsys.readouterr()),
-            "logs": caplog.text,
-            "LLM cache": repr(cache._cache),
-        }
-
-
-@pytest.fixture
-def records(tracing, capsys, caplog, monkeypatch):
-    caplog.set_level(logging.DEBUG)
-    cache = InMemoryCache()
-    found = Records(tracing, capsys, caplog, cache)
-    hooks = [*tracer_context._configure_hooks, (_ambient, True, None, None)]
-    monkeypatch.setattr(tracer_context, "_configure_hooks", hooks)
-    token = _ambient.set(found.everywhere)
-    lc_globals.set_debug(True)
-    lc_globals.set_llm_cache(cache)
-    yield found
-    lc_globals.set_llm_cache(None)
-    lc_globals.set_debug(False)
-    _ambient.reset(token)
+HEARD = {  # of a run
+    "LangChain callbacks",
+    "LangChain async callbacks",
+    "LangChain global handler",
+    "LangSmith",
+}
 
 
 # call paths: each gives every output and event ---------------------------------------------------
@@ -376,59 +221,61 @@ def chain_of(kind, remote):
 @every_path
 @pytest.mark.parametrize("kind", ["text", "messages", "dict"])
 @pytest.mark.asyncio
-async def test_every_record_has_the_released_text_and_not_the_raw_one(kind, path, records):
+async def test_every_record_has_the_released_text_and_not_the_raw_one(kind, path, probe):
     remote = model()
     chain, value = chain_of(kind, remote)
-    outputs = await PATHS[path](chain, value, records.config)
+    outputs = await PATHS[path](chain, value, probe.config)
     assert outputs
     sent = remote.last_text()
     assert is_released(sent)
     assert CANARY not in repr((outputs, remote.received))
-    found = records.read()
+    found = probe.records()
     assert not [source for source, text in found.items() if CANARY in text]
-    silent = {"logs"} if "invoke" in path or "batch" in path else {"logs", "LLM cache"}
-    assert {source for source, text in found.items() if sent not in text} == silent
+    cached = {"LLM cache"} if "invoke" in path or "batch" in path else set()
+    assert {source for source, text in found.items() if sent in text} == HEARD | {
+        "console"
+    } | cached
 
 
 @every_path
 @pytest.mark.asyncio
-async def test_the_recorders_see_a_naive_chain_leak(path, records):
+async def test_the_recorders_see_a_naive_chain_leak(path, probe):
     remote = model()
     naive = RunnableLambda(lambda text: SANITIZER.release(text).text) | remote | StrOutputParser()
-    await PATHS[path](naive, PRIVATE, records.config)
+    await PATHS[path](naive, PRIVATE, probe.config)
     assert is_released(remote.last_text())
-    found = records.read()
+    found = probe.records()
     leaks = {source for source, text in found.items() if CANARY in text}
-    whole = {"debug output"} if "invoke" in path or "batch" in path else set()
-    assert leaks == {"callbacks", "async callbacks", "global handler", "LangSmith"} | whole
+    whole = {"console"} if "invoke" in path or "batch" in path else set()
+    assert leaks == HEARD | whole
 
 
 @every_path
 @pytest.mark.asyncio
-async def test_a_head_alone_gives_the_release(path, records):
+async def test_a_head_alone_gives_the_release(path, probe):
     session = Counting()
-    outputs = await PATHS[path](PrivateHead(session), PRIVATE, records.config)
+    outputs = await PATHS[path](PrivateHead(session), PRIVATE, probe.config)
     assert session.out[-1] in repr(outputs)
     assert len(session.raw) == (2 if "batch" in path else 1)
     assert CANARY not in repr(outputs)
-    assert not [source for source, text in records.read().items() if CANARY in text]
+    assert not [source for source, text in probe.records().items() if CANARY in text]
 
 
 @pytest.mark.asyncio
-async def test_typed_events_of_a_model_behind_the_head(records):
+async def test_typed_events_of_a_model_behind_the_head(probe):
     remote = model()
     chain = PrivateHead(SANITIZER) | remote
-    events = list(chain.stream_events(PRIVATE, records.config, version="v3"))
-    events += await _collect(await chain.astream_events(PRIVATE, records.config, version="v3"))
+    events = list(chain.stream_events(PRIVATE, probe.config, version="v3"))
+    events += await _collect(await chain.astream_events(PRIVATE, probe.config, version="v3"))
     deltas = [e["delta"]["text"] for e in events if e["event"] == "content-block-delta"]
     assert "".join(deltas) == "the answer" * 2
     assert all(is_released(messages[0].content) for messages in remote.received)
-    found = records.read()
+    found = probe.records()
     assert remote.last_text() in found["LangSmith"]
     assert CANARY not in "".join([*found.values(), repr(events)])
 
 
-def test_openai_gets_released_text_only(tracing):
+def test_openai_gets_released_text_only(probe):
     openai = pytest.importorskip("langchain_openai")
     with OpenAIServer("the answer") as server:
         remote = openai.ChatOpenAI(model="toy", base_url=server.url, api_key="k", max_retries=0)
@@ -442,7 +289,7 @@ def test_openai_gets_released_text_only(tracing):
     assert [is_released(text) for text in server.prompts] == [True] * 3
     assert not server.saw(CANARY)
     assert CANARY not in everything_in(caught.value)
-    traced = tracing()
+    traced = probe.records()["LangSmith"]
     assert CANARY not in traced
     assert all(text in traced for text in server.prompts)
 
@@ -525,18 +372,18 @@ def everything_in(error):
 
 @pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
 @pytest.mark.asyncio
-async def test_what_cannot_be_released_is_refused_before_any_charge(value, records):
+async def test_what_cannot_be_released_is_refused_before_any_charge(value, probe):
     session, remote = Counting(), model()
     chain = PrivateHead(session) | remote
     with pytest.raises(ParameterError, match=r"expected|only text") as sync:
-        chain.invoke(value, records.config)
+        chain.invoke(value, probe.config)
     with pytest.raises(ParameterError) as asynchronous:
-        await chain.ainvoke(value, records.config)
+        await chain.ainvoke(value, probe.config)
     for caught in (sync, asynchronous):
         assert CANARY not in everything_in(caught.value)
     assert (session.raw, remote.received) == ([], [])
-    assert records.sync.seen == []
-    assert CANARY not in "".join(records.read().values())
+    assert probe.records()["LangChain callbacks"] == ""
+    assert CANARY not in "".join(probe.records().values())
 
 
 @pytest.mark.parametrize(
@@ -576,18 +423,18 @@ def _quoting(kind):
 @every_path
 @pytest.mark.parametrize("kind", [ValueError, dp.BudgetExhausted])
 @pytest.mark.asyncio
-async def test_a_failed_release_sends_nothing_and_tells_nothing(path, kind, records):
+async def test_a_failed_release_sends_nothing_and_tells_nothing(path, kind, probe):
     session, remote = Counting(_quoting(kind), at=2), model()
     expected = DPMiddlewareError if kind is ValueError else dp.BudgetExhausted
     chain = PrivateHead(session, keys=["a", "b"]) | (lambda d: f"{d['a']} {d['b']}") | remote
-    config = {**records.config, "max_concurrency": 1}
+    config = {**probe.config, "max_concurrency": 1}
     with pytest.raises(expected, match=r"failed with ValueError|budget spent") as caught:
         await PATHS[path](chain, {"a": PRIVATE, "b": PRIVATE}, config)
     assert type(caught.value) is expected
     assert traceback.extract_tb(caught.tb)[-1].name == "guarded"  # the frames below hold the text
     assert CANARY not in everything_in(caught.value)
     assert (session.raw[:2], remote.received) == ([PRIVATE, PRIVATE], [])
-    assert CANARY not in "".join(records.read().values())
+    assert CANARY not in "".join(probe.records().values())
 
 
 def test_errors_of_the_rest_pass_through():
@@ -666,13 +513,13 @@ def test_a_graph_or_agent_behind_the_head_streams():
     assert last["messages"][1].text == last["messages"][0].text
 
 
-def test_a_head_refuses_to_run_in_a_traced_function(tracing):
+def test_a_head_refuses_to_run_in_a_traced_function(probe):
     session = Counting()
     traced = langsmith.traceable(lambda text: PrivateHead(session).invoke(text), name="outer")
     with pytest.raises(ParameterError, match="inside another run"):
         traced(PRIVATE)
     assert session.raw == []
-    assert CANARY in tracing()  # why it refuses
+    assert CANARY in probe.records()["LangSmith"]  # why it refuses
 
 
 @pytest.mark.parametrize("method", ["map", "as_tool"])
@@ -709,7 +556,7 @@ def test_a_retry_and_a_fallback_send_the_same_release():
 
 
 @pytest.mark.asyncio
-async def test_wrapped_heads_stay_heads(records):
+async def test_wrapped_heads_stay_heads(probe):
     starts = []
     listeners = {"on_start": lambda run: starts.append(repr(run.inputs))}
 
@@ -727,12 +574,12 @@ async def test_wrapped_heads_stay_heads(records):
         head.with_config(tags=["t"]),
     ):
         assert isinstance(chain, PrivateHead)
-        await (chain | str).ainvoke(PRIVATE, records.config)
+        await (chain | str).ainvoke(PRIVATE, probe.config)
     assert len(starts) == 2
-    found = records.read()
-    assert "'name': 'rest'" in found["callbacks"]
-    assert "'tags': ['t']" in found["callbacks"]
-    assert "'stop': ['x']" in found["callbacks"]
+    found = probe.records()
+    assert "name\nrest\n" in found["LangChain callbacks"]
+    assert "tags\nt\n" in found["LangChain callbacks"]
+    assert "stop\nx\n" in found["LangChain callbacks"]
     assert CANARY not in "".join([*found.values(), *starts])
 
 
@@ -802,13 +649,22 @@ class Busy:
         return text
 
 
+class Starts(BaseCallbackHandler):
+    """How many runs began."""
+
+    count = 0
+
+    def on_chain_start(self, *args, **kwargs):
+        self.count += 1
+
+
 @pytest.mark.parametrize("bound", [False, True], ids=["config", "with_config"])
 @pytest.mark.parametrize("path", [p for p in PATHS if "batch" in p])
 @pytest.mark.asyncio
 async def test_each_input_of_a_batch_has_its_own_release(path, bound):
-    session, busy, seen = Counting(), Busy(), CallbackRecorder()
+    session, busy, starts = Counting(), Busy(), Starts()
     limit = 3 if bound else 8
-    config = {"max_concurrency": limit, "callbacks": [seen]}
+    config = {"max_concurrency": limit, "callbacks": [starts]}
     chain = PrivateHead(session) | RunnableLambda(busy.step, busy.astep)
     chain, config = (chain.with_config(config), None) if bound else (chain, config)
     inputs = [f"{PRIVATE} {i}" for i in range(32)]
@@ -821,7 +677,7 @@ async def test_each_input_of_a_batch_has_its_own_release(path, bound):
     assert len(set(outputs.values())) == 32
     assert sorted(outputs.values()) == sorted(session.out)
     assert 1 < busy.most <= limit
-    assert len([each for each in seen.seen if each.startswith("('on_chain_start'")]) == 32
+    assert starts.count == 32
 
 
 def test_every_text_is_charged_once():

@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -93,7 +94,7 @@ def test_ties_of_many_tokens_go_by_index():
     # the 100 high tokens are the first bucket; the others, in order, the three below
     assert found[high] == pytest.approx(E**2 / (E**2 + 3) / 100)
     assert found[~high] == pytest.approx(1 / (E**2 + 3) / 100)
-    index = equal_frequency(np.array([high * 1.0]), 4)[0]
+    index = equal_frequency(torch.from_numpy(high * 1.0)[None], 4)[0]
     assert index[high].tolist() == [0] * 100
     assert index[~high].tolist() == [1] * 100 + [2] * 100 + [3] * 100
 
@@ -347,12 +348,12 @@ def test_more_buckets_than_tokens_take_no_more_memory(kind):
     logits = np.random.default_rng(0).normal(2.0, 2.0, size=(64, 6))
     rows = mechanism.log_probs(np.arange(64) % 6, space, logits)
     np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
-    index = np.array([[7, 0, 7, 3], [0, 0, 0, 0]])
-    utilities = np.array([[0.9, 0.0, 0.8, 0.4], [0.1, 0.1, 0.1, 0.1]])
+    index = torch.tensor([[7, 0, 7, 3], [0, 0, 0, 0]])
+    utilities = torch.tensor([[0.9, 0.0, 0.8, 0.4], [0.1] * 4], dtype=torch.float64)
     weights = np.exp(2 * np.array([0.85, 0.0, 0.4]))
     weights /= weights.sum()
     expected = [[weights[0] / 2, weights[1], weights[0] / 2, weights[2]], [0.25] * 4]
-    assert np.exp(bucket_law(index, utilities, 8, 2.0)) == pytest.approx(np.array(expected))
+    assert bucket_law(index, utilities, 8, 2.0).exp().numpy() == pytest.approx(np.array(expected))
 
 
 @BOTH

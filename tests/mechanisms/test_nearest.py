@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 from fractions import Fraction
@@ -11,12 +10,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pretend_device import pretend_cuda
 from spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import _nearest, _noise
+from dp_middleware.mechanisms import _filter, _nearest, _noise
+from dp_middleware.mechanisms._frame import NOBODY
 from dp_middleware.mechanisms.metric_noise import MetricNoise
+from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling import insecure_entropy, os_entropy
+
+
+@pytest.fixture(params=[True, False], ids=["bfloat16", "float32"])
+def precision(request, monkeypatch):
+    """Both ways of searching, on any processor."""
+    monkeypatch.setattr(_filter, "multiplies_bfloat16", lambda: request.param)
+
+
+both_ways = pytest.mark.usefixtures("precision")
 
 
 def brute_force(space, points, excluded=None):
@@ -24,26 +35,33 @@ def brute_force(space, points, excluded=None):
     answers = []
     for row, point in enumerate(points):
         squares = _noise.folded((point - space.vectors) ** 2)
-        if excluded is not None:
+        if excluded is not None and excluded[row] != NOBODY:
             squares[excluded[row]] = np.inf
         answers.append(int(squares.argmin()))
     return answers
 
 
 @settings(max_examples=60)
-@given(space=spaces(), scale=st.sampled_from([1e-9, 0.1, 1.0, 1e4, 1e12]), seed=st.integers(0, 99))
-def test_the_nearest_token_is_the_float64_one(space, scale, seed):
+@given(
+    space=spaces(),
+    scale=st.sampled_from([1e-9, 0.1, 1.0, 1e4, 1e12]),
+    seed=st.integers(0, 99),
+    brief=st.booleans(),
+)
+def test_the_nearest_token_is_the_float64_one(space, scale, seed, brief):
     rng = np.random.default_rng(seed)
     points = space.vectors[rng.integers(len(space), size=20)]
     points = points + scale * rng.normal(size=points.shape)
     points[:3] = space.vectors[0]  # ties with duplicates
     excluded = rng.integers(len(space), size=20)
-    assert _nearest.nearest(space, points).tolist() == brute_force(space, points)
-    assert _nearest.nearest(space, points, excluded).tolist() == brute_force(
-        space, points, excluded
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_filter, "multiplies_bfloat16", lambda: brief)
+        for left_out in (None, excluded):
+            found = _nearest.nearest(space, points, left_out)
+            assert found.tolist() == brute_force(space, points, left_out)
 
 
+@both_ways
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 30, 384])
 def test_the_nearest_token_among_many(dimensions):
     rng = np.random.default_rng(dimensions)
@@ -60,6 +78,7 @@ def test_the_nearest_token_among_many(dimensions):
         assert answers[:40].tolist() == alone
 
 
+@both_ways
 def test_the_nearest_token_is_the_true_one():
     """In exact arithmetic, where float32 alone would be wrong."""
     rng = np.random.default_rng(1)
@@ -73,12 +92,14 @@ def test_the_nearest_token_is_the_true_one():
         assert squares.index(min(squares)) == answer
 
 
+@both_ways
 def test_huge_and_tiny_vectors():
     for scale in (1e-150, 1e-30, 1e30, 1e150):
         space = space_of(scale * np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, 0.5]]))
         assert _nearest.nearest(space, space.vectors).tolist() == [0, 1, 2]
 
 
+@both_ways
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-150, 1e-40, 1e-12])
 @pytest.mark.parametrize("eta", [1e-6, 1.0, 1e6])
 def test_vectors_far_shorter_than_the_noise(scale, eta):
@@ -92,13 +113,11 @@ def test_vectors_far_shorter_than_the_noise(scale, eta):
     assert released[:256].tolist() == brute_force(space, points)[:256]
 
 
-def test_every_point_has_a_candidate_even_if_the_filter_fails():
-    import torch
-
+@both_ways
+def test_every_point_has_a_candidate_even_if_a_filter_fails():
     space = space_of([[0.0, 1.0], [1.0, 0.0], [-1.0, 0.5]])
-    usual = _nearest._filter(space)
-    broken = torch.from_numpy(np.full((3, 3), np.nan))
-    space.derived("nearest-filter", lambda: dataclasses.replace(usual, table=broken))
+    for each in _filter.filters(space):
+        each._table[:] = np.nan
     assert _nearest.nearest(space, space.vectors).tolist() == [0, 1, 2]
     without = np.array([0, 1, 2])
     assert _nearest.nearest(space, space.vectors, without).tolist() == brute_force(
@@ -106,30 +125,93 @@ def test_every_point_has_a_candidate_even_if_the_filter_fails():
     )
 
 
+def test_rounding_to_eight_bits_does_not_decide():
+    """Coordinates just beside the middle of two such numbers: their errors add up."""
+    rng = np.random.default_rng(0)
+    middle = rng.choice([1.0, 2.0, -1.0], size=32) * (1 + 2.0**-8)
+    tokens = [middle * (1 + s * 2.0**-20) for s in (-1, 1)]
+    space = space_of([*tokens, *(-t for t in tokens)])  # about their centre
+    points = np.array([middle * (1 + s * 2.0**-12) for s in np.linspace(-0.01, 0.01, 21)])
+    points = np.concatenate([points, 50.0 * points])
+    assert _nearest.nearest(space, points).tolist() == brute_force(space, points)
+    brief, nobody = _filter.Brief(space), np.full(len(points), NOBODY)
+    rows, columns = brief.survivors(points, nobody)
+    assert {(r, c) for r in range(len(points)) for c in (0, 1)} <= {
+        *zip(rows, columns, strict=True)
+    }
+    scores = points.astype(np.float32) @ brief._table[:32, :2].float().numpy()
+    assert (scores.argmax(axis=1) == 1).all()  # without a margin it would
+
+
+@pytest.mark.parametrize("kind", [_filter.Brief, _filter.Single, _filter.Double])
+@pytest.mark.parametrize("dimensions", [1, 5, 384])
+def test_a_filter_keeps_the_nearest_of_each_row_that_it_answers_for(kind, dimensions):
+    rng = np.random.default_rng(dimensions)
+    vectors = rng.normal(size=(500, dimensions)) * np.geomspace(0.01, 5.0, 500)[:, None]
+    vectors += 3.0  # some far longer than others, all off centre
+    space = space_of(vectors)
+    own = vectors[rng.integers(500, size=200)]
+    points = own + rng.normal(size=own.shape) * np.geomspace(1e-3, 100.0, 200)[:, None]
+    barred = np.where(np.arange(200) % 3 == 0, rng.integers(500, size=200), NOBODY)
+    rows, columns = kind(space).survivors(points, barred)
+    assert (np.diff(rows) >= 0).all()
+    assert not (columns == barred[rows]).any()
+    answers = brute_force(space, points, barred)
+    kept = {*zip(rows.tolist(), columns.tolist(), strict=True)}
+    assert all((row, answers[row]) in kept for row in set(rows.tolist()))
+    assert len(set(rows.tolist())) > 100
+    assert len(rows) < 200 * 250
+
+
+@both_ways
+def test_points_about_which_a_coarse_filter_says_nothing():
+    """At the centre no score is positive; of hundreds of near tokens too many are left."""
+    rng = np.random.default_rng(0)
+    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    ring = space_of(np.column_stack([np.cos(angles), np.sin(angles)]))
+    points = 1e-3 * rng.normal(size=(30, 2))
+    assert _nearest.nearest(ring, points).tolist() == brute_force(ring, points)
+    vectors = np.concatenate([1e-4 * rng.normal(size=(300, 6)) + 1.0, rng.normal(size=(20, 6))])
+    crowd = space_of(vectors)
+    points = vectors[:60] + 3e-5 * rng.normal(size=(60, 6))
+    found = _nearest.nearest(crowd, points)
+    assert found.tolist() == brute_force(crowd, points)
+    assert len(set(found)) > 20
+
+
+@both_ways
+def test_without_a_token_its_duplicate_may_answer_and_ties_go_to_the_smallest_id():
+    space = space_of([[1.0], [5.0], [-1.0], [1.0], [1.0], [5.0]])
+    points, left_out = np.array([[0.0], [1.0], [1.0], [4.9]]), np.array([0, 0, 3, 1])
+    assert _nearest.nearest(space, points, left_out).tolist() == [2, 3, 0, 5]
+    assert _nearest.nearest(space, points[:1]).tolist() == [0]
+
+
 def test_vectors_all_equal_release_the_first():
     space = space_of(np.ones((5, 3)))
     assert set(MetricNoise(eta=1.0).perturb([1, 4], space, os_entropy)) == {0}
 
 
-def test_the_filter_of_other_devices_decides_alike():
-    """Its float64 table, here on the host."""
-    import torch
-
+@both_ways
+def test_the_search_on_a_pretended_device_decides_alike():
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(300, 5))
     vectors[200:] = vectors[:100]
-    space, other = space_of(vectors), space_of(vectors)
-    single = _nearest._filter(other)
-    rows = single.scaled(vectors)
-    table = torch.from_numpy(np.vstack([rows.T, -0.5 * (rows**2).sum(axis=1)]))
-    other.derived(
-        "nearest-filter", lambda: dataclasses.replace(single, table=table, unit=_noise.UNIT)
-    )
-    points, excluded = rng.normal(size=(400, 5)), rng.integers(300, size=400)
+    vocabulary = dp.Vocabulary([f"w{i}" for i in range(300)])
+    host = dp.EmbeddingSpace(vocabulary, vectors, device="cpu")
+    points, excluded = rng.normal(size=(1100, 5)), rng.integers(300, size=1100)
     points[:100] = vectors[:100]
-    for left_out in (None, excluded):
-        found = _nearest.nearest(other, points, left_out)
-        assert np.array_equal(found, _nearest.nearest(space, points, left_out))
+    with pretend_cuda():
+        device = dp.EmbeddingSpace(vocabulary, vectors, device="cuda")
+        found = [_nearest.nearest(device, points, left_out) for left_out in (None, excluded)]
+        kinds = [type(each) for each in _filter.filters(device)]
+        mechanisms = (MetricNoise(eta=3.0), DChiStencil(eta=3.0), Stencil())
+        released = [m.perturb(np.arange(300), device, insecure_entropy(1)) for m in mechanisms]
+    assert kinds == [_filter.Double]
+    for left_out, answers in zip((None, excluded), found, strict=True):
+        assert np.array_equal(answers, _nearest.nearest(host, points, left_out))
+    for mechanism, ids in zip(mechanisms, released, strict=True):
+        assert np.array_equal(ids, mechanism.perturb(np.arange(300), host, insecure_entropy(1)))
 
 
 @pytest.mark.gpu

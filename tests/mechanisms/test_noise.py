@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import pickle
+import sys
+import warnings
 
 import mpmath
 import numpy as np
@@ -18,9 +21,11 @@ from spaces import random_space, space_of, spaces
 import dp_middleware as dp
 from dp_middleware.mechanisms import _noise
 from dp_middleware.mechanisms.base import NoiseMechanism
+from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
-from dp_middleware.sampling import insecure_entropy, os_entropy
+from dp_middleware.mechanisms.token_exponential import TokenExponential
+from dp_middleware.sampling import bulk_entropy, insecure_entropy, os_entropy
 
 DRAWS = 40_000
 MECHANISMS = [MetricNoise(eta=3.0), Stencil(), DChiStencil(eta=3.0, window=4)]
@@ -236,6 +241,55 @@ def test_entropy_is_fresh_and_of_known_size(mechanism):
     assert not np.array_equal(*(mechanism.perturb(ids, space, os_entropy) for _ in range(2)))
     mechanism.perturb(ids, space, lambda count: taken.append(count) or os_entropy(count))
     assert sum(taken) == 32 * 6 * 60  # whatever the tokens are
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_noise_is_made_of_a_generator_that_a_fork_seeds_anew():
+    bulk_entropy(64)  # the parent has a state to inherit
+    ends = [os.pipe() for _ in range(2)]
+    for _, writing in ends:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+            child = os.fork()
+        if child == 0:
+            try:
+                os.write(writing, bulk_entropy(64))
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+    seen = [os.read(reading, 64) for reading, _ in ends] + [bulk_entropy(64)]
+    for end in (end for pair in ends for end in pair):
+        os.close(end)
+    assert [len(each) for each in seen] == [64] * 3
+    assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_bytes_for_noise_are_uniform_with_and_without_openssl(missing, monkeypatch):
+    if missing:
+        monkeypatch.setitem(sys.modules, "ssl", None)
+    counts = np.bincount(np.frombuffer(bulk_entropy(1 << 20), dtype=np.uint8), minlength=256)
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    assert len(bulk_entropy(0)) == 0
+
+
+def test_who_draws_with_what():
+    space = random_space()
+    assert drawer(MetricNoise(eta=1.0), space).entropy is bulk_entropy
+    assert drawer(TokenExponential(epsilon=1.0), space).entropy is os_entropy
+    certificate = dp.certify(MetricNoise(eta=1.0), space)
+    assert any("OpenSSL" in each for each in certificate.assumptions)
+
+
+def test_a_sanitizer_draws_noise_with_the_generator_for_noise(monkeypatch):
+    """Bytes of zeros would release the same token each time, and here they do."""
+    space, zeros = random_space(tokens=60, dimensions=6), lambda count: bytes(count)
+    sanitizer = dp.Sanitizer(MetricNoise(eta=1.0), space)
+    text = " ".join(f"w{i}" for i in range(20))
+    monkeypatch.setattr(type(sanitizer._drawer), "entropy", staticmethod(zeros))
+    assert len({sanitizer.release(text).text for _ in range(3)}) == 1
+    monkeypatch.undo()
+    assert len({sanitizer.release(text).text for _ in range(3)}) == 3
 
 
 def test_a_token_alone_is_released():

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from dp_middleware.frameworks._model_parts import inherits
 from dp_middleware.frameworks.adapters.base import Adapter, Messages, text_of
-from dp_middleware.frameworks.trust import inherits
 
 
 class LangChainAdapter(Adapter):

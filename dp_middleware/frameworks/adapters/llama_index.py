@@ -6,14 +6,11 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Generator
-from threading import Lock
 from typing import Any
 
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.adapters.base import Adapter, Messages, text_of
-
-_PATCHED = "__dp_middleware_unrecorded__"
-_patching = Lock()
+from dp_middleware.frameworks.streams import closing
 
 
 class LlamaIndexAdapter(Adapter):
@@ -31,8 +28,10 @@ class LlamaIndexAdapter(Adapter):
         return text_of((await self._llm.achat(_convert(messages))).message.content)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        for response in self._llm.stream_chat(_convert(messages)):
-            yield text_of(response.delta)
+        responses = self._llm.stream_chat(_convert(messages))
+        with closing(responses):
+            for response in responses:
+                yield text_of(response.delta)
 
     def private(self) -> Adapter:
         """A copy without callback handlers; instrumentation skips unrecorded calls."""
@@ -66,20 +65,11 @@ def skip_unrecorded() -> None:
     from llama_index.core.callbacks import CallbackManager
     from llama_index_instrumentation.dispatcher import Dispatcher
 
-    with _patching:
-        for name in ("on_event_start", "on_event_end", "start_trace", "end_trace"):
-            _wrap(CallbackManager, name, _skipping)
-        for name in ("event", "span_enter", "span_drop", "span_exit"):
-            _wrap(Dispatcher, name, _skipping)
-        _wrap(Dispatcher, "aevent", _skipping_async)
-
-
-def _wrap(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) -> None:
-    original = getattr(owner, name)
-    if not hasattr(original, _PATCHED):
-        wrapped = wrapper(original)
-        setattr(wrapped, _PATCHED, True)
-        setattr(owner, name, wrapped)
+    for name in ("on_event_start", "on_event_end", "start_trace", "end_trace"):
+        recording.wrap_once(CallbackManager, name, _skipping)
+    for name in ("event", "span_enter", "span_drop", "span_exit"):
+        recording.wrap_once(Dispatcher, name, _skipping)
+    recording.wrap_once(Dispatcher, "aevent", _skipping_async)
 
 
 def _skipping(method: Callable[..., Any]) -> Callable[..., Any]:

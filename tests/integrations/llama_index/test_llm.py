@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import pickle
 import subprocess
 import sys
 import traceback
 
+import httpx
 import pytest
 
 pytest.importorskip("llama_index.core")
@@ -29,6 +31,7 @@ from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_dp_middleware import DPLLM
 
 import dp_middleware as dp
+from dp_middleware.frameworks import chat_model
 from dp_middleware.frameworks.recording import is_unrecorded
 from dp_middleware.frameworks.trust import locate
 from dp_middleware.testing import Probe, ToolCall
@@ -130,6 +133,56 @@ def test_a_stream_that_was_left_is_known_as_far_as_it_went(desk):
         model.chat([*asked, ChatMessage("a fine answer", role="assistant")])
 
 
+def connections(client):
+    """What is open or kept for the next request."""
+    return client._transport._pool.connections
+
+
+@pytest.fixture
+def uncollected():
+    """Without garbage collection, which may come at any time or not for long."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("leave", [lambda stream: stream.close(), lambda stream: None])
+def test_a_stream_that_was_left_has_closed_its_connection(desk, uncollected, leave):
+    with httpx.Client() as client:
+        model = DPLLM(desk.session(), desk.llama_openai(http_client=client))
+        private = chat_model(desk.llama_openai(http_client=client)).private()
+        streams = [
+            lambda: model.stream_chat([user(desk.private_text)]),
+            lambda: model.stream_complete(desk.private_text),
+            lambda: model.stream(PromptTemplate("Say {topic}."), topic=desk.private_text),
+            lambda: private.stream([{"role": "user", "content": desk.private_text}]),
+        ]
+        for begin in streams:
+            stream = begin()
+            next(stream)
+            assert len(connections(client)) == 1
+            leave(stream)
+            del stream
+            assert connections(client) == []
+
+
+@pytest.mark.asyncio
+async def test_an_asynchronous_stream_that_was_left_has_closed_its_connection(desk, uncollected):
+    async with httpx.AsyncClient() as client:
+        model = DPLLM(desk.session(), desk.llama_openai(async_http_client=client))
+        for begin in (
+            lambda: model.astream_chat([user(desk.private_text)]),
+            lambda: model.astream_complete(desk.private_text),
+            lambda: model.astream(PromptTemplate("Say {topic}."), topic=desk.private_text),
+        ):
+            stream = await begin()
+            await anext(stream)
+            assert len(connections(client)) == 1
+            await stream.aclose()
+            assert connections(client) == []
+
+
 def test_an_answer_extracted_from_raw_text_stays(desk):
     model = DPLLM(desk.session(), desk.llama_openai())
     model.chat([user(desk.private_text)])
@@ -192,7 +245,7 @@ def test_wrong_parameters(desk):
         ({"inner": "gpt-4o"}, "LlamaIndex LLM, got str"),
         ({"inner": DPLLM(desk.session(), MockLLM())}, "not wrapped yet"),
         ({"inner": MockLLM(), "system": "drop"}, "system="),
-        ({"inner": MockLLM(), "session": None}, "Session or dp.Sanitizer"),
+        ({"inner": MockLLM(), "session": None}, "Session or a dp.Sanitizer"),
     ):
         with pytest.raises(dp.ParameterError, match=told):
             DPLLM(**{"session": desk.session(), **wrong})

@@ -1,0 +1,126 @@
+"""What a session released, by event: drawn once, then answered from the memo."""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import json
+from dataclasses import replace
+from threading import Lock
+
+from dp_middleware import _forks, _positions, _replays
+from dp_middleware._digests import Digests, Event
+from dp_middleware._memo import Entry, FileMemo, Limits, MemoryMemo, Table
+from dp_middleware._plan import Detector, Plan
+from dp_middleware.errors import EventRefused
+from dp_middleware.releases import Release
+from dp_middleware.sanitizers import Sanitizer
+
+
+class Events:
+    """Private events and remote answers; one for the sessions of all epsilons.
+
+    Args:
+        memo: Where they are kept.
+        limits: How many, and how long.
+        digests: Under which key.
+    """
+
+    def __init__(self, memo: MemoryMemo | FileMemo, limits: Limits, digests: Digests) -> None:
+        self._memo, self._limits, self._digests = memo, limits, digests
+        self._versions = _positions.Versions(limits.capacity)
+        self.after_fork()
+        _forks.renew(self)
+
+    def after_fork(self) -> None:
+        """With a lock that nobody holds."""
+        self._lock = Lock()
+
+    def release(
+        self, event: Event, role: str, text: str, sanitizer: Sanitizer, scope: Detector | None
+    ) -> Release:
+        """From the memo, or drawn; a detector runs outside of the lock, and may use the session.
+
+        Raises:
+            EventRefused: The event was noted as a remote answer, or the memo is full.
+            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        """
+        digest = self._digests.of("text", event.released, role, text)
+        with self._lock, self._memo.exclusive() as table:
+            found = self._replayed(table, event, role, digest, sanitizer)
+        if found is not None:
+            return found
+        plan = sanitizer.plan(text, scope)
+        with self._lock, self._memo.exclusive() as table:  # another thread may have been faster
+            found = self._replayed(table, event, role, digest, sanitizer)
+            return found or self._stored(table, event, digest, plan, sanitizer)
+
+    def answer(self, note: bytes) -> str:
+        """The remote answer of a note.
+
+        Raises:
+            EventRefused: There is none.
+        """
+        with self._lock, self._memo.exclusive() as table:
+            entry = self._limits.current(table, note)
+        if entry is None:
+            raise EventRefused(
+                "expected an assistant's message known from note_remote, got another; it may hold "
+                "private text and is not sent"
+            )
+        return str(json.loads(entry.released))
+
+    def note(self, note: bytes, text: str, private: bytes | None) -> None:
+        """Keep a remote answer.
+
+        Args:
+            note: Under what.
+            text: Public.
+            private: Where it would be kept that its event is private, if it has an id.
+
+        Raises:
+            EventRefused: The event was released as a private one, or the memo is full.
+        """
+        with self._lock, self._memo.exclusive() as table:
+            if private is not None and self._limits.current(table, private) is not None:
+                raise EventRefused("expected a new event to note, got one released as private")
+            self._limits.store(table, note, b"", json.dumps(text))
+
+    def __repr__(self) -> str:
+        return "memo in file" if isinstance(self._memo, FileMemo) else "memo in memory"
+
+    def _replayed(
+        self, table: Table, event: Event, role: str, digest: bytes, sanitizer: Sanitizer
+    ) -> Release | None:
+        if self._limits.current(table, event.note) is not None:
+            raise EventRefused(f"expected role assistant for a noted event, got {role}")
+        known = self._limits.current(table, event.released)
+        if known is None or not hmac.compare_digest(known.digest, digest):
+            return None
+        return _replays.from_json(known.released, sanitizer)
+
+    def _stored(
+        self, table: Table, event: Event, digest: bytes, plan: Plan, sanitizer: Sanitizer
+    ) -> Release:
+        """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
+        known = self._limits.current(table, event.released)
+        self._limits.make_room(table, event.released, event.private)
+        edited = plan if known is None else replace(plan, edited=True)
+        release = self._drawn(event, digest, edited, known, sanitizer)
+        self._limits.store(table, event.released, digest, _replays.to_json(release))
+        self._limits.store(table, event.private, b"", "")
+        return release
+
+    def _drawn(
+        self, event: Event, digest: bytes, plan: Plan, known: Entry | None, sanitizer: Sanitizer
+    ) -> Release:
+        earlier = None if known is None else self._versions.get(event.released, known.digest)
+        digest_of = self._digests.marker("token", event.released)
+
+        @functools.cache  # equal tokens share their mark: a long text has few distinct ones
+        def mark(number: int, kept: str | None) -> bytes:
+            return digest_of(f"{number} {kept!r}")
+
+        release, now = _positions.release(sanitizer, plan, digest, mark, earlier)
+        self._versions.put(event.released, now)
+        return release

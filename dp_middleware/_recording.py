@@ -1,0 +1,148 @@
+"""Calls that leave no record in tracers or vendors' logs, on whichever threads they run."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sysconfig
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context, ContextVar
+from pathlib import PurePath
+from threading import Lock, Thread
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Packages that write requests, answers or error bodies to their logs, by prefix of their name.
+_VENDORS = (
+    "anthropic", "cerebras", "cohere", "groq", "http", "huggingface_hub", "langchain",
+    "langgraph", "langsmith", "litellm", "llama_cpp", "llama_index", "mistralai", "ollama",
+    "openai", "tenacity", "together", "transformers", "urllib3", "vllm",
+)  # fmt: skip
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+_PACKAGES = {"site-packages", "dist-packages"}  # those of the system are beside a venv's
+
+_PATCHED = "__dp_middleware_unrecorded__"
+_patching = Lock()
+_unrecorded: ContextVar[bool] = ContextVar("dp_middleware_unrecorded", default=False)
+
+
+def call_unrecorded(context: Context, function: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
+    """Call a function unrecorded, in ``context``.
+
+    Give a fresh ``Context()``: it has no callback, parent run or span to inherit. Hand the same
+    one to all steps of one iteration.
+    """
+    return context.run(_quietly, functools.partial(function, *args, **kw))
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Nothing in this block is traced by LangSmith, logged by vendors or dispatched.
+
+    This holds for tasks and threads that are started in it, to their end, and for what it hands to
+    a ``ThreadPoolExecutor``. A pool of another kind that was there before is not reached.
+    """
+    _watch()
+    token = _unrecorded.set(True)
+    try:
+        with _untraced():
+            yield
+    finally:
+        _unrecorded.reset(token)
+
+
+def is_unrecorded() -> bool:
+    """Whether the calling code runs inside :func:`unrecorded`."""
+    return _unrecorded.get()
+
+
+def wrap_once(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) -> None:
+    """Replace a method by ``wrapper(method)``, unless that was done."""
+    if hasattr(getattr(owner, name), _PATCHED):
+        return
+    with _patching:
+        original = getattr(owner, name)
+        if not hasattr(original, _PATCHED):
+            wrapped = wrapper(original)
+            setattr(wrapped, _PATCHED, True)
+            setattr(owner, name, wrapped)
+
+
+def _quietly(function: Callable[[], T]) -> T:
+    with unrecorded():
+        return function()
+
+
+def _watch() -> None:
+    """Wrap where records are made and threads begin; outside of unrecorded calls nothing changes.
+
+    Filters would not do: loggers and handlers may come into being during the call, and a filter of
+    a logger is not asked for records of those below it.
+    """
+    wrap_once(logging.Logger, "handle", _dropping)
+    wrap_once(Thread, "start", _starting_quietly)
+    wrap_once(ThreadPoolExecutor, "submit", _working_quietly)
+
+
+def _dropping(handle: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(handle)
+    def wrapped(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if not (is_unrecorded() and _is_vendors(record)):
+            handle(logger, record)
+
+    return wrapped
+
+
+def _is_vendors(record: logging.LogRecord) -> bool:
+    """Written by a vendor's logger, by any installed package or by ``warnings``."""
+    is_installed = record.pathname.startswith(_INSTALLED)
+    is_named = record.name.startswith(_VENDORS)
+    return is_named or is_installed or bool(_PACKAGES & {*PurePath(record.pathname).parts})
+
+
+def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(start)
+    def wrapped(thread: Thread) -> None:
+        if is_unrecorded():
+            run = thread.run
+
+            def quiet_run() -> None:
+                thread.__dict__.pop("run")  # a thread that refers to itself is kept for long
+                _quietly(run)
+
+            thread.run = quiet_run  # type: ignore[method-assign]
+        start(thread)
+
+    return wrapped
+
+
+def _working_quietly(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
+    @functools.wraps(submit)
+    def wrapped(
+        pool: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        if not is_unrecorded():
+            return submit(pool, function, *args, **kwargs)
+        work = functools.partial(_quietly, functools.partial(function, *args, **kwargs))
+        return Context().run(submit, pool, work)  # a thread that this starts is for others too
+
+    return wrapped
+
+
+def _untraced() -> AbstractContextManager[Any]:
+    tracing_context = _langsmith()
+    return nullcontext() if tracing_context is None else tracing_context(enabled=False)
+
+
+@functools.lru_cache(maxsize=1)
+def _langsmith() -> Any:
+    """LangSmith's switch if it is installed: its tracing may be turned on by the environment."""
+    try:
+        from langsmith import tracing_context
+    except ImportError:
+        return None
+    return tracing_context

@@ -1,0 +1,91 @@
+"""What a chat or embedding model is: its base classes, its fields, and the models inside of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_FRAMEWORKS = ("langchain_core", "llama_index.core")
+_VENDORS = ("langchain", "llama_index.")
+_IN_PROCESS = frozenset(
+    {
+        *("HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"),
+        *("HuggingFaceEmbeddings", "HuggingFaceEmbedding", "FastEmbedEmbedding"),
+    }
+)
+_MODELS = (
+    ("langchain_core", "BaseLanguageModel"),
+    ("langchain_core", "RunnableBinding"),
+    ("langchain_core", "RunnableWithFallbacks"),
+    ("llama_index", "BaseLLM"),
+    ("langchain_core", "Embeddings"),
+    ("llama_index", "BaseEmbedding"),
+    ("openai", "OpenAI"),
+    ("openai", "AsyncOpenAI"),
+)
+
+
+def models_in(model: Any) -> Iterator[Any]:
+    """The model and all that it is made of, each once."""
+    found, waiting = set[int](), [model]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in found:
+            found.add(id(each))
+            yield each
+            waiting += [part for part in values_in(each) if is_model(part)]
+
+
+def values_in(model: Any) -> Iterator[Any]:
+    """Values of its fields, and what is in those that are collections."""
+    for _, each in fields_of(model):
+        if isinstance(each, list | tuple):
+            yield from list(each)
+        elif isinstance(each, dict):
+            yield from list(each.values())
+        else:
+            yield each
+
+
+def is_model(x: Any) -> bool:
+    """Whether it is of a class that the frameworks or openai call a model."""
+    return any(inherits(x, package, name) for package, name in _MODELS)
+
+
+def inherits(x: Any, package: str, name: str) -> bool:
+    """Whether a base class of ``type(x)`` has this name in this package; imports nothing."""
+    return _has_base(type(x), package, name)
+
+
+def _has_base(kind: type, package: str, name: str) -> bool:
+    return any(
+        each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.")
+        for each in kind.__mro__
+    )
+
+
+def is_vendors(model: Any) -> bool:
+    """Whether a class that makes it a model came with a package other than the frameworks."""
+    bases = type(model).__mro__
+    of_vendor = [
+        each
+        for each in bases
+        if not f"{each.__module__}.".startswith(tuple(f"{name}." for name in _FRAMEWORKS))
+        and (each.__module__.startswith(_VENDORS) or _is_installed_model(each))
+    ]
+    return bool(of_vendor) and not {each.__name__ for each in bases} & _IN_PROCESS
+
+
+def _is_installed_model(kind: type) -> bool:
+    """Whether a class of models belongs to an installed package and not to the user's own code."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return bool(installed) and any(_has_base(kind, package, name) for package, name in _MODELS)
+
+
+def fields_of(x: Any) -> list[tuple[str, Any]]:
+    """Fields of an object, private ones too."""
+    spaces = (getattr(x, "__dict__", None), getattr(x, "__pydantic_private__", None))
+    return [item for space in spaces if space for item in list(space.items())]

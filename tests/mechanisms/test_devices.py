@@ -1,0 +1,234 @@
+"""Every channel on a device: the law, the integers, the certificate and the draws of the host.
+
+On the pretended device the arithmetic is the host's, so bits are compared; on a real one the
+bound that certificates grant to another device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from pretend_device import DEVICES, device_named
+from spaces import CASES, Case, random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware import sampling
+from dp_middleware.certification.enumeration import RECOMPUTED
+from dp_middleware.embedding import space as spaces
+from dp_middleware.mechanisms import _lists
+from dp_middleware.mechanisms.base import DeviceChannel
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.metrics import mapping_set_size, retention
+
+TOKENS = 75  # two blocks of rows on the host
+IDS = np.array([3, -1, 70, 3, 0, 74, *range(5, 68)])
+
+
+def tuned(epsilon):
+    codebook = (*range(0, TOKENS, 2), 4, 4, 10)
+    options = {"codebook": codebook, "candidates": 3, "nearness": "centred_cosine"}
+    return dp.NearestResponse(epsilon=epsilon, **options)
+
+
+def among(epsilon):
+    return dp.NearestResponse(epsilon=epsilon, codebook=tuple(range(0, TOKENS, 3)), candidates=4)
+
+
+def within(epsilon, inner=dp.TokenExponential):
+    return dp.WithinClasses(mechanism=inner(epsilon=epsilon), classes=tuple(np.arange(TOKENS) % 4))
+
+
+def within_lists(epsilon):
+    """A class that the inner mechanism does not reach is released uniformly."""
+    inner = dp.CusTextPlus(epsilon=epsilon, candidates=2, kept=frozenset({"w1"}))
+    return dp.WithinClasses(mechanism=inner, classes=tuple(np.arange(TOKENS) % 25))
+
+
+MORE = {"nearest-response-tuned": tuned, "nearest-response-among": among, "within": within}
+ALL = CASES | {name: Case(make, proved=False) for name, make in MORE.items()}
+ALL["within-lists"] = Case(within_lists, proved=False)
+EVERY = pytest.mark.parametrize("name", ALL)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One space on the host and on a device.
+
+    Attributes:
+        exact: The device computes bit for bit as the host.
+    """
+
+    host: dp.EmbeddingSpace
+    there: dp.EmbeddingSpace
+    exact: bool
+
+    def same(self, host, there, slack=0.0):
+        """Logarithms of probabilities that may be recomputed."""
+        if self.exact:
+            assert np.array_equal(host, there)
+            return
+        assert np.array_equal(np.isneginf(host), np.isneginf(there))
+        possible = np.isfinite(host)
+        bound = RECOMPUTED * np.maximum(1.0, np.abs(host[possible]) / 10) + slack
+        assert (np.abs(host[possible] - there[possible]) <= bound).all()
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def there(request):
+    """How to place a space on the device."""
+    with device_named(request.param) as device, pytest.MonkeyPatch.context() as patch:
+        if request.param == "pretend":  # products of the host's shape have the host's bits
+            patch.setattr(spaces, "_DEVICE_BLOCK", spaces.BLOCK)
+
+        def placed(space):
+            other = dp.EmbeddingSpace(space.vocabulary, space.vectors, device=device.type)
+            assert other.device.type == device.type
+            return Pair(space, other, exact=request.param != "cuda")
+
+        yield placed
+
+
+@pytest.fixture(scope="module")
+def pair(there):
+    return there(random_space(tokens=TOKENS, dimensions=4, seed=5))
+
+
+@EVERY
+def test_rows_are_those_of_the_host(name, pair):
+    mechanism = ALL[name](3.0)
+    rows = mechanism.device_rows(IDS, pair.there)
+    assert rows.device.type == pair.there.device.type
+    assert rows.dtype == torch.float64
+    pair.same(mechanism.rows(IDS, pair.host), rows.cpu().numpy())
+    known = IDS[IDS >= 0]
+    pair.same(mechanism.log_probs(known, pair.host), mechanism.log_probs(known, pair.there))
+    none = mechanism.device_rows(np.empty(0, dtype=np.int64), pair.there)
+    assert tuple(none.shape) == (0, TOKENS)
+
+
+@EVERY
+def test_a_row_is_the_same_alone(name, pair):
+    mechanism = ALL[name](3.0)
+    rows = mechanism.device_rows(IDS, pair.there)
+    for place in (0, 1, 40, 68):
+        alone = mechanism.device_rows(IDS[place : place + 1], pair.there)
+        assert torch.equal(alone[0], rows[place])  # bit for bit
+
+
+@EVERY
+def test_integers_and_tables_are_those_of_the_host(name, pair):
+    mechanism = ALL[name](3.0)
+    near, far = mechanism.rows(IDS, pair.host), mechanism.device_rows(IDS, pair.there)
+    ours, theirs = sampling.integer_rows(near), sampling.integer_rows(far)
+    assert theirs.weights.device.type == pair.there.device.type
+    assert ours.bits.tolist() == theirs.bits.tolist()
+    for one, other in zip(sampling.tables(near), sampling.tables(far), strict=True):
+        integers, others = one.integers(TOKENS), other.integers(TOKENS)
+        if pair.exact:
+            assert integers == others
+            continue
+        assert [k > 0 for k in integers] == [k > 0 for k in others]
+        total = sum(integers)
+        for a, b in zip(integers, others, strict=True):
+            steep = max(1.0, 0.1 * float(np.log(total / max(a, 1))))
+            assert abs(a - b) <= RECOMPUTED * steep * max(a, b) + 1
+
+
+@EVERY
+def test_certificates_are_those_of_the_host(name, pair):
+    mechanism = ALL[name](3.0)
+    ours, theirs = dp.certify(mechanism, pair.host), dp.certify(mechanism, pair.there)
+    assert ours.finite == theirs.finite
+    if ours.finite:
+        slack = 0.0 if pair.exact else max(ours.rounding, theirs.rounding)
+        assert theirs.epsilon == pytest.approx(ours.epsilon, rel=1e-12, abs=slack)
+    for each in ("recovery", "retention"):
+        assert getattr(theirs, each) == pytest.approx(getattr(ours, each), rel=1e-9)
+
+
+@EVERY
+def test_draws_are_those_of_the_host(name, pair):
+    mechanism, texts = ALL[name](3.0), [IDS, IDS[:5]]
+    ours, theirs = (
+        drawer(mechanism, space).draw(texts, sampling.insecure_entropy(1))
+        for space in (pair.host, pair.there)
+    )
+    assert [ids.tolist() for ids in ours] == [ids.tolist() for ids in theirs]
+
+
+@pytest.mark.parametrize("kind", [dp.Cape, dp.CapeStrict])
+@pytest.mark.parametrize("buckets", [5, 50, 10**6])
+def test_rows_given_logits_are_those_of_the_host(kind, buckets, pair):
+    mechanism = kind(epsilon=3.0, logit_bound=9.0, buckets=buckets)
+    ids = IDS[IDS >= 0]
+    logits = np.random.default_rng(0).normal(2.0, 4.0, size=(len(ids), TOKENS))
+    pair.same(*(mechanism.log_probs(ids, s, logits) for s in (pair.host, pair.there)), slack=1e-12)
+
+
+class Louder(dp.DynTextStrict):
+    """A user's law, written on the host on top of a built-in one."""
+
+    def log_probs(self, ids, space):
+        return super().log_probs(ids, space)[:, ::-1]
+
+
+def test_a_subclass_may_write_its_law_on_the_host(pair):
+    ours, theirs = dp.DynTextStrict(epsilon=3.0), Louder(epsilon=3.0)
+    expected = ours.rows(IDS, pair.there)[:, ::-1]
+    known = IDS >= 0
+    assert np.array_equal(theirs.rows(IDS, pair.there)[known], expected[known])
+    wrapped = within(3.0, Louder).rows(IDS, pair.there)
+    assert not np.array_equal(wrapped, within(3.0, dp.DynTextStrict).rows(IDS, pair.there))
+    assert ours.short_rows(IDS[known], pair.there) is not None
+    assert theirs.short_rows(IDS[known], pair.there) is None  # or another law would be certified
+
+
+def test_built_in_channels_compute_on_the_device():
+    for name, case in ALL.items():
+        assert isinstance(case(3.0), DeviceChannel), name
+
+
+def test_lists_and_classes_cut_ties_by_index_on_every_device(there):
+    """A lattice with duplicates: distances are exact, and nearly all of them tied."""
+    lattice = np.array([[i % 4, i // 4 % 5] for i in range(70)], dtype=float)
+    pair = there(space_of(lattice))
+    everyone = np.arange(70)
+    for size in (1, 2, 9, 69, 70, 90):
+        for ours, theirs in zip(
+            *(_lists.nearest(everyone, s, size) for s in (pair.host, pair.there)), strict=True
+        ):
+            assert ours.tolist() == theirs.tolist()
+    listed, _ = _lists.nearest(everyone, pair.there, 9)
+    for token, distances in zip(everyone, pair.host.distances(everyone), strict=True):
+        literal = sorted(everyone, key=lambda t: (t != token, distances[t], t))
+        assert listed[token].tolist() == literal[:9]
+    classes = [_lists.greedy_classes(s, 6).tolist() for s in (pair.host, pair.there)]
+    assert classes[0] == classes[1]
+
+
+def test_the_last_class_may_be_short(there):
+    """Seven tokens in classes of three: the last is alone, and its list is itself."""
+    pair = there(space_of([[float(i)] for i in range(7)]))
+    mechanism = dp.CusText(epsilon=2.0, candidates=3)
+    assert mechanism.classes(pair.there) == (0, 0, 0, 1, 1, 1, 2)
+    rows = mechanism.device_rows(np.arange(7), pair.there).exp().tolist()
+    assert rows[6] == [0, 0, 0, 0, 0, 0, 1]
+    weights = np.exp([1.0, 0.5, 0.0])
+    assert rows[0] == pytest.approx([*weights / weights.sum(), 0, 0, 0, 0])
+
+
+def test_attacks_metrics_and_explanations_are_those_of_the_host(pair):
+    mechanism = among(3.0)
+    prior = np.random.default_rng(0).dirichlet(np.ones(TOKENS))
+    found = [
+        (
+            dp.attacks.bayes(mechanism, space, prior=prior, top=[1, 3]).rate,
+            retention(mechanism, space).value,
+            mapping_set_size(mechanism, space, ids=[0, 1, 1, 74]).value,
+        )
+        for space in (pair.host, pair.there)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-9)

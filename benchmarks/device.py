@@ -7,9 +7,9 @@ Random unit vectors. The limits are measured in the same run: ``copy`` is the me
 cloning a large tensor, ``product`` the rate of a large float64 matrix product. For each channel:
 rows per second on the CPU and on the device, and which share of the two limits they reach. A row
 that is made and read once moves 16 V bytes, one that is a product takes 2 V d operations; passes
-beyond these lower the shares, which is what they are to show. ``agrees``: the largest
-|ln P_device - ln P_cpu| and whether every integer lies in the interval that the certificate
-states for all devices.
+beyond these lower the shares, which is what they are to show; rows from short lists (custext,
+dyntext) need neither. The last columns: the largest |ln P_device - ln P_cpu|, and whether every
+integer lies in the interval that the certificate states for all devices.
 
 Without an accelerator ``--device cpu`` measures the CPU against its own limits.
 """
@@ -111,14 +111,15 @@ def certificate_line(name: str, size: int, dimensions: int, device: str) -> list
     started = time.perf_counter()
     certificate = dp.certify(mechanism, space)
     taken = time.perf_counter() - started
-    memory = torch.cuda.max_memory_allocated() / 1e9 if space.device.type == "cuda" else np.nan
+    cuda = space.device.type == "cuda"
+    memory = f"{torch.cuda.max_memory_allocated() / 1e9:.2f}" if cuda else "-"
     return [
         f"{size:,}",
         name,
         f"{taken:.1f}",
         f"{certificate.epsilon:.4f}",
         f"{size * size / taken:.2e}",
-        f"{memory:.2f}",
+        memory,
     ]
 
 

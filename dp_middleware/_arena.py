@@ -133,7 +133,7 @@ class Arena:
         while not self.memory and self._limit:
             try:
                 self.memory = Memory(self._capacity // Memory.unit_bytes(sparse=False, wide=False))
-            except OSError:
+            except (OSError, OverflowError):
                 self._capacity //= 2
         return bool(self.memory)
 
@@ -200,6 +200,7 @@ class Arena:
         self._order = deque(entry for entry in self._order if _is(*entry))
         self._sparse = any(other.sparse for other, *_ in self._order)
         self._wide = any(other.wide for other, *_ in self._order)
+        self.memory.give_back_unused(sparse=self._sparse, wide=self._wide)
         if not self._order:
             self._empty()
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from dp_middleware import _models
+
+UNFINISHED = ".part"
 
 
 def load(kind: str, *key: str) -> dict[str, Any] | None:
@@ -26,11 +31,28 @@ def store(data: dict[str, Any], kind: str, *key: str) -> None:
     path = _path(kind, key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(data, file, indent=1)
-        Path(file.name).replace(path)
+        with unfinished(path) as file:
+            file.write(json.dumps(data, indent=1).encode())
     except OSError:
         return
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside the path that takes its place at the end, and is removed after an error.
+
+    Others may read it, as far as the process lets them read its files: what it has is public.
+    """
+    part = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{UNFINISHED}")
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def _path(kind: str, key: tuple[str, ...]) -> Path:
@@ -43,7 +65,7 @@ def code_fingerprint() -> str:
     """Changes whenever a file that decides a row or a certificate changes."""
     package = Path(__file__).parent
     names = ["_parts.py", "_integers.py", "_tables.py", "_search.py", "_row_files.py"]
-    names += ["sampling.py", "vocabulary.py", "embedding/space.py"]
+    names += ["sampling.py", "vocabulary.py", "embedding/space.py", "embedding/_farthest.py"]
     files = [package / name for name in names]
     for folder in ("privacy", "mechanisms", "certification"):
         files += sorted((package / folder).glob("*.py"))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 import hmac
 import json
+import sqlite3
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
 
 from dp_middleware import _forks, _positions, _replays
 from dp_middleware._digests import Digests, Event
-from dp_middleware._memo import Entry, FileMemo, Limits, MemoryMemo, Table
+from dp_middleware._memo import WAIT, Entry, FileMemo, Limits, MemoryMemo, Table
 from dp_middleware._plan import Detector, Plan
 from dp_middleware.errors import EventRefused
 from dp_middleware.releases import Release
@@ -29,6 +33,7 @@ class Events:
     def __init__(self, memo: MemoryMemo | FileMemo, limits: Limits, digests: Digests) -> None:
         self._memo, self._limits, self._digests = memo, limits, digests
         self._versions = _positions.Versions(limits.capacity)
+        self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not kept yet
         self.after_fork()
         _forks.renew(self)
 
@@ -46,12 +51,12 @@ class Events:
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
         digest = self._digests.of("text", event.released, role, text)
-        with self._lock, self._memo.exclusive() as table:
+        with self._exclusive() as table:
             found = self._replayed(table, event, role, digest, sanitizer)
         if found is not None:
             return found
         plan = sanitizer.plan(text, scope)
-        with self._lock, self._memo.exclusive() as table:  # another thread may have been faster
+        with self._exclusive() as table:  # another thread may have been faster
             found = self._replayed(table, event, role, digest, sanitizer)
             return found or self._stored(table, event, digest, plan, sanitizer)
 
@@ -61,7 +66,7 @@ class Events:
         Raises:
             EventRefused: There is none.
         """
-        with self._lock, self._memo.exclusive() as table:
+        with self._exclusive() as table:
             entry = self._limits.current(table, note)
         if entry is None:
             raise EventRefused(
@@ -81,13 +86,44 @@ class Events:
         Raises:
             EventRefused: The event was released as a private one, or the memo is full.
         """
-        with self._lock, self._memo.exclusive() as table:
+        with self._exclusive() as table:
             if private is not None and self._limits.current(table, private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
             self._limits.store(table, note, b"", json.dumps(text))
 
+    def note_left(self, note: bytes, text: str) -> None:
+        """Keep a remote answer, now or before whatever is done next here.
+
+        Never waits: garbage collection may call it anywhere, also where this thread has the lock,
+        or another lock that the one with this lock waits for.
+        """
+        self._left.append((note, text))
+        if self._lock.acquire(blocking=False):
+            try:
+                with suppress(sqlite3.Error):  # another process is just releasing
+                    self._keep_left(wait=0.0)
+            finally:
+                self._lock.release()
+
     def __repr__(self) -> str:
         return "memo in file" if isinstance(self._memo, FileMemo) else "memo in memory"
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[Table]:
+        """The entries, with what was left noted; what goes wrong later does not undo that."""
+        with self._lock:
+            self._keep_left(WAIT)
+            with self._memo.exclusive() as table:
+                yield table
+
+    def _keep_left(self, wait: float) -> None:
+        if not self._left:
+            return
+        with self._memo.exclusive(wait) as table:
+            while self._left:
+                note, text = self._left.popleft()
+                with suppress(EventRefused):  # a full memo: it is refused when it is sent again
+                    self._limits.store(table, note, b"", json.dumps(text))
 
     def _replayed(
         self, table: Table, event: Event, role: str, digest: bytes, sanitizer: Sanitizer

@@ -38,10 +38,12 @@ class IntegerRows:
         weights: float64 (n, V), integers in units of 2^-bits, 0 off the support. The largest of
             a row is the total less the others, rounded to float64.
         bits: int64 (n,), 64 or 128.
+        largest: float64 (n,), the largest integer of each row.
     """
 
     weights: torch.Tensor
     bits: torch.Tensor
+    largest: torch.Tensor
 
     @property
     def units(self) -> torch.Tensor:
@@ -66,13 +68,15 @@ def integer_rows(log_probs: Rows) -> IntegerRows:
     rows = torch.as_tensor(log_probs)
     weights = torch.empty_like(rows)
     bits = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
-    for part, integers, widths in parts(rows, weights, bits):
+    largest = torch.empty(len(rows), 1, dtype=torch.float64, device=rows.device)
+    for part, integers, widths, tops in parts(rows, weights, bits, largest):
         others = rounded(part, integers)
         of = (words(integers),) if others.narrow else halves(integers)
-        left = torch.tensor([float(k) for k in left_over(others, *of)], dtype=torch.float64)
-        integers.scatter_(1, others.top, left[:, None].to(rows.device))
+        left = [[float(k)] for k in left_over(others, *of)]
+        tops.copy_(torch.tensor(left, dtype=torch.float64).view(-1, 1))
+        integers.scatter_(1, others.top, tops)
         widths.copy_(others.bits)
-    return IntegerRows(weights, bits)
+    return IntegerRows(weights, bits, largest[:, 0])
 
 
 class Others(NamedTuple):

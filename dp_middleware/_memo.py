@@ -17,7 +17,7 @@ from dp_middleware.errors import EventRefused, ParameterError
 
 WhenFull = Literal["forget", "refuse"]
 
-_WAIT = 60.0  # seconds for another process that is just releasing
+WAIT = 60.0  # seconds for another process that is just releasing
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS checks (value BLOB NOT NULL);
@@ -130,8 +130,8 @@ class MemoryMemo(Table):
         self._entries: dict[bytes, Entry] = {}
 
     @contextmanager
-    def exclusive(self) -> Iterator[Table]:
-        """The entries."""
+    def exclusive(self, wait: float = WAIT) -> Iterator[Table]:
+        """The entries, at once."""
         yield self
 
     def get(self, event: bytes) -> Entry | None:
@@ -191,9 +191,13 @@ class FileMemo:
         return cls(Path(path), check)
 
     @contextmanager
-    def exclusive(self) -> Iterator[_Rows]:
-        """The entries; changes are durable when this ends, and undone if it fails."""
-        with closing(self._connect()) as connection:
+    def exclusive(self, wait: float = WAIT) -> Iterator[_Rows]:
+        """The entries; changes are durable when this ends, and undone if it fails.
+
+        Args:
+            wait: Seconds for another process that is just releasing.
+        """
+        with closing(self._connect(wait)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield _Rows(connection)
@@ -202,9 +206,9 @@ class FileMemo:
                 raise
             connection.execute("COMMIT")
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, wait: float) -> sqlite3.Connection:
         """A connection of its own for every use: none is shared by threads or after a fork."""
-        connection = sqlite3.connect(self._path, timeout=_WAIT, isolation_level=None)
+        connection = sqlite3.connect(self._path, timeout=wait, isolation_level=None)
         connection.execute("PRAGMA synchronous = FULL")
         return connection
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar
 from pathlib import PurePath
-from threading import Lock, Thread
+from threading import RLock, Thread
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -26,7 +26,7 @@ _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib",
 _PACKAGES = {"site-packages", "dist-packages"}  # those of the system are beside a venv's
 
 _PATCHED = "__dp_middleware_unrecorded__"
-_patching = Lock()
+_patching = RLock()  # a finalizer may make an unrecorded call anywhere
 _unrecorded: ContextVar[bool] = ContextVar("dp_middleware_unrecorded", default=False)
 
 
@@ -62,14 +62,19 @@ def is_unrecorded() -> bool:
 
 def wrap_once(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) -> None:
     """Replace a method by ``wrapper(method)``, unless that was done."""
-    if hasattr(getattr(owner, name), _PATCHED):
+    if _is_wrapped(getattr(owner, name)):
         return
     with _patching:
         original = getattr(owner, name)
-        if not hasattr(original, _PATCHED):
+        if not _is_wrapped(original):
             wrapped = wrapper(original)
-            setattr(wrapped, _PATCHED, True)
+            setattr(wrapped, _PATCHED, _unrecorded)
             setattr(owner, name, wrapped)
+
+
+def _is_wrapped(method: Any) -> bool:
+    """By this module: one that was imported before it anew knows of other calls."""
+    return getattr(method, _PATCHED, None) is _unrecorded
 
 
 def _quietly(function: Callable[[], T]) -> T:
@@ -81,9 +86,11 @@ def _watch() -> None:
     """Wrap where records are made and threads begin; outside of unrecorded calls nothing changes.
 
     Filters would not do: loggers and handlers may come into being during the call, and a filter of
-    a logger is not asked for records of those below it.
+    a logger is not asked for records of those below it. Where records are handed on is wrapped as
+    well, for loggers with a ``handle`` of their own.
     """
     wrap_once(logging.Logger, "handle", _dropping)
+    wrap_once(logging.Logger, "callHandlers", _dropping)
     wrap_once(Thread, "start", _starting_quietly)
     wrap_once(ThreadPoolExecutor, "submit", _working_quietly)
 
@@ -111,7 +118,7 @@ def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:
             run = thread.run
 
             def quiet_run() -> None:
-                thread.__dict__.pop("run")  # a thread that refers to itself is kept for long
+                thread.__dict__.pop("run", None)  # a thread that refers to itself is kept for long
                 _quietly(run)
 
             thread.run = quiet_run  # type: ignore[method-assign]

@@ -1,8 +1,12 @@
 """Rows of a channel in one file that is mapped into memory: public, and never chosen by use.
 
-A file is written whole or not at all. One that is cut short, of another channel, version or
-machine, or not ours, is not there. Its header has digests of all its parts: to compare them takes
-a pass over the file, so that :meth:`RowFile.is_intact` is asked where there is time for it.
+A file is written whole or not at all. One that is cut short, of another channel, version, kind of
+device or order of bytes, or not ours, is not there. Another processor's is: what it would compute
+differs in the last bits, as ``RECOMPUTED`` of ``certification/enumeration.py`` allows.
+
+The header has digests of all parts, against damage and not against a writer: to compare them takes
+a pass over the file, so that :meth:`RowFile.is_intact` is asked where there is time for it. Who
+can write to the folder chooses the law that is drawn from.
 """
 
 from __future__ import annotations
@@ -11,18 +15,18 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware._cache import UNFINISHED, unfinished
 from dp_middleware._search import ABSENT, UNIT, Numbers, Places, search, units_of, write_guide
 from dp_middleware._tables import Entropy, Ids, Table, Words
 
@@ -30,7 +34,6 @@ _MAGIC = b"dp-middleware rows\n"
 _HEADER = 4096  # bytes
 _ALIGNED = 64  # bytes
 _KINDS = {"lasts": "<u8", "guide": "<i4", "outputs": "<i4", "low": "<u8", "rows": "<i8"}
-_UNFINISHED = ".part"
 _ABANDONED = 3600.0  # seconds after which nobody writes to an unfinished file any more
 
 
@@ -133,12 +136,15 @@ def _all(key: dict[str, str]) -> dict[str, str]:
     return {**key, "bytes": sys.byteorder}
 
 
-def size_of(tables: Iterable[Table]) -> int:
-    """Bytes that these rows take in a file, without what every file has."""
+def room_for(tables: Iterable[Table]) -> int:
+    """Bytes that these rows take on the disk while they are written.
+
+    At the end all parts but the largest, the first, are there twice: see :func:`write`.
+    """
     return sum(
-        units_of(len(t.lasts)) * (4 + 8 * UNIT)
-        + len(t.lasts) * (4 * (t.support is not None) + 8 * (t.low is not None))
-        + 40
+        units_of(len(t.lasts)) * (8 * UNIT + 2 * 4)
+        + 2 * len(t.lasts) * (4 * (t.support is not None) + 8 * (t.low is not None))
+        + 2 * 40
         for t in tables
     )
 
@@ -159,7 +165,7 @@ def write(path: Path, key: dict[str, str], rows: Iterable[tuple[int, Table]]) ->
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
-    with _unfinished(path) as file, ExitStack() as stack:
+    with unfinished(path) as file, ExitStack() as stack:
         parts = {
             name: stack.enter_context(tempfile.TemporaryFile(dir=path.parent))
             for name in ("guide", "outputs", "low", "rows")
@@ -217,24 +223,9 @@ class _Writer:
         return place
 
 
-@contextmanager
-def _unfinished(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside the path that takes its place at the end, and is removed after an error."""
-    part = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{_UNFINISHED}")
-    try:
-        with part.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
 def _remove_abandoned(path: Path) -> None:
     """What killed processes left of this file."""
-    for part in path.parent.glob(f"{path.stem}.*{_UNFINISHED}"):
+    for part in path.parent.glob(f"{path.stem}.*{UNFINISHED}"):
         with suppress(OSError):
             if time.time() - part.stat().st_mtime > _ABANDONED:
                 part.unlink()

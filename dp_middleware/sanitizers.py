@@ -203,11 +203,14 @@ class Sanitizer:
     def prepare(self, tokens: Iterable[str] | None = None) -> Path:
         """Compute the certificate and rows before any text is there, and keep the rows on disk.
 
-        Sanitizers with an equal mechanism and space, in this process or in others that start
-        later, then draw from the file, which is mapped into memory; ``$DP_MIDDLEWARE_CACHE`` says
-        where it is. Which rows are in it is what you say here, and never what was typed. A row
-        takes 9 bytes for each token that can be released, so that all rows of a mechanism
-        without impossible outputs take 9 V^2 bytes: 1.1 GB for V = 11,000.
+        Sanitizers with an equal mechanism and space whose first draw comes later, in this process
+        or in another, draw from the file, which is mapped into memory; ``$DP_MIDDLEWARE_CACHE``
+        says where it is. Who can write to that folder chooses what is drawn, and is trusted.
+
+        Which rows are in the file is what you say here, and never what was typed. A row takes 9
+        bytes for each token that can be released, so that all rows of a mechanism without
+        impossible outputs take 9 V^2 bytes: 1.1 GB for V = 11,000. It takes 4 more if other tokens
+        are impossible, and 8 more if a probability lies below e^-30.
 
         Without it, the first draw of a token in a process takes longer than the next ones, and so
         the time of a release tells whether its tokens occurred before. With all rows on disk every
@@ -219,8 +222,9 @@ class Sanitizer:
                 others are computed when they occur. Default: all.
 
         Returns:
-            The file. One that has these rows, every byte as it was written, is kept; files of
-            other versions of the library are not read, and not removed.
+            The file. One that has these rows, every byte as it was written, is kept; another is
+            replaced by one with these rows only. Files of other versions of the library are not
+            read, and not removed.
 
         Raises:
             ParameterError: A mechanism without a law per token, or not of this library; a token

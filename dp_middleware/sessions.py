@@ -254,6 +254,21 @@ class Session:
             name = self._digests.of_id(within, event_id)
             self._events.note(self._digests.note(name), text, self._digests.private(name))
 
+    def note_left(self, text: str, *, conversation: str = "") -> None:
+        """As :meth:`note_remote` without an id, for an answer that was left before its end.
+
+        Never waits, so a finalizer may call it, also in the middle of another call of this session.
+        The answer is noted before that session's next call; one that finds the memo full is not,
+        and is refused when it is sent again.
+
+        Args:
+            text: The remote model's own words, as far as they were read.
+            conversation: As for :meth:`release`.
+        """
+        checked((None, "assistant", text))
+        within = self._conversation(conversation)
+        self._events.note_left(self._digests.answer(within, text), text)
+
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.
 

@@ -26,6 +26,65 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+SEARCHING = """
+import os, signal, threading, warnings
+import numpy as np
+import dp_middleware as dp
+from dp_middleware.mechanisms import _codebook
+
+vectors = np.random.default_rng(0).normal(size=(20, 4))
+space = dp.EmbeddingSpace(dp.Vocabulary([f"word{k}" for k in range(20)]), vectors, device="cpu")
+held, done = threading.Event(), threading.Event()
+
+def search():
+    with _codebook._SEARCHING:
+        held.set()
+        done.wait()
+
+thread = threading.Thread(target=search)
+thread.start()
+held.wait()
+warnings.simplefilter("ignore", DeprecationWarning)
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    os._exit(0 if dp.NearestResponse.tuned(space, epsilon=3.0).codebook else 1)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+done.set()
+thread.join()
+raise SystemExit(code)
+"""
+
+ELSEWHERE = """
+import mmap, os
+import numpy, torch  # before names are gone that a system without forks has not
+for module, names in ((os, ["fork", "register_at_fork"]), (mmap, list(vars(mmap)))):
+    for name in names:
+        if name.startswith(("MAP_", "MADV_", "fork", "register_")):
+            delattr(module, name)
+from dp_middleware import sampling
+sampler = sampling.Sampler(lambda ids: sampling.log_softmax(numpy.eye(4)[ids]), capacity=200)
+for _ in range(2):
+    assert len(sampler.draw(numpy.arange(4))) == 4
+assert sampler._cache._arena.held > 0
+arena = sampler._cache._arena
+del sampler
+assert arena.held == 0
+"""
+
+
+def test_a_system_without_forks_caches_rows():
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE], timeout=120, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_does_not_wait_for_a_search_of_its_parent(tmp_path):
+    own = {**os.environ, "DP_MIDDLEWARE_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SEARCHING], env=own, timeout=120, check=False)
+    assert done.returncode == 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_does_not_wait_for_threads_that_it_has_not():
     """OpenMP's threads are not forked: the first parallel loop would wait for them for ever."""

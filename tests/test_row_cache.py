@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import math
+import mmap
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,6 +219,23 @@ def test_memory_of_a_channel_goes_back_to_the_system():
     assert arena.held == 0
 
 
+def test_memory_of_ids_and_lower_halves_goes_back_when_no_row_has_them():
+    """Though the rows that had them were given up before, for others."""
+    process, size = psutil.Process(), 1 << 14
+    steep = sampling.tables(rows_of("sparse and steep", 100, size))
+    flat = sampling.tables(rows_of("full", 100, size))
+    arena = Arena(600 * size)  # 57 of the first kind, or 66 of the second
+    kept, gone = arena.channel("kept"), arena.channel("gone")
+    before = process.memory_info().rss
+    gone.store(np.arange(100), steep)
+    kept.store(np.arange(100), flat)
+    assert not gone._index.rows
+    arena.channel("another").store(np.arange(1), flat[:1])  # gone at once, and seen to be gone
+    kept.store(np.arange(100, 200), flat)
+    assert arena.held > 550 * size
+    assert process.memory_info().rss - before < 1.1 * arena._capacity
+
+
 def test_a_channel_collected_while_its_memory_is_locked_frees_it_later():
     arena, rows = Arena(100_000), rows_of("full", 4, 50)
     sampler = sampling.Sampler(lambda ids: rows[ids], cache=arena.channel("a"))
@@ -275,7 +294,51 @@ def test_a_system_without_addresses_for_all_rows_gets_fewer():
     assert sampler._cache._arena.held > 0
 
 
+def test_a_bound_beyond_all_addresses_is_no_error(monkeypatch):
+    monkeypatch.setenv("DP_MIDDLEWARE_ROW_CACHE_MB", "9" * 20)
+    sanitizer = sanitizer_of()
+    sanitizer.release("w1 w2")
+    assert sampling._arenas["process"].held > 0
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="needs Linux")
+def test_a_system_without_huge_pages_caches(monkeypatch):
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 9999)  # as refused
+    sampler = sampling.Sampler(lambda ids: rows_of("full", 4, 50)[ids])
+    sampler.draw(np.arange(4))
+    assert sampler._cache._arena.held > 0
+
+
 # on disk ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs permissions")
+def test_what_was_prepared_can_be_read_by_who_runs_the_server():
+    """Certificates and codebooks, too: without them a process of another user starts anew."""
+    before = os.umask(0o022)
+    try:
+        _cache.store({"near": 1}, "codebooks", "key")
+        rows = _prepared.prepare(dp.TokenExponential(epsilon=3.0), random_space(), np.arange(12))
+    finally:
+        os.umask(before)
+    (stored,) = (rows.parent.parent / "codebooks").iterdir()
+    assert [path.stat().st_mode & 0o777 for path in (stored, rows)] == [0o644, 0o644]
+    with pytest.raises(TypeError):
+        _cache.store({"near": object()}, "codebooks", "other")
+    assert list(stored.parent.iterdir()) == [stored]
+    assert _cache.load("codebooks", "key") == {"near": 1}
+
+
+@pytest.mark.parametrize("name", ["_tables.py", "embedding/space.py", "embedding/_farthest.py"])
+def test_the_version_of_rows_changes_with_the_code_that_decides_them(monkeypatch, tmp_path, name):
+    package = Path(dp.__file__).parent
+    shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(_cache, "__file__", str(tmp_path / "copy" / "_cache.py"))
+    fingerprint = _cache.code_fingerprint.__wrapped__
+    before = fingerprint()
+    with (tmp_path / "copy" / name).open("a") as file:
+        file.write("# other")
+    assert fingerprint() != before
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -455,12 +518,19 @@ def test_writers_at_once_leave_one_whole_file(tmp_path):
     assert _row_files.opened(path, KEY).is_intact()
 
 
-def test_the_size_is_known_before_anything_is_written(monkeypatch):
-    space = random_space(60)
-    for name in ("token-exponential", "custext"):
-        path = _prepared.prepare(CASES[name](3.0), space, np.arange(60))
-        expected = _prepared._size(CASES[name](3.0), space, np.arange(60))
-        assert path.stat().st_size == pytest.approx(expected, abs=6000)
+def test_the_room_is_known_before_anything_is_written(monkeypatch):
+    space, original, twice = random_space(60), _row_files._Writer.digests, []
+
+    def noted(self):  # here all parts but the first are on the disk twice
+        twice.append(sum(size for name, size in self.sizes.items() if name != "lasts"))
+        return original(self)
+
+    monkeypatch.setattr(_row_files._Writer, "digests", noted)
+    for name, epsilon in (("token-exponential", 3.0), ("token-exponential", 300.0), ("custext", 3)):
+        path = _prepared.prepare(CASES[name](epsilon), space, np.arange(60))
+        most = path.stat().st_size + twice.pop()
+        expected = _prepared._room(CASES[name](epsilon), space, np.arange(60))
+        assert most - 6000 < expected < 1.1 * most + 6000
         path.unlink()
     usage = type("Usage", (), {"free": 10_000})
     monkeypatch.setattr(_prepared.shutil, "disk_usage", lambda folder: usage)

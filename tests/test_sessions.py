@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import math
@@ -13,8 +14,10 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 import traceback
 from collections import Counter
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, Thread
@@ -305,6 +308,81 @@ def test_what_is_private_at_one_epsilon_is_noted_at_none(options: dict[str, Any]
         with pytest.raises(EventRefused, match="released as private"):
             each.note_remote("m", "remote words")
     assert talk.at(2.5).release("m", "user", "w1") == release
+
+
+def leave_in_garbage(leave: Callable[[], None]) -> None:
+    """A call that is made when garbage is collected, as by a stream in a vendor's cycle."""
+
+    def stream() -> Generator[str, None, None]:
+        try:
+            yield "piece"
+        finally:
+            leave()
+
+    left = stream()
+    next(left)
+    cycle: list[Any] = [left]
+    cycle.append(cycle)
+
+
+def test_garbage_in_the_middle_of_a_release_notes_an_answer(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the very thread that has the lock, which would wait for itself."""
+    own = session(Books(), **options)
+    charge, left = Books.charge, list[str]()
+
+    def leave() -> None:
+        left.append("as far as it went")
+        own.note_left(left[-1])
+
+    def charge_and_collect(*args: Any) -> None:
+        leave_in_garbage(leave)
+        gc.collect()
+        assert left
+        charge(*args)
+
+    monkeypatch.setattr(Books, "charge", charge_and_collect)
+    thread = Thread(target=own.release, args=("question", "user", words(2)), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert own.release_many([(None, "assistant", left[-1])])[0].text == left[-1]
+    with pytest.raises(EventRefused):
+        own.release_many([(None, "assistant", "never said")])
+
+
+def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) -> None:
+    own = session(Books(budget=1), **options)
+    own.note_left("nobody waits")
+    with own._events._lock:
+        own.note_left("as far as it went")
+    with pytest.raises(dp.BudgetExhausted):
+        own.release("question", "user", words(2))
+    if options:  # it is durable
+        own = session(Books(), **options)
+    for said in ("nobody waits", "as far as it went"):
+        assert own.release_many([(None, "assistant", said)])[0].text == said
+
+
+def test_a_left_answer_waits_for_no_other_process(tmp_path: Path) -> None:
+    own = session(memo=tmp_path / "memo", key=KEY)
+    with sqlite3.connect(tmp_path / "memo", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+        own.note_left("as far as it went")
+        assert time.monotonic() - started < 5
+        other.execute("ROLLBACK")
+    other.close()
+    assert own.release_many([(None, "assistant", "as far as it went")])[0].tokens_total == 5
+
+
+def test_a_full_memo_takes_no_left_answer(options: dict[str, Any]) -> None:
+    own = session(capacity=2, when_full="refuse", **options)
+    own.release("question", "user", words(2))
+    own.note_left("as far as it went")
+    with pytest.raises(EventRefused):
+        own.release_many([(None, "assistant", "as far as it went")])
 
 
 def test_a_text_released_once_is_kept_nowhere(options: dict[str, Any]) -> None:

@@ -40,6 +40,7 @@ class Block:
             that are alike in every row share the last column.
         bits: int64 (n,), 64 or 128, of the integers; ``None`` for logarithms.
         scale: A power of two; 1 for logarithms.
+        flattest: The smallest of the rows' largest probabilities; 1 for logarithms.
     """
 
     ids: Ids
@@ -47,6 +48,7 @@ class Block:
     columns: Ids
     bits: Ids | None = None
     scale: float = 1.0
+    flattest: float = 1.0
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
@@ -98,6 +100,7 @@ class Block:
             columns=self.columns,
             bits=None if self.bits is None else self.bits[chosen],
             scale=self.scale,
+            flattest=self.flattest,
         )
 
 
@@ -134,7 +137,7 @@ def _of_lists(ids: Ids, listed: ListedRows, size: int, *, integers: bool) -> Blo
     if rounded is None:
         return None
     weights, columns = _listed.columns(rounded[0], size, impossible=0.0)
-    return _integer_block(ids, columns, sampling.IntegerRows(weights, rounded[1]))
+    return _integer_block(ids, columns, sampling.IntegerRows(weights, *rounded[1:]))
 
 
 def _possible(rows: torch.Tensor) -> tuple[torch.Tensor, Ids]:
@@ -151,10 +154,11 @@ def _possible(rows: torch.Tensor) -> tuple[torch.Tensor, Ids]:
 def _integer_block(ids: Ids, columns: Ids, rounded: sampling.IntegerRows) -> Block:
     """A block of what rows were rounded to."""
     bits: Ids = rounded.bits.cpu().numpy()
-    if (bits == bits[0]).all():
-        scale = 2.0 ** -int(bits[0])
-        return Block(ids=ids, rows=rounded.weights, columns=columns, bits=bits, scale=scale)
-    return Block(ids=ids, rows=rounded.weights.mul_(rounded.units), columns=columns, bits=bits)
+    flattest = float((rounded.largest * rounded.units[:, 0]).amin())
+    rows, scale = rounded.weights, 2.0 ** -int(bits[0])
+    if (bits != bits[0]).any():
+        rows, scale = rows.mul_(rounded.units), 1.0
+    return Block(ids=ids, rows=rows, columns=columns, bits=bits, scale=scale, flattest=flattest)
 
 
 def _columns_of(rows: torch.Tensor, columns: Ids) -> torch.Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import sampling
-from dp_middleware.certification.enumeration import BORDER, RECOMPUTED
+from dp_middleware.certification.enumeration import BORDER, RECOMPUTED, left_over_drift
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 
@@ -37,7 +37,10 @@ def interval(
     possible = exact > 0
     smallest = torch.where(possible, exact, 1.0).amin(dim=1, keepdim=True)
     units = torch.where(smallest > BORDER, 2.0**-64, units)
-    drift = RECOMPUTED * (-0.1 * smallest.log()).clamp_(min=1.0) + _ARITHMETIC
+    steepest = -smallest.log()
+    drift = RECOMPUTED * (0.1 * steepest).clamp_(min=1.0) + _ARITHMETIC
+    largest = rounded.largest[:, None] * rounded.units
+    drift += left_over_drift(steepest.clamp(min=1.0), len(space), largest)
     high = torch.where(possible, (exact + units) * drift.exp(), 0.0)
     low = torch.where(possible, torch.maximum(exact - units, units) * (-drift).exp(), 0.0)
     return high, low

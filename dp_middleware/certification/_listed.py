@@ -58,8 +58,8 @@ def columns(listed: ListedRows, size: int, *, impossible: float) -> tuple[torch.
     return rows, found
 
 
-def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor] | None:
-    """The integers of the rows in full, to the last bit, and how many bits each row has.
+def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor, torch.Tensor] | None:
+    """The integers of the rows in full, to the last bit; bits and largest integer of each row.
 
     Returns:
         ``None`` where the rows in full have to be looked at: a listed output is not the only most
@@ -73,7 +73,11 @@ def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor] |
     if not others or bool((listed.elsewhere == -torch.inf).all()):
         rounded = sampling.integer_rows(values)
         weights, rest = rounded.weights, torch.zeros_like(listed.elsewhere)
-        return ListedRows(listed=outputs, values=weights, elsewhere=rest), rounded.bits
+        return (
+            ListedRows(listed=outputs, values=weights, elsewhere=rest),
+            rounded.bits,
+            rounded.largest,
+        )
     least = torch.minimum(values.amin(dim=1, keepdim=True), listed.elsewhere)
     largest, top = values.max(dim=1, keepdim=True)
     if not bool(((least >= sampling.WIDE_BELOW) & (largest > listed.elsewhere)).all()):
@@ -82,9 +86,11 @@ def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor] |
     if not bool(((_total(every, others) - 1.0).abs() < _SUM_ERROR).all()):
         return None  # refused there
     every.mul_(2.0**64).round_().clamp_(min=1.0).scatter_(1, top, 0.0)
-    every.scatter_(1, top, every.new_tensor(_left_over(every, others)))
+    left = every.new_tensor(_left_over(every, others))
+    every.scatter_(1, top, left)
     bits = torch.full_like(top[:, 0], 64)
-    return ListedRows(listed=outputs, values=every[:, :-1], elsewhere=every[:, -1:]), bits
+    rows = ListedRows(listed=outputs, values=every[:, :-1], elsewhere=every[:, -1:])
+    return rows, bits, left[:, 0]
 
 
 def _left_over(every: torch.Tensor, others: int) -> list[list[float]]:

@@ -118,9 +118,13 @@ def _by_diameter(mechanism: C, space: EmbeddingSpace, epsilon: float) -> C:
 
 def _by_enumeration(mechanism: C, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency) -> C:
     if mechanism.tight:
-        found = mechanism.at(epsilon - max(_ROUNDING * epsilon, min(4 * RECOMPUTED, epsilon / 2)))
-        if certify(found, space, adjacency=adjacency).epsilon <= epsilon:
-            return found
+        margin = max(_ROUNDING * epsilon, min(4 * RECOMPUTED, epsilon / 2))
+        for _ in range(2):  # rows may be so flat that they move further
+            found = mechanism.at(epsilon - margin)
+            excess = certify(found, space, adjacency=adjacency).epsilon - epsilon
+            if excess <= 0:
+                return found
+            margin = min(margin + 2 * excess, epsilon / 2)
     rows = _telling_rows(mechanism, space, adjacency, epsilon)
     best: tuple[float, C] | None = None
     for _ in range(_PASSES):

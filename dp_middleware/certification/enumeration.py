@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,21 @@ from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.privacy import Adjacency
 from dp_middleware.vocabulary import UNKNOWN
 
+if TYPE_CHECKING:
+    import torch
+
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
+Number = TypeVar("Number", float, "torch.Tensor")
+
+_SUM_DRIFT = 2.0**-50  # of a sum of probabilities, for each nat of |ln P|
 
 RECOMPUTED = 1e-11
 """Tested bound: how far ln P may move when a row is computed by another BLAS or device.
 
 Nats, for |ln P| up to 10, and in proportion above. The certificate covers every table whose
-integers differ from ours by this factor and one unit.
+integers differ from ours by this factor and one unit; the largest of a row, which takes what the
+others leave, by :func:`left_over_drift` more.
 """
 
 BORDER = math.exp(sampling.WIDE_BELOW) * (1 - 1e-6)
@@ -98,6 +106,20 @@ def classes_of(space: EmbeddingSpace, adjacency: Adjacency) -> list[Ids]:
     return [members for members in classes if members.size]
 
 
+def left_over_drift(steepest: Number, size: int, largest: Number) -> Number:
+    """How much further ln of a row's largest probability may move than that of the others, nats.
+
+    It is what the others leave, and their sum moves by a few units of float64 in the normaliser
+    and in exponentials, and by one unit of the integers each.
+
+    Args:
+        steepest: Largest |ln P| of the row, at least 1.
+        size: V.
+        largest: The row's largest probability.
+    """
+    return (_SUM_DRIFT * steepest + size * 2.0**-64) / largest
+
+
 class _Extremes:
     """ln of the largest and smallest probability of each output over the rows of one class."""
 
@@ -149,6 +171,7 @@ class _Pass:
         self._kept = 0.0
         self._smallest = np.inf  # integer
         self._steepest = 1.0  # largest |ln P|
+        self._flattest = 1.0  # smallest of the rows' largest probabilities
 
     def over(self, classes: list[Ids]) -> Loss:
         """Stream blocks of rows; tokens without a neighbour share blocks at the end."""
@@ -198,12 +221,14 @@ class _Pass:
         units = np.where(smallest > BORDER, 2.0**-64, units)
         self._smallest = min(self._smallest, float((smallest / units).min()))
         self._steepest = max(self._steepest, -float(np.log(smallest.min())))
+        self._flattest = min(self._flattest, block.flattest)
         return units.astype(object)
 
     def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
         loss, token, other, output = max(worst, key=lambda found: found[0])
         size = len(self._space)
         recomputed = RECOMPUTED * max(1.0, 0.1 * self._steepest)
+        recomputed += left_over_drift(self._steepest, size, self._flattest)
         rows = {row for _, *pair, _ in worst for row in pair}
         return Loss(
             epsilon=loss + 2 * recomputed,

@@ -32,5 +32,6 @@ def store(
 
 
 def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
-    """Only for mechanisms whose code is part of the key, and where computing takes long."""
-    return is_ours(mechanism) and len(space) >= _WORTH_STORING
+    """Only for mechanisms and spaces whose code is part of the key, where computing takes long."""
+    ours = is_ours(mechanism) and type(space) is EmbeddingSpace
+    return ours and len(space) >= _WORTH_STORING

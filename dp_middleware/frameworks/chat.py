@@ -71,7 +71,7 @@ class ChatModel:
                 if piece:
                     yield piece
         finally:
-            pieces.close()
+            self._guarded(_close, pieces)
         if blank:
             self._answered("")
 
@@ -191,6 +191,10 @@ def status_of(error: Exception) -> int:
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", getattr(response, "status_code", None))
     return status if isinstance(status, int) else 0
+
+
+def _close(pieces: Generator[str, None, None]) -> None:
+    pieces.close()
 
 
 def _following(pieces: Generator[str, None, None]) -> str | None:

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 
-def close(pieces: Generator[Any, Any, Any]) -> None:
+def close(pieces: Iterator[Any]) -> None:
     """Close a generator and those that it iterates over, the outermost first.
 
     A generator that is closed drops the one that its ``for`` loop is over and does not close it.
     Vendors' streams are in reference cycles, so dropping one leaves its connection open, and its
-    last steps to be made at some later time, wherever garbage is collected.
+    last steps to be made at some later time, wherever garbage is collected. An iterator that has no
+    ``close`` is left as it is.
     """
     with ExitStack() as stack:
         for each in reversed(_layers(pieces, GeneratorType)):
-            stack.callback(each.close)
+            if hasattr(each, "close"):
+                stack.callback(each.close)
 
 
-async def aclose(pieces: AsyncGenerator[Any, Any]) -> None:
+async def aclose(pieces: AsyncIterator[Any]) -> None:
     """As :func:`close`, for asynchronous generators."""
     async with AsyncExitStack() as stack:
         for each in reversed(_layers(pieces, AsyncGeneratorType)):
-            stack.push_async_callback(each.aclose)
+            if hasattr(each, "aclose"):
+                stack.push_async_callback(each.aclose)
 
 
 @contextmanager
-def closing(pieces: Generator[Any, Any, Any]) -> Iterator[None]:
+def closing(pieces: Iterator[Any]) -> Iterator[None]:
     """:func:`close` at the end of the block."""
     try:
         yield
@@ -38,7 +41,7 @@ def closing(pieces: Generator[Any, Any, Any]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def aclosing(pieces: AsyncGenerator[Any, Any]) -> AsyncIterator[None]:
+async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
     """:func:`aclose` at the end of the block."""
     try:
         yield

@@ -16,6 +16,7 @@ there, too, every token raises its most similar outputs, up to one total of thei
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -71,6 +72,16 @@ def best_codebook(
         if len(found.codebook) <= _FEW:
             found = max(found, _with_larger_near(found), key=lambda each: each.value)
     return np.sort(outputs[found.codebook.cpu().numpy()]), found.near
+
+
+def _after_fork() -> None:
+    """Another thread of the parent may have held it."""
+    global _SEARCHING
+    _SEARCHING = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ _FOLDS = 16  # columns compared as one: their largest score first
 _PARTS = 3  # of half a squared length, 8 bits each
 _SINGLE = 2.0**-24  # largest relative error of one float32 operation
 _NONE = 2**15 - 1  # no number of 16 bits is as large
-_EIGHT_BITS = 2.0**-9  # of rounding to bfloat16
+_EIGHT_BITS = 2.0**-8  # largest relative error of rounding to bfloat16
 
 
 class Filter(ABC):
@@ -133,20 +133,24 @@ class Brief(Filter):
         self._table = table
 
     def _margin(self, lengths: Floats, dimensions: int) -> Floats:
-        """Of what rounding takes from points and tokens, by the inequality of Cauchy and Schwarz.
+        """Of what rounding takes from tokens, by the inequality of Cauchy and Schwarz.
 
-        The point loses 2^-9 l, the token what was measured; half squares keep 24 bits. Products
-        of two 8 bits are exact, and float32 sums of d + 3 of them off by 2^-23 each (so much if
-        digits are cut off) of l + 1. That the result has 8 bits is up to :meth:`_near`.
+        The tokens lose what was measured, half squares keep 24 bits. Products of two 8 bits are
+        exact, and float32 sums of d + 3 of them off by 2^-23 each (so much if digits are cut off)
+        of l + 1. What the points lose and that the result has 8 bits is up to :meth:`_near`.
         """
-        inexact = _EIGHT_BITS * self._longest + self._lost
-        return 2.05 * inexact * lengths + 4 * (dimensions + 12) * 2 * _SINGLE * (lengths + 1)
+        return 2.05 * self._lost * lengths + 4 * (dimensions + 12) * 2 * _SINGLE * (lengths + 1)
 
     def _near(self, queries: Floats, shrink: Floats, margin: Floats, barred: Ids) -> Pairs:
         import torch
 
-        points = torch.from_numpy(_single(queries, shrink, _PARTS)).to(torch.bfloat16)
-        scores = (points @ self._table).view(torch.int16).numpy()
+        exact = _single(queries, shrink, _PARTS)
+        points = torch.from_numpy(exact).to(torch.bfloat16)
+        exact -= points.float().numpy()
+        margin = margin + 2.05 * self._longest * np.linalg.norm(exact, axis=1)
+        product = torch.empty(len(points), self._table.shape[1], dtype=torch.bfloat16)
+        torch.mm(points, self._table, out=product)  # so autocasting cannot change its type
+        scores = product.view(torch.int16).numpy()
         lowest = np.int16(-1)  # below all that is positive
         scores[:, self._size :] = lowest
         held = np.flatnonzero(barred != NOBODY)
@@ -155,7 +159,7 @@ class Brief(Filter):
         peaks = folds.max(axis=1)
         best = (peaks.max(axis=1).astype(np.int32) << 16).view(np.float32)
         # the best score and another's rounding, each at most 2^-8 of the best
-        least = np.float32(best * (1 - 4.02 * _EIGHT_BITS) - margin)
+        least = np.float32(best * (1 - 2.01 * _EIGHT_BITS) - margin)
         limit = np.where(least > 0, least.view(np.int32) >> 16, _NONE).astype(np.int16)
         return _at_least(folds, peaks, limit)
 

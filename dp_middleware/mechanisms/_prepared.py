@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Mechanism
 from dp_middleware.vocabulary import UNKNOWN
 
 _PACKAGE = __name__.rpartition(".")[0]
-_SAMPLE = 64  # rows from which the size of a file is told
+_SAMPLE = 64  # rows from which the size of all is told
 _SLACK = 1.1
 
 
@@ -100,7 +101,7 @@ def _write(
     advice = "; choose fewer tokens, or set DP_MIDDLEWARE_CACHE to another folder"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        needed, free = _size(mechanism, space, ids), shutil.disk_usage(path.parent).free
+        needed, free = _room(mechanism, space, ids), shutil.disk_usage(path.parent).free
         if needed > free:
             raise ParameterError(
                 f"expected {needed / 1e9:.2f} GB free for {len(ids):,} rows of {mechanism.name} in "
@@ -113,11 +114,11 @@ def _write(
         ) from None
 
 
-def _size(mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids) -> float:
-    """Bytes of a file with these rows, from some of them."""
+def _room(mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids) -> float:
+    """Bytes that writing these rows takes, from some of them."""
     some = ids[np.unique(np.linspace(0, len(ids) - 1, _SAMPLE).astype(np.int64))]
     made = [table for _, table in _tables(mechanism, space, some)]
-    return _SLACK * _row_files.size_of(made) * len(ids) / len(some)
+    return _SLACK * _row_files.room_for(made) * len(ids) / len(some)
 
 
 def _tables(
@@ -130,15 +131,16 @@ def _tables(
 
 
 def _key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace) -> dict[str, str]:
-    """All that decides a row, and so does the version of the code that computes products."""
+    """All that decides a row, the versions of what computes it included."""
     import torch
 
+    versions = f"numpy {np.__version__}, torch {torch.__version__}, scipy {version('scipy')}"
     return {
         "mechanism": mechanism.fingerprint,
         "space": space.fingerprint,
         "code": _cache.code_fingerprint(),
         "device": space.device.type,
-        "versions": f"numpy {np.__version__}, torch {torch.__version__}",
+        "versions": versions,
     }
 
 

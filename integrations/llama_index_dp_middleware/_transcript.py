@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -54,32 +54,46 @@ class Transcript:
                 self.session.note_remote(None, words, conversation=self.conversation)
         return response
 
+    def left(self, response: Response) -> None:
+        """As :meth:`noted`, where garbage may just be collected: nothing may be waited for."""
+        with suppress(ParameterError):
+            for words in _forms(response):
+                self.session.note_left(words, conversation=self.conversation)
+
     def noting(self, pieces: Generator[Response, None, None]) -> Generator[Response, None, None]:
         """As :meth:`noted`, for an answer in pieces, the last of which has all of it.
 
         One that is left is noted as far as it went, and its connection closed.
         """
         last: Response | None = None
+        note: Callable[[Response], object] = self.noted
         with closing(pieces):
             try:
                 for last in pieces:
                     yield last
+            except GeneratorExit:
+                note = self.left
+                raise
             finally:
                 if last is not None:
-                    self.noted(last)
+                    note(last)
 
     async def anoting(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
         """As :meth:`noting`."""
         last: Response | None = None
+        note: Callable[[Response], object] = self.noted
         async with aclosing(pieces):
             try:
                 async for last in pieces:
                     yield last
+            except GeneratorExit:
+                note = self.left
+                raise
             finally:
                 if last is not None:
-                    self.noted(last)
+                    note(last)
 
     def _released_once(self, prompt: str) -> str:
         return at_asked(self.session).release_once("user", prompt).text

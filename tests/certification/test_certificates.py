@@ -157,6 +157,21 @@ def test_other_code_does_not_read_it(cache, monkeypatch):
     assert len(list((cache / "certificates").glob("*.json"))) == 2
 
 
+def test_a_space_whose_code_is_unknown_does_not_read_it(cache):
+    class Signs(dp.EmbeddingSpace):
+        def cosine_rows(self, ids):
+            return super().cosine_rows(ids).sign()
+
+    space, mechanism = random_space(tokens=20), dp.TokenExponential(epsilon=3.0)
+    own = Signs(space.vocabulary, space.vectors, device="cpu")
+    assert own.fingerprint == space.fingerprint
+    certificate = dp.certify(mechanism, space)
+    true = brute_force_loss(mechanism, own)
+    assert true != pytest.approx(certificate.epsilon, abs=1e-3)
+    assert dp.certify(mechanism, own).epsilon == pytest.approx(true, abs=1e-9)
+    assert dp.certify(mechanism, space) == certificate
+
+
 def test_equal_partitions_are_equal_relations():
     one, two = dp.Adjacency.within("aabb"), dp.Adjacency.within([7, 7, 1, 1])
     assert one.fingerprint == two.fingerprint

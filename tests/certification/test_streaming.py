@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tracemalloc
 
 import numpy as np
@@ -15,7 +16,11 @@ from torch.overrides import TorchFunctionMode
 import dp_middleware as dp
 from dp_middleware import sampling
 from dp_middleware.certification import _blocks
-from dp_middleware.certification.enumeration import enumerate_pairs, scout
+from dp_middleware.certification.enumeration import (
+    enumerate_pairs,
+    left_over_drift,
+    scout,
+)
 from dp_middleware.embedding import space as space_module
 from dp_middleware.errors import ParameterError
 
@@ -206,3 +211,14 @@ class Broken(dp.CusText):
 def test_not_a_number_is_refused():
     with pytest.raises(ParameterError, match="sum to one"):
         dp.certify(Broken(epsilon=3.0), random_space(tokens=20, seed=2))
+
+
+def test_a_flat_row_may_lose_more_of_its_largest_output_than_of_the_others():
+    """It takes what the others leave, so an ulp of the normaliser moves it by V of them."""
+    size = 4000
+    flat = np.full((1, size), -np.log(size))
+    moved = np.nextafter(flat, 0.0)
+    here, there = (sampling.tables(rows)[0].integers(size) for rows in (flat, moved))
+    first, *others = (abs(math.log(a / b)) for a, b in zip(here, there, strict=True))
+    allowed = left_over_drift(math.log(size), size, 1 / size)
+    assert max(others) < 1e-14 < 1e-2 * allowed < first < allowed

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from chat_models import CANARY, KINDS, Make, langchain_model
+from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel, chat_model
@@ -201,6 +202,38 @@ def test_bound_arguments_reach_the_model_in_both_modes(local: OpenAIServer) -> N
         model(QUESTION)
         list(model.stream(QUESTION))
     assert [(r["temperature"], r["seed"]) for r in local.requests] == [(0.25, 7)] * 4
+
+
+class OfAnIterator(MockLLM):
+    """LlamaIndex asks for generators, and uses no more of them than an iterator has."""
+
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        said = ChatMessage("HELLO", role="assistant")
+        return iter([ChatResponse(message=said, delta="HELLO")])
+
+
+def test_a_llama_index_stream_may_be_any_iterator() -> None:
+    assert list(chat_model(OfAnIterator()).stream(QUESTION)) == ["HELLO"]
+
+
+class FailsToClose(MockLLM):
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        said = ChatMessage("HELLO", role="assistant")
+        try:
+            yield ChatResponse(message=said, delta="HELLO")
+            yield ChatResponse(message=said, delta="HELLO")
+        finally:
+            raise ValueError(messages[0].content)
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_what_closing_a_stream_raises_quotes_nothing(private: bool) -> None:
+    model = chat_model(FailsToClose())
+    stream = (model.private() if private else model).stream(PRIVATE)
+    next(stream)
+    with pytest.raises(dp.ChatError, match="ValueError") as caught:
+        stream.close()
+    assert PRIVATE[0]["content"] not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_streaming_langchain_model_answers_private_calls(local: OpenAIServer) -> None:

@@ -6,8 +6,11 @@ Every test first shows, or shows afterwards, that its recorder does see an ordin
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
+import sys
 import sysconfig
+import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +33,7 @@ from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
 from llama_index.llms.openai import OpenAI
 
 import dp_middleware as dp
+from dp_middleware import _recording
 from dp_middleware.frameworks import ChatModel, chat_model
 from dp_middleware.testing import OpenAIServer
 
@@ -327,6 +331,77 @@ class Seen(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
+
+
+class OwnHandle(logging.Logger):
+    """As some packages have it: it asks no method of its base class but ``callHandlers``."""
+
+    def handle(self, record: logging.LogRecord) -> None:
+        self.callHandlers(record)
+
+
+def test_a_logger_with_a_handle_of_its_own() -> None:
+    logger, seen = OwnHandle("openai.own"), Seen()
+    logger.addHandler(seen)
+    with _recording.unrecorded():
+        logger.warning(CANARY)
+    logger.warning("released")
+    assert seen.texts == ["released"]
+
+
+@pytest.fixture
+def unpatched(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Whose undoing puts the methods back that the library replaces."""
+    for owner, name in (
+        (logging.Logger, "handle"),
+        (logging.Logger, "callHandlers"),
+        (Thread, "start"),
+        (ThreadPoolExecutor, "submit"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    return monkeypatch
+
+
+def test_methods_that_others_patch_over_ours(unpatched: pytest.MonkeyPatch) -> None:
+    """Without a word of it: what was wrapped before is wrapped again."""
+    with _recording.unrecorded():
+        pass
+    start, handle = Thread.start, logging.Logger.handle
+    unpatched.setattr(Thread, "start", lambda thread: start(thread))
+    unpatched.setattr(logging.Logger, "handle", lambda logger, record: handle(logger, record))
+    failed: list[Any] = []
+    unpatched.setattr(threading, "excepthook", failed.append)
+    logger, seen, ran = logging.getLogger("openai.patched"), Seen(), list[bool]()
+    logger.addHandler(seen)
+
+    def run() -> None:
+        logger.warning(CANARY)
+        ran.append(_recording.is_unrecorded())
+
+    with _recording.unrecorded():
+        thread = Thread(target=run)
+        thread.start()
+        thread.join()
+    run()
+    logger.removeHandler(seen)
+    assert not failed
+    assert ran == [True, False]
+    assert seen.texts == [CANARY]
+
+
+def test_the_library_imported_anew_is_silent_too(unpatched: pytest.MonkeyPatch) -> None:
+    """As by a server that reloads: the methods were wrapped for calls of the old one."""
+    with _recording.unrecorded():
+        pass
+    unpatched.delitem(sys.modules, "dp_middleware._recording")
+    anew = importlib.import_module("dp_middleware._recording")
+    logger, seen = logging.getLogger("openai.anew"), Seen()
+    logger.addHandler(seen)
+    for each in (anew, _recording):
+        with each.unrecorded():
+            logger.warning(CANARY)
+    logger.removeHandler(seen)
+    assert not seen.texts
 
 
 def test_threads_of_an_unrecorded_call_are_unrecorded_and_no_others(

@@ -69,6 +69,24 @@ def test_a_generator_that_the_code_of_a_layer_only_knows_stays_open() -> None:
 
 
 @pytest.mark.asyncio
+async def test_an_iterator_without_an_end_of_its_own() -> None:
+    pieces = iter("ab")
+    with streams.closing(pieces):
+        assert next(pieces) == "a"
+
+    class Letters:
+        def __aiter__(self) -> Letters:
+            return self
+
+        async def __anext__(self) -> str:
+            return "a"
+
+    async with streams.aclosing(Letters()):
+        pass
+    assert next(pieces) == "b"
+
+
+@pytest.mark.asyncio
 async def test_asynchronous_layers() -> None:
     closed: list[str] = []
 

@@ -143,6 +143,22 @@ def test_rounding_to_eight_bits_does_not_decide():
     assert (scores.argmax(axis=1) == 1).all()  # without a margin it would
 
 
+@both_ways
+@pytest.mark.parametrize("dimensions", [2, 16, 256])
+@pytest.mark.parametrize("common", [0.0625, 0.125, 0.25])
+def test_errors_that_all_point_to_another_token_do_not_decide(dimensions, common):
+    """Every other coordinate is rounded up by all of 2^-8, the others down, the tokens exactly."""
+    signs = np.where(np.arange(dimensions) % 2 == 0, 1.0, -1.0)
+    size = 2.0 ** np.round(np.log2(dimensions) / -2)
+    first = np.concatenate([-size * signs, [common, 2.0**-8]])
+    second = np.concatenate([size * signs, [common, -(2.0**-8)]])
+    space = space_of([first, second, -first, -second])  # about their centre
+    point = np.concatenate([size * (1 + 2.0**-8 + signs * 2.0**-20), [common, 2.0**-8]])
+    points = np.array([point, 4.0 * point])
+    assert brute_force(space, points) == [0, 0]
+    assert _nearest.nearest(space, points).tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("kind", [_filter.Brief, _filter.Single, _filter.Double])
 @pytest.mark.parametrize("dimensions", [1, 5, 384])
 def test_a_filter_keeps_the_nearest_of_each_row_that_it_answers_for(kind, dimensions):

@@ -8,13 +8,16 @@ import math
 import mpmath
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 from scipy.integrate import quad
 from spaces import random_space, space_of
 
 import dp_middleware as dp
+from dp_middleware.certification.enumeration import RECOMPUTED
+from dp_middleware.mechanisms._marginal import _harmonic
 from dp_middleware.mechanisms._radius import radius_law
-from dp_middleware.mechanisms.rantext import JUMP, noise_epsilon
+from dp_middleware.mechanisms.rantext import JUMP, _marginal, noise_epsilon
 
 STATED = 1e-3
 """Log error stated in README for few dimensions."""
@@ -203,3 +206,24 @@ def test_the_radius_can_be_set_by_list_size(size):
     assert np.searchsorted(distances, radii).mean() / 60 == pytest.approx(size, rel=0.1)
     with pytest.raises(dp.ParameterError):
         dp.RanText.with_list_size(space, epsilon=3.0, size=60)
+
+
+@pytest.mark.parametrize("epsilon", [9.0, 30.0])
+def test_the_last_bit_of_a_distance_moves_a_row_by_less_than_certificates_cover(epsilon):
+    """Another BLAS moves it; a difference of digammas would lose all other digits here."""
+    space = random_space(tokens=3000, dimensions=30, seed=0)
+    marginal = _marginal(dp.RanText(epsilon=epsilon), space, space.device)
+    rows = space.distance_rows(np.arange(64))
+    ulps = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=rows.shape)
+    moved = rows * torch.from_numpy(1.0 + ulps * 2.0**-52)
+    for each in (rows, moved):
+        marginal.to_log_probs(each)
+    assert float((rows - moved).abs().max()) < 0.1 * RECOMPUTED * max(1.0, -float(rows.min()) / 10)
+
+
+@pytest.mark.parametrize("start", [1.0, 7.5, 199.0, 201.0, 1e6, 1e12])
+@pytest.mark.parametrize("steps", [0, 1, 1000])
+def test_harmonic_sums_keep_their_digits(start, steps):
+    exact = math.fsum(1.0 / (start + j) for j in range(steps + 1))
+    found = _harmonic(*torch.tensor([[start], [float(steps)]], dtype=torch.float64))
+    assert float(found) == pytest.approx(exact, rel=1e-13)

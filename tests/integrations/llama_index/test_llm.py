@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import traceback
+from threading import Thread
 
 import httpx
 import pytest
@@ -131,6 +132,22 @@ def test_a_stream_that_was_left_is_known_as_far_as_it_went(desk):
     assert contents(desk)[1] == "a fine"
     with pytest.raises(dp.EventRefused):
         model.chat([*asked, ChatMessage("a fine answer", role="assistant")])
+
+
+def test_a_stream_that_is_garbage_waits_for_no_release(desk):
+    """It may be collected where the session's lock is held, also by this thread."""
+    session = desk.session()
+    model = DPLLM(session, desk.llama_openai())
+    stream = model.stream_chat([user(desk.private_text)])
+    while next(stream).message.content != "a fine":
+        pass
+    with session._events._lock:
+        closing = Thread(target=stream.close, daemon=True)
+        closing.start()
+        closing.join(10)
+        assert not closing.is_alive()
+    model.chat([user(desk.private_text), ChatMessage("a fine", role="assistant"), user("go on")])
+    assert contents(desk)[1] == "a fine"
 
 
 def connections(client):

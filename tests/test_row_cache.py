@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from entropy import stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -62,18 +63,6 @@ def rows_of(kind, count, size, seed=0):
     if "sparse" in kind:
         rows[:, : size // 2] = -math.inf
     return sampling.log_softmax(rows)
-
-
-def stream(words):
-    """An entropy source that yields these bytes, and zeros behind them."""
-    at = 0
-
-    def entropy(count):
-        nonlocal at
-        at += count
-        return words[at - count : at].ljust(count, b"\0")
-
-    return entropy
 
 
 def at_boundaries(table, seed=0):

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from entropy import stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -186,18 +187,6 @@ def test_a_child_forked_while_a_row_is_drawn_from_draws():
             signal.alarm(20)
             os._exit(len(sampler.draw(np.zeros(7, dtype=np.int64))))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def stream(words):
-    """An entropy source that yields these bytes, and zeros behind them."""
-    at = 0
-
-    def entropy(count):
-        nonlocal at
-        at += count
-        return words[at - count : at].ljust(count, b"\0")
-
-    return entropy
 
 
 @settings(max_examples=40, deadline=None)

@@ -30,8 +30,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import torch
 from exact_epsilon import SPACES, mechanism_named, space_named
+from limits import bandwidth
 
 import dp_middleware as dp
 from dp_middleware import sampling
@@ -41,7 +41,6 @@ EPSILON = 3.0
 LENGTH = 1  # tokens of a text: what a context or window of raw text adds is not timed
 ROUNDS, QUICK = 4, 10.0  # another round while those before took less, seconds
 TOUCHED = 32  # bytes an entry
-COPIED = 1 << 28  # numbers in the tensor that is cloned
 TIMED = ("rows only", "integers", "certify", "from disk")
 RATIOS = {
     "ratio": ("rows only", ""),
@@ -119,17 +118,6 @@ def rows_only(
     for start in range(0, len(space), space.block):
         rows = mechanism.device_rows(ids[start : start + space.block], space)
         float((sampling.integer_rows(rows).weights if integers else rows)[0, 0])
-
-
-def bandwidth(device: torch.device) -> float:
-    """Bytes a second, read and written, of a copy on the device."""
-    source = torch.ones(COPIED, dtype=torch.float64, device=device)
-
-    def copy() -> None:
-        float(source.clone()[-1])
-
-    copy()
-    return 2 * source.nbytes / min(seconds(copy) for _ in range(5))
 
 
 def seconds(work: Callable[[], object]) -> float:

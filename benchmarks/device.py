@@ -20,11 +20,11 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
 from exact_epsilon import mechanism_named
+from limits import bandwidth, fastest, product_rate, random_space
 
 import dp_middleware as dp
 from dp_middleware import sampling
@@ -34,36 +34,7 @@ from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import os_entropy
 
 EPSILON, COMPARED, NOISY = 3.0, 256, 20_000
-COPIED = 1 << 28  # bytes
-SIDE = 4096  # of a square product
 CERTIFIED = ("token-exponential", "nearest-response", "rantext-strict")
-
-
-def space_of(size: int, dimensions: int, device: str) -> dp.EmbeddingSpace:
-    """Random unit vectors."""
-    vectors = np.random.default_rng(0).normal(size=(size, dimensions))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(size)]), vectors, device=device)
-
-
-def seconds(work: Callable[[], torch.Tensor], rounds: int = 3) -> float:
-    """The best of some rounds by the clock, each until its result can be read."""
-    fastest = np.inf
-    for _ in range(rounds):
-        started = time.perf_counter()
-        work().ravel()[-1].item()
-        fastest = min(fastest, time.perf_counter() - started)
-    return fastest
-
-
-def limits(device: torch.device) -> tuple[float, float]:
-    """Bytes a second of a copy, read and written; operations a second of a float64 product."""
-    source = torch.ones(COPIED // 8, dtype=torch.float64, device=device)
-    square = torch.ones(SIDE, SIDE, dtype=torch.float64, device=device)
-    for work in (source.clone, lambda: square @ square):
-        work()  # libraries load at first use
-    product = seconds(lambda: square @ square, rounds=1 if device.type == "cpu" else 3)
-    return 2 * COPIED / seconds(source.clone), 2 * SIDE**3 / product
 
 
 def row_line(
@@ -76,9 +47,9 @@ def row_line(
     ids = np.arange(min(4 * space.block, len(space)))
     mechanism.device_rows(ids[:2], space)  # public quantities of the space
     mechanism.device_rows(ids[:2], host)
-    taken = seconds(lambda: mechanism.device_rows(ids, space)) / len(ids)
+    taken = fastest(lambda: mechanism.device_rows(ids, space)) / len(ids)
     few = ids[:COMPARED]
-    on_host = seconds(lambda: mechanism.device_rows(few, host)) / len(few)
+    on_host = fastest(lambda: mechanism.device_rows(few, host)) / len(few)
     size, dimensions = host.vectors.shape
     return [
         mechanism.name,
@@ -106,7 +77,7 @@ def agreement(
 
 def certificate_line(name: str, size: int, dimensions: int, device: str) -> list[str]:
     """Seconds of a certificate, and its epsilon."""
-    space = space_of(size, dimensions, device)
+    space = random_space(size, dimensions, device)
     mechanism = mechanism_named(name, EPSILON, space)
     started = time.perf_counter()
     certificate = dp.certify(mechanism, space)
@@ -159,9 +130,9 @@ def measure() -> None:
     parser.add_argument("--certify", type=int, action="append", help="a vocabulary's size")
     parser.add_argument("--mechanism", choices=channels, action="append")
     options = parser.parse_args()
-    space = space_of(options.size, options.dimensions, options.device)
-    host = space_of(options.size, options.dimensions, "cpu")
-    bounds = limits(space.device)
+    space = random_space(options.size, options.dimensions, options.device)
+    host = random_space(options.size, options.dimensions, "cpu")
+    bounds = bandwidth(space.device), product_rate(space.device)
     card = torch.cuda.get_device_name() if space.device.type == "cuda" else "the CPU"
     print(f"{card}: copy {bounds[0] / 1e9:,.0f} GB/s, product {bounds[1] / 1e9:,.0f} GFLOP/s")
     print(f"V = {options.size:,}, d = {options.dimensions}, nominal {EPSILON:g}")

@@ -20,6 +20,7 @@ import time
 
 import numpy as np
 import torch
+from limits import product_rate, random_space
 from scipy.spatial.distance import cdist
 
 import dp_middleware as dp
@@ -32,7 +33,6 @@ ETAS = (10.0, 30.0, 50.0, 70.0, 100.0, 200.0)
 STAGES_AT = 50.0  # eta
 BASELINE = 200  # tokens of brute force, which is slow
 BLOCKS = (64, 256, 1024)
-SIDE = 4096  # of a square product
 
 
 def space_of(options: argparse.Namespace) -> dp.EmbeddingSpace:
@@ -41,10 +41,7 @@ def space_of(options: argparse.Namespace) -> dp.EmbeddingSpace:
         vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=options.size)
         space = dp.EmbeddingService().space(vocabulary, "input")
         return dp.EmbeddingSpace(vocabulary, space.vectors, device=options.device)
-    vectors = np.random.default_rng(0).normal(size=(options.size, 384))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vocabulary = dp.Vocabulary([f"w{k}" for k in range(options.size)])
-    return dp.EmbeddingSpace(vocabulary, vectors, device=options.device)
+    return random_space(options.size, 384, options.device)
 
 
 class Clock:
@@ -84,12 +81,6 @@ def bare_product(space: dp.EmbeddingSpace, clock: Clock) -> float:
             works = [lambda w=pair, n=turns: [w[0] @ w[1] for _ in n][-1][0, 0].item()]
         found += [clock.micros(work, block * len(turns), rounds=5) for work in works]
     return min(found)
-
-
-def matrix_rate(space: dp.EmbeddingSpace, clock: Clock) -> float:
-    """Operations a microsecond of a large square product in float64."""
-    square = torch.ones(SIDE, SIDE, dtype=torch.float64, device=space.device)
-    return 2 * SIDE**3 / clock.micros(lambda: (square @ square)[0, 0].item(), 1)
 
 
 def brute_force(ids, space, eta):
@@ -172,7 +163,7 @@ def main() -> None:
     space = space_of(options)
     clock, ids = Clock(space), np.resize(space.spread(options.tokens), options.tokens)
     filters = ", ".join(type(each).__name__ for each in _filter.filters(space))
-    rate = matrix_rate(space, clock) if space.device.type != "cpu" else None
+    rate = product_rate(space.device) / 1e6 if space.device.type != "cpu" else None
     card = torch.cuda.get_device_name() if space.device.type == "cuda" else "the CPU"
     print(f"{space!r} on {card}, {len(_frame.frame(space).first):,} distinct vectors")
     print(f"filters: {filters}\n")

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 from exact_epsilon import mechanism_named, space_named
+from limits import random_space
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.drawing import drawer
@@ -72,13 +73,6 @@ def setup(space_name: str, mechanism: str) -> Figures:
         "first release ms": 1e3 * timed(lambda: sanitizer.release(words)),
         "second ms": 1e3 * timed(lambda: sanitizer.release(words)),
     }
-
-
-def random_space(size: int, dimensions: int) -> dp.EmbeddingSpace:
-    """Unit vectors in random directions."""
-    vectors = np.random.default_rng(0).normal(size=(size, dimensions))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(size)]), vectors)
 
 
 def space(size: str, dimensions: str) -> Figures:

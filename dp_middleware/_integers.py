@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Rows = Union["Floats", "torch.Tensor"]
 
-_SUM_ERROR = 1e-9
 _TWO_64 = 2.0**64
 _LOWER = (1 << 32) - 1
+
+SUM_ERROR = 1e-9
+"""How far from one the probabilities of a row may add up."""
 
 WIDE_BELOW = -30.0
 """Log-probability below which a row uses 128 bits instead of 64."""
@@ -117,7 +119,7 @@ def rounded(rows: torch.Tensor, out: torch.Tensor | None = None) -> Others:
     weights = torch.exp(finite, out=out)  # exp is slow at -inf
     if impossible is not None:
         weights.masked_fill_(impossible, 0.0)
-    if not float((weights.sum(dim=1) - 1.0).abs_().amax()) < _SUM_ERROR:  # so fails NaN
+    if not float((weights.sum(dim=1) - 1.0).abs_().amax()) < SUM_ERROR:  # so fails NaN
         raise ParameterError("expected rows of log-probabilities whose exponentials sum to one")
     weights.mul_(bits.double().exp2_()[:, None]).round_()
     if bool((bits == 128).any()):  # the others have none below 1

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import sampling
+from dp_middleware._integers import SUM_ERROR
 from dp_middleware.mechanisms._listed_rows import ListedRows
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 
-_SUM_ERROR = 1e-9
 _HALF = 2.0**32
 _FEW = 8  # a list is shorter than an eighth of the row
 
@@ -83,9 +83,9 @@ def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor, t
     if not bool(((least >= sampling.WIDE_BELOW) & (largest > listed.elsewhere)).all()):
         return None
     every = torch.cat([values, listed.elsewhere], dim=1).exp_()
-    if not bool(((_total(every, others) - 1.0).abs() < _SUM_ERROR).all()):
+    if not bool(((_total(every, others) - 1.0).abs() < SUM_ERROR).all()):
         return None  # refused there
-    every.mul_(2.0**64).round_().clamp_(min=1.0).scatter_(1, top, 0.0)
+    every.mul_(2.0**64).round_().scatter_(1, top, 0.0)
     left = every.new_tensor(_left_over(every, others))
     every.scatter_(1, top, left)
     bits = torch.full_like(top[:, 0], 64)

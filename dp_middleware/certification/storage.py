@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dp_middleware import _cache
-from dp_middleware._cache import code_fingerprint as code_fingerprint
+from dp_middleware._cache import code_fingerprint
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms._prepared import is_ours
+from dp_middleware.mechanisms._prepared import is_known
 from dp_middleware.mechanisms.base import Mechanism
 
 _WORTH_STORING = 512
@@ -33,5 +33,4 @@ def store(
 
 def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
     """Only for mechanisms and spaces whose code is part of the key, where computing takes long."""
-    ours = is_ours(mechanism) and type(space) is EmbeddingSpace
-    return ours and len(space) >= _WORTH_STORING
+    return is_known(mechanism, space) and len(space) >= _WORTH_STORING

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_middleware import __version__
-from dp_middleware.certification import storage
+from dp_middleware._cache import code_fingerprint
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import Mechanism
 
@@ -72,7 +72,7 @@ class Key:
             return None
         law = self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint
         parts = (
-            *(str(_FORMAT), __version__, storage.code_fingerprint(), _code_fingerprint()),
+            *(str(_FORMAT), __version__, code_fingerprint(), _code_fingerprint()),
             *(law, repr(self.epsilon), str(self.exact), self.digest, self.space, *self.settings),
         )
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

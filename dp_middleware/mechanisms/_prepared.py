@@ -45,20 +45,25 @@ def is_ours(mechanism: Mechanism) -> bool:
     return own and all(is_ours(each) for each in inner)
 
 
+def is_known(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
+    """Whether fingerprints and the version of this package tell all that decides the rows."""
+    return is_ours(mechanism) and type(space) is EmbeddingSpace
+
+
 def key_in_memory(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Hashable:
     """Equal where the rows are, bit for bit.
 
     A fingerprint stands for a mechanism whose code is known. Another one shares rows with itself
     only: a class may be defined anew, or have parameters whose ``repr`` does not tell all.
     """
-    if not is_ours(mechanism) or type(space) is not EmbeddingSpace:
+    if not is_known(mechanism, space):
         return _Itself(mechanism, space)
     return mechanism.fingerprint, space.fingerprint, str(space.device)
 
 
 def opened(mechanism: ChannelMechanism, space: EmbeddingSpace) -> _row_files.RowFile | None:
     """The rows that :func:`prepare` wrote, if it did."""
-    if not is_ours(mechanism) or type(space) is not EmbeddingSpace:
+    if not is_known(mechanism, space):
         return None
     key = _key_on_disk(mechanism, space)
     return _row_files.opened(_path(key), key)
@@ -77,7 +82,7 @@ def prepare(mechanism: Mechanism, space: EmbeddingSpace, ids: Ids) -> Path:
             f"expected a mechanism with a law per token to prepare, got {mechanism.name}: "
             "its law depends on the other tokens or is known by its draws only"
         )
-    if not is_ours(mechanism) or type(space) is not EmbeddingSpace:
+    if not is_known(mechanism, space):
         raise ParameterError(
             "expected a mechanism and a space of dp_middleware to prepare, got "
             f"{type(mechanism).__name__} on {type(space).__name__}: a file of rows is valid for "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
@@ -65,35 +66,34 @@ class Transcript:
 
         One that is left is noted as far as it went, and its connection closed.
         """
-        last: Response | None = None
-        note: Callable[[Response], object] = self.noted
-        with closing(pieces):
-            try:
-                for last in pieces:
-                    yield last
-            except GeneratorExit:
-                note = self.left
-                raise
-            finally:
-                if last is not None:
-                    note(last)
+        with closing(pieces), self._noting_last() as seen:
+            for piece in pieces:
+                seen.append(piece)
+                yield piece
 
     async def anoting(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
         """As :meth:`noting`."""
-        last: Response | None = None
-        note: Callable[[Response], object] = self.noted
         async with aclosing(pieces):
-            try:
-                async for last in pieces:
-                    yield last
-            except GeneratorExit:
-                note = self.left
-                raise
-            finally:
-                if last is not None:
-                    note(last)
+            with self._noting_last() as seen:
+                async for piece in pieces:
+                    seen.append(piece)
+                    yield piece
+
+    @contextmanager
+    def _noting_last(self) -> Iterator[deque[Any]]:
+        """Notes at the end the last piece that was put there, :meth:`left` if the reader went."""
+        seen: deque[Any] = deque(maxlen=1)
+        note: Callable[[Any], object] = self.noted
+        try:
+            yield seen
+        except GeneratorExit:
+            note = self.left
+            raise
+        finally:
+            for last in seen:
+                note(last)
 
     def _released_once(self, prompt: str) -> str:
         return at_asked(self.session).release_once("user", prompt).text

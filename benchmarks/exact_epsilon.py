@@ -19,7 +19,7 @@ from pathlib import Path
 import readme
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms import Mechanism
 
 CELLS = Path(__file__).with_suffix(".json")
 SECTION = "exact epsilon"
@@ -37,7 +37,6 @@ class Cell:
     mechanism_fingerprint: str
     space_fingerprint: str
     epsilon: float | str
-    loss: float | str
     method: str
 
 
@@ -57,18 +56,16 @@ def mechanism_named(name: str, nominal: float, space: dp.EmbeddingSpace) -> Mech
 
 
 def compute(mechanism: str, nominal: float, space: str) -> Cell:
-    """One cell, from :func:`dp_middleware.certify`; a loss by proof where none is enumerated."""
+    """One cell, from :func:`dp_middleware.certify`."""
     where = space_named(space)
     certificate = dp.certify(mechanism_named(mechanism, nominal, where), where)
-    data = certificate.to_dict()
     return Cell(
         mechanism=mechanism,
         nominal=nominal,
         space=space,
         mechanism_fingerprint=certificate.mechanism,
         space_fingerprint=certificate.space,
-        epsilon=data["epsilon"],
-        loss=data["epsilon"] if data["loss"] is None else data["loss"],
+        epsilon=certificate.to_dict()["epsilon"],
         method=certificate.method,
     )
 
@@ -98,13 +95,9 @@ def table(cells: list[Cell]) -> str:
 
 
 def _shown(cell: Cell) -> str:
-    if cell.loss == "inf":
+    if cell.epsilon == "inf":
         return "∞"
-    return f"{cell.loss:.2f}" + ("*" if cell.method == "proof" and not _is_enumerated(cell) else "")
-
-
-def _is_enumerated(cell: Cell) -> bool:
-    return issubclass(dp.MECHANISMS[cell.mechanism], ChannelMechanism)
+    return f"{cell.epsilon:.2f}" + ("*" if cell.method == "proof" else "")
 
 
 def main() -> None:

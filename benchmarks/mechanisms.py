@@ -6,10 +6,10 @@
 ``--write`` puts the rows into benchmarks/mechanisms.json and puts the table of the README together
 from them. On the default space that takes about half an hour on two cores.
 
-Every channel is calibrated to the same exact epsilon under substitution of any token, enumerated
-also where its guarantee is metric; noise and contextual mechanisms to an epsilon that their proofs
-bound. One whose loss is infinite whatever its parameter cannot be, and says so. Tokens are uniform
-over the vocabulary. Of each law, exactly (of noise mechanisms from two draws per token):
+Every channel is calibrated to the same exact epsilon under substitution of any token, noise and
+contextual mechanisms to an epsilon that their proofs bound. One whose loss is infinite whatever its
+parameter cannot be, and says so. Tokens are uniform over the vocabulary. Of each law, exactly (of
+noise mechanisms from two draws per token):
 
 * centred and raw cosine: expected cosine of token and release, of mean-centred and of raw vectors;
 * information: mutual information of token and release, nats;
@@ -37,7 +37,8 @@ from exact_epsilon import SPACES, space_named
 
 import dp_middleware as dp
 from dp_middleware import sampling
-from dp_middleware.embedding.space import BLOCK, unit_rows
+from dp_middleware.embedding.grid import unit_rows
+from dp_middleware.embedding.space import BLOCK
 from dp_middleware.mechanisms import ChannelMechanism, ContextualMechanism, Mechanism, _lists
 from dp_middleware.mechanisms.drawing import drawer
 
@@ -72,8 +73,6 @@ class Space:
 
     def __init__(self, name: str) -> None:
         self.name, self.space = name, space_named(name)
-        # one class of all inputs: metric mechanisms are enumerated too, not bounded by a diameter
-        self.everyone = dp.Adjacency.within([0] * (len(self.space) + 1))
         self.centred = torch.from_numpy(self.space.centred_unit)
         self.raw = torch.from_numpy(unit_rows(self.space.vectors))
         self.near = np.concatenate(
@@ -150,10 +149,7 @@ def measure(name: str, epsilon: float, where: Space) -> Measured:
     started = time.perf_counter()
     try:
         mechanism = dp.MECHANISMS[name].with_defaults(epsilon, where.space)
-        relation = where.everyone if isinstance(mechanism, ChannelMechanism) else None
-        mechanism = dp.calibrate(
-            mechanism, where.space, epsilon=epsilon, adjacency=relation, length=1
-        )
+        mechanism = dp.calibrate(mechanism, where.space, epsilon=epsilon, length=1)
     except dp.CannotCalibrate:
         return Measured(mechanism=name, epsilon=epsilon, space=where.name)
     finite = isinstance(mechanism, ChannelMechanism | ContextualMechanism)

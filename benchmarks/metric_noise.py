@@ -87,8 +87,8 @@ def brute_force(ids, space, eta):
     """The same release with all distances in float64."""
     dimensions = space.vectors.shape[1]
     noise = _noise.random_vectors(len(ids), dimensions, eta, bulk_entropy)
-    points = _noise.snapped(space.vectors[ids] + noise, _noise.spacing(eta, dimensions))
-    return cdist(points, space.vectors).argmin(axis=1)
+    points = _noise.snapped(space.points[ids] + noise, _noise.spacing(eta, dimensions))
+    return cdist(points, space.points).argmin(axis=1)
 
 
 def row(space, ids, eta, clock, rate, with_index):
@@ -117,8 +117,7 @@ def row(space, ids, eta, clock, rate, with_index):
 
 def noisy(ids, space, eta):
     """Snapped noisy vectors, as they are searched for."""
-    centre = _noise.centre(space)
-    return _nearest.noisy(space.vectors[ids] - centre, eta, bulk_entropy) + centre
+    return _nearest.noisy(space.points[ids], eta, bulk_entropy)
 
 
 def stages(space, ids, clock):
@@ -126,7 +125,7 @@ def stages(space, ids, clock):
     ids = ids[: _nearest.BLOCK]
     count, dimensions = len(ids), space.vectors.shape[1]
     points = noisy(ids, space, STAGES_AT)
-    centres = space.vectors[ids] - _noise.centre(space)
+    centres = space.points[ids]
     product = bare_product(space, clock)
     parts = {
         "entropy": lambda: bulk_entropy(32 * count * dimensions),
@@ -169,7 +168,7 @@ def main() -> None:
     print(f"filters: {filters}\n")
     if options.index:
         started = time.perf_counter()
-        _nearest.nearly_nearest(space, space.vectors[:1])
+        _nearest.nearly_nearest(space, space.points[:1])
         print(f"index built in {time.perf_counter() - started:.1f} s\n")
     table(["stage", "us a token", "ratio"], stages(space, ids, clock))
     header = [

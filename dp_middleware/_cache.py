@@ -65,9 +65,8 @@ def code_fingerprint() -> str:
     """Changes whenever a file that decides a row or a certificate changes."""
     package = Path(__file__).parent
     names = ["_parts.py", "_integers.py", "_tables.py", "_search.py", "_row_files.py"]
-    names += ["sampling.py", "vocabulary.py", "embedding/space.py", "embedding/_farthest.py"]
-    files = [package / name for name in names]
-    for folder in ("privacy", "mechanisms", "certification"):
+    files = [package / name for name in [*names, "sampling.py", "vocabulary.py"]]
+    for folder in ("embedding", "privacy", "mechanisms", "certification"):
         files += sorted((package / folder).glob("*.py"))
     digest = hashlib.sha256()
     for file in files:

@@ -87,6 +87,8 @@ def _called(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         _refuse_mixed(name, args, kwargs)
     if asked is not None:
         kwargs = kwargs | {"device": torch.device("cpu")}
+    if name == "sqrt_":
+        func = _ieee_root
     found = func(*_mapped(_held, args), **_mapped(_held, kwargs))
     if (asked is not None and not _is_device(asked)) or (name == "tensor" and asked is None):
         return _own(found, pretended)
@@ -146,6 +148,12 @@ def _refuse_mixed(name: str, args: Any, kwargs: dict[str, Any]) -> None:
             f"Expected all tensors to be on the same device, but found at least two devices, "
             f"{_DEVICE} and cpu! ({name})"
         )
+
+
+def _ieee_root(held: torch.Tensor) -> torch.Tensor:
+    """CUDA's root of a float64 is IEEE 754's; that of torch on the CPU is not always."""
+    np.sqrt(held.numpy(), out=held.numpy())
+    return held
 
 
 def _own(found: Any, pretended: list[PretendTensor]) -> Any:

@@ -154,10 +154,37 @@ def test_a_url_by_option_and_by_environment(data, tmp_path, monkeypatch):
     assert "sqlite:///FILE" in sanitize("--ledger", "mysql://h/n", code=2).stderr
 
 
-def test_a_metric_guarantee_has_its_own_column():
-    told = flat(sanitize("--budget", "5", "--mechanism", "santext", "--nominal").stderr)
+NOISE = ("--mechanism", "metric-noise", "--nominal")
+
+
+def test_a_metric_guarantee_has_its_own_column_and_a_budget_of_the_same_number():
+    told = flat(sanitize("--budget", "5", *NOISE).stderr)
     assert "default: spent 0 nats and 2 euclidean@" in told
     assert "remaining 5" in told
+    sanitize("--budget", "5", *NOISE)
+    assert "1 nats per unit of distance" in sanitize("--budget", "5", *NOISE, code=3).stderr
+    sanitize("--budget", "5")  # the other column has all that it had
+    assert accounts() == {"default": pytest.approx(2)}
+    assert "5 per unit of distance" in flat(run("ledger", "show").stdout)
+
+
+def test_a_metric_budget_of_its_own_or_none():
+    terms = ("--budget", "5", "--metric-budget", "inf")
+    for _ in range(4):
+        sanitize(*terms, *NOISE)
+    assert "metric_budget=inf; got" in flat(sanitize("--budget", "5", code=2).stderr)
+    assert json.loads(run("ledger", "show", "--json").stdout)["metric_budget"] == "inf"
+
+
+def test_a_metric_budget_alone_is_refused(data):
+    assert "--budget" in sanitize("--metric-budget", "5", code=2).stderr
+    assert not data.exists()
+
+
+def test_a_metric_channel_is_charged_nats():
+    told = flat(sanitize("--budget", "5", "--mechanism", "santext").stderr)
+    assert "euclidean@" not in told
+    assert accounts() == {"default": pytest.approx(2, rel=2e-3)}
 
 
 def test_nothing_guaranteed_needs_an_infinite_budget():

@@ -130,7 +130,7 @@ def test_both_phases_are_charged_and_an_exhausted_budget_sends_nothing(writer):
         ((CANARY, "--fallback", "raw"), 2),
         ((CANARY, "--sensitivity", "none"), 2),
         ((CANARY, "--epsilon-select", "-1"), 2),
-        ((CANARY, "--mechanism", "santext"), 3),
+        ((CANARY, "--mechanism", "metric-noise"), 3),
         (("",), 2),
     ],
 )

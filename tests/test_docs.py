@@ -233,7 +233,7 @@ def test_figures_in_the_text():
     diameter = next(
         c["epsilon"]
         for c in stored
-        if (c["mechanism"], c["nominal"], c["space"]) == ("santext", 1.0, "default")
+        if (c["mechanism"], c["nominal"], c["space"]) == ("metric-noise", 1.0, "default")
     )
     assert f"({diameter:.2f} for the default one)" in words
     assert f"{exact_epsilon()[2][2]} nats at nominal 3" in words

@@ -318,7 +318,7 @@ def test_what_was_prepared_can_be_read_by_who_runs_the_server():
     assert _cache.load("codebooks", "key") == {"near": 1}
 
 
-@pytest.mark.parametrize("name", ["_tables.py", "embedding/space.py", "embedding/_farthest.py"])
+@pytest.mark.parametrize("name", ["_tables.py", "embedding/space.py", "embedding/grid.py"])
 def test_the_version_of_rows_changes_with_the_code_that_decides_them(monkeypatch, tmp_path, name):
     package = Path(dp.__file__).parent
     shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))

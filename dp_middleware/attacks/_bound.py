@@ -36,8 +36,7 @@ def recovery_bound(
     attacker who sees the class does no worse than one who does not: the mean over classes.
 
     Args:
-        certificate: Of a mechanism on this space. The enumerated loss counts where it is known,
-            else ``epsilon``; an infinite one bounds nothing.
+        certificate: Of a mechanism on this space; an infinite epsilon bounds nothing.
         space: V tokens.
         prior: Probability of each token, float (V,); default uniform.
         top: Guesses of which one must be right.
@@ -55,8 +54,7 @@ def recovery_bound(
         raise ParameterError("expected a certificate for this space, got one for another")
     if isinstance(certificate.guarantee, ApproxDP):
         raise ParameterError("expected a certificate of a pure or metric guarantee, got a delta")
-    epsilon = certificate.epsilon if certificate.loss is None else certificate.loss
-    labels = certificate.adjacency.classes
+    epsilon, labels = certificate.epsilon, certificate.adjacency.classes
     if labels is None:
         return _bound(weights, epsilon, top)
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}

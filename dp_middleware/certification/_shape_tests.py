@@ -56,8 +56,7 @@ class Doubt:
         """For two tokens; the unknown symbol is one diameter away."""
         if UNKNOWN in (token, other):
             return self.anywhere()
-        vectors = self.space.vectors
-        return self._at(lambda: float(np.linalg.norm(vectors[token] - vectors[other])))
+        return self._at(lambda: float(self.space.distances([token])[0, other]))
 
     def anywhere(self) -> float:
         """For any two tokens."""
@@ -181,8 +180,7 @@ def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
     """Of some tokens the farthest pair, the nearest distinct one, and one between."""
     tokens = space.spread(_ROWS)
     firsts, seconds = np.triu_indices(len(tokens), 1)
-    moves = space.vectors[tokens[firsts]] - space.vectors[tokens[seconds]]
-    distances = np.linalg.norm(moves, axis=1)
+    distances = space.distances(tokens)[firsts, tokens[seconds]]
     order = np.argsort(distances, kind="stable")
     distinct = order[distances[order] > 0]
     order = distinct if distinct.size else order

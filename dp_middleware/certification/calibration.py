@@ -47,11 +47,11 @@ def calibrate(
 ) -> M:
     """The same mechanism with the nominal parameter whose certified epsilon is the one asked for.
 
-    Where a theorem gives the loss as a function of the parameter, from that; for a metric
-    mechanism from the diameter. Else the loss of a few public rows, those that attained the
-    extremes in a scouting pass, brackets the root; exact passes over all pairs confirm it. Where
-    the loss jumps over the target, the parameter just below the jump. Kept on disk, as
-    certificates are.
+    Where a theorem gives the loss as a function of the parameter, from that. Else the loss of a
+    few public rows, those that attained the extremes in a scouting pass, brackets the root; exact
+    passes over all pairs confirm it. Where the loss jumps over the target, the parameter just
+    below the jump; where it never gets as far, the parameter of the largest loss that was tried.
+    Kept on disk, as certificates are.
 
     Args:
         mechanism: Its ``epsilon`` (or ``eta``) is ignored.
@@ -76,8 +76,6 @@ def calibrate(
     if isinstance(mechanism, ContextualMechanism):
         return calibrate_contextual(mechanism, space, epsilon, relation, length)
     assert isinstance(mechanism, ChannelMechanism)  # as checked
-    if mechanism.notion == "metric" and relation.classes is None:
-        return _by_diameter(mechanism, space, epsilon)
     key = (mechanism.at(1.0).fingerprint, relation.fingerprint, repr(float(epsilon)))
     stored = storage.load("calibrations", mechanism, space, *key)
     if stored is not None and isinstance(stored.get("nominal"), float):
@@ -100,20 +98,6 @@ def _by_constant(
         raise CannotCalibrate(_infinite(mechanism))
     nominal = epsilon * (1 - 1e-12) / per_unit if per_unit > 0 else epsilon
     return mechanism.at(min(nominal, mechanism.largest))
-
-
-def _by_diameter(mechanism: C, space: EmbeddingSpace, epsilon: float) -> C:
-    reach = space.diameter
-    if reach > 0:
-        reach = mechanism.at(epsilon / reach).reach(space)
-    nominal = epsilon * (1 - 1e-6) / reach if reach > 0 else epsilon
-    found = mechanism.at(nominal)
-    excess = certify(found, space).epsilon - epsilon
-    if excess > 0 and nominal > 2 * excess / reach:  # large scores: rounding counts
-        found = mechanism.at(nominal - 2 * excess / reach)
-    if certify(found, space).epsilon > epsilon:
-        raise CannotCalibrate(_unreachable(mechanism, epsilon))
-    return found
 
 
 def _by_enumeration(mechanism: C, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency) -> C:
@@ -175,7 +159,7 @@ def _spread_rows(space: EmbeddingSpace, adjacency: Adjacency) -> Ids:
 def _root(
     mechanism: C, space: EmbeddingSpace, adjacency: Adjacency, rows: Ids, target: float
 ) -> tuple[float, bool]:
-    """The largest nominal epsilon found with a loss on ``rows`` up to the target.
+    """The nominal epsilon found with the largest loss on ``rows`` up to the target.
 
     Also whether the bracket closed without coming near: on a jump, or at the largest parameter.
     """
@@ -183,19 +167,25 @@ def _root(
     def loss(nominal: float) -> float:
         return scout(mechanism.at(nominal), space, adjacency, rows).epsilon
 
-    low, high = target, target
-    at_low = at_high = loss(target)
+    reach = 2 * space.radius if mechanism.notion == "metric" else 1.0
+    unit = 1 / reach if reach > 0 else 1.0  # of the parameter, for a nat or two
+    largest = min(_LARGEST_NOMINAL * unit, mechanism.largest)
+    start = min(target * unit, mechanism.largest)
+    low, high = start, start
+    at_low = at_high = loss(start)
     if math.isinf(at_low):
         raise CannotCalibrate(_infinite(mechanism))
     while at_low > target:
         low, high = low / 2, low
         at_low = loss(low)
-        if low < target * _STEP:
+        if low < start * _STEP:
             raise CannotCalibrate(_unreachable(mechanism, target))
+    best = at_low, low
     while at_high <= target:
         low, at_low, high = high, at_high, high * 1.5
-        if high > min(_LARGEST_NOMINAL, mechanism.largest):
-            return low, True
+        best = max(best, (at_low, low))
+        if high > largest:
+            return best[1], True
         at_high = loss(high)
     for jump in mechanism.jumps:
         if low < jump < high and loss(jump) <= target < loss(jump * (1 + _STEP)):

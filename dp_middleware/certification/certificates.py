@@ -10,7 +10,7 @@ from dp_middleware.certification import storage, wording
 from dp_middleware.certification.contextual import certify_contextual
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
 from dp_middleware.certification.noise import certify_noise
-from dp_middleware.embedding.space import ZERO_DISTANCE, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import (
     ChannelMechanism,
@@ -33,8 +33,11 @@ from dp_middleware.vocabulary import UNKNOWN
 _ALWAYS = (
     wording.ENTROPY,
     wording.LENGTH,
-    "integers may differ by one unit, and ln P by 1e-11 (1e-12 |ln P| where that is more), where "
-    "rows are recomputed on another device; both are included",
+    "where another machine takes exponentials and logarithms, integers may differ by one unit, and "
+    "ln P by 1e-11 (1e-12 |ln P| where that is more); both are included",
+)
+_UNKNOWN_DISTANCE = (
+    "in the metric guarantee the unknown symbol counts as one diameter away from every token"
 )
 
 
@@ -48,9 +51,9 @@ def certify(
     """What the mechanism guarantees per token occurrence on the space.
 
     A channel: exact, by enumeration of the integers drawn from: O(V^2 d) time, O(V) memory beside
-    one block; a metric one by its proof, with the diameter of the space. Kept on disk, keyed by
-    mechanism, space, adjacency and the code that computes rows. A noise or contextual mechanism:
-    by its proof, with constants for this space and length.
+    one block. Under substitution a channel with a metric proof has that guarantee beside the exact
+    one. Kept on disk, keyed by mechanism, space, adjacency and the code that computes rows. A noise
+    or contextual mechanism: by its proof, with constants for this space and length.
 
     Args:
         mechanism: A mechanism of any shape.
@@ -108,10 +111,10 @@ def _certificate(
     mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
 ) -> Certificate:
     loss = enumerate_pairs(mechanism, space, adjacency)
-    everything = adjacency.classes is None
     epsilon = loss.epsilon
     method: Method = "exact"
     guarantee: Guarantee = PureDP(epsilon=epsilon)
+    metric: MetricDP | None = None
     beside_unknown = wording.unknown_has_neighbours(space, adjacency)
     if beside_unknown and space.vocabulary.unknown == "drop":
         epsilon, method = math.inf, "none"
@@ -122,21 +125,18 @@ def _certificate(
             reason="some output is possible for one token and impossible "
             "for another; see the witness"
         )
-    elif everything and mechanism.notion == "metric":
-        epsilon = max(mechanism.epsilon * mechanism.reach(space) + loss.rounding, loss.epsilon)
-        # distances below ZERO_DISTANCE count as 0: each of score and normaliser moves by as much
-        slack = loss.rounding + 2 * mechanism.epsilon * ZERO_DISTANCE
-        guarantee, method = MetricDP(epsilon=mechanism.epsilon, slack=slack), "proof"
+    elif mechanism.notion == "metric" and adjacency.classes is None:
+        metric = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding)
     return Certificate(
         guarantee=guarantee,
         adjacency=adjacency,
         method=method,
-        assumptions=_assumptions(mechanism, space, adjacency),
+        assumptions=_assumptions(mechanism, space, adjacency, metric),
         claimed=mechanism.claimed_on(space),
         epsilon=epsilon,
         mechanism=mechanism.fingerprint,
         space=space.fingerprint,
-        loss=max(loss.epsilon, epsilon) if math.isinf(epsilon) else loss.epsilon,
+        metric=metric,
         witness=_witness(loss, space),
         recovery=loss.recovery,
         retention=loss.retention,
@@ -144,14 +144,17 @@ def _certificate(
 
 
 def _assumptions(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
+    mechanism: ChannelMechanism,
+    space: EmbeddingSpace,
+    adjacency: Adjacency,
+    metric: MetricDP | None,
 ) -> tuple[str, ...]:
-    metric = mechanism.notion == "metric" and adjacency.classes is None
+    unknown_has_distance = metric is not None and space.vocabulary.has_unknown_symbol
     return (
         *_ALWAYS,
         wording.unknown(space),
         *wording.classes(space, adjacency),
-        *(("the unknown symbol counts as one diameter away from every token",) if metric else ()),
+        *((_UNKNOWN_DISTANCE,) if unknown_has_distance else ()),
         *mechanism.assumptions(space),
     )
 

@@ -30,11 +30,12 @@ Number = TypeVar("Number", float, "torch.Tensor")
 _SUM_DRIFT = 2.0**-50  # of a sum of probabilities, for each nat of |ln P|
 
 RECOMPUTED = 1e-11
-"""Tested bound: how far ln P may move when a row is computed by another BLAS or device.
+"""Tested bound: how far ln P may move when a row is computed by another processor or device.
 
-Nats, for |ln P| up to 10, and in proportion above. The certificate covers every table whose
-integers differ from ours by this factor and one unit; the largest of a row, which takes what the
-others leave, by :func:`left_over_drift` more.
+Products, distances and what is cut by them are the same everywhere; exponentials, logarithms and
+sums of them are not. Nats, for |ln P| up to 10, and in proportion above. The certificate covers
+every table whose integers differ from ours by this factor and one unit; the largest of a row, which
+takes what the others leave, by :func:`left_over_drift` more.
 """
 
 BORDER = math.exp(sampling.WIDE_BELOW) * (1 - 1e-6)

@@ -6,10 +6,9 @@ import math
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware.certification import wording
-from dp_middleware.embedding.space import ZERO_DISTANCE, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms import _noise
 from dp_middleware.mechanisms.base import NoiseMechanism
 from dp_middleware.privacy import (
@@ -32,7 +31,7 @@ _REPLACED = (
     "away from every token at most"
 )
 _NO_NOISE = "no noise is added: what is released is a function of the text"
-_ROUNDING = 1 + 1e-9  # distances are computed in float64
+_ROUNDING = 1 + 2.0**-52  # a distance is the root of an exact number, rounded once
 _LARGEST_FLOAT_DISTANCE = 1e-6
 
 
@@ -74,6 +73,7 @@ def certify_noise(
         epsilon=epsilon,
         mechanism=mechanism.fingerprint,
         space=space.fingerprint,
+        metric=guarantee if isinstance(guarantee, MetricDP) else None,
     )
 
 
@@ -87,17 +87,12 @@ def _guarantee(
     if space.vocabulary.unknown == "drop" and wording.unknown_has_neighbours(space, adjacency):
         return NoGuarantee(reason=wording.DROPPED), math.inf
     if adjacency.classes is None:
-        return MetricDP(epsilon=constant), constant * _diameter(space)
+        return MetricDP(epsilon=constant), constant * space.diameter * _ROUNDING
     if wording.unknown_has_neighbours(space, adjacency):  # of which it may become any token
-        epsilon = constant * _diameter(space)
+        epsilon = constant * space.diameter * _ROUNDING
     else:
         epsilon = constant * _class_diameter(space, adjacency)
     return PureDP(epsilon=epsilon), epsilon
-
-
-def _diameter(space: EmbeddingSpace) -> float:
-    """At least the largest distance; noise tells distances apart that the space calls 0."""
-    return space.diameter * _ROUNDING or _box(space.vectors)
 
 
 def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
@@ -112,17 +107,9 @@ def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
             distances = space.distance_rows(ids[start : start + space.block])
             same = labelled[start : start + space.block, None] == labelled
             found = max(found, float(distances.where(same, 0.0).max()))
-        if found > 0:
-            return found * _ROUNDING
-        return max(_box(space.vectors[labels == label]) for label in np.unique(labels))
+        return found * _ROUNDING
 
     return space.derived(("class-diameter", adjacency.fingerprint), largest)
-
-
-def _box(vectors: NDArray[np.float64]) -> float:
-    """The diagonal of the box around vectors of which any two are at most 1e-6 apart."""
-    sides = np.ptp(vectors, axis=0)
-    return min(float(np.linalg.norm(sides)) * _ROUNDING, ZERO_DISTANCE * _ROUNDING)
 
 
 def _price(floats: float, epsilon: float) -> str:

@@ -1,8 +1,8 @@
 """How privacy degrades: delta at every epsilon, the range of the loss, and zero-concentration.
 
-All from the integers that are drawn from. Where rows are recomputed on another device, integers
-may differ by one unit and ln P by about 1e-11 (see enumeration.py): every probability is taken at
-the worse end of that interval, high for x and low for x', so that no number is understated.
+All from the integers that are drawn from. Where another machine takes exponentials and logarithms,
+integers may differ by one unit and ln P by about 1e-11 (see enumeration.py): every probability is
+taken at the worse end of that interval, high for x and low for x', so that none is understated.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def bounded_range(
         Nats; ``inf`` where supports differ, or a dropped unknown token reveals itself.
     """
     classes = _neighbours(mechanism, space, adjacency)
-    return _range(mechanism, space, classes, _loss(mechanism, space, adjacency))
+    loss = certify(mechanism, space, adjacency=adjacency).epsilon
+    return _range(mechanism, space, classes, loss)
 
 
 def zcdp(
@@ -140,7 +141,7 @@ def zcdp(
         The smaller of the two; ``inf`` where the loss is infinite.
     """
     classes = _neighbours(mechanism, space, adjacency)
-    loss = _loss(mechanism, space, adjacency)
+    loss = certify(mechanism, space, adjacency=adjacency).epsilon
     widest = _range(mechanism, space, classes, loss)
     return min(zcdp_of_pure(loss), zcdp_of_bounded_range(widest))
 
@@ -206,12 +207,6 @@ def _bounded_deltas(
             sums[k] = max(sums[k], float(excess.max()))
     pure = [max(0.0, (1 - f / ratio) / (1 + 1 / ratio)) for f in factors]
     return [min(pair) for pair in zip(sums, pure, strict=True)]
-
-
-def _loss(mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency | None) -> float:
-    """The largest over all pairs, enumerated, also where the guarantee is a metric one."""
-    loss = certify(mechanism, space, adjacency=adjacency).loss
-    return math.inf if loss is None else loss
 
 
 def _range(

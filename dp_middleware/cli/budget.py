@@ -16,21 +16,28 @@ if TYPE_CHECKING:
 DEFAULT_SUBJECT = "default"
 
 
-def opened(url: str | None, budget: float | None = None) -> PrivacyLedger:
+def opened(
+    url: str | None, budget: float | None = None, metric_budget: float | None = None
+) -> PrivacyLedger:
     """A ledger.
 
     Args:
         url: ``None`` for the file in the user's data folder.
         budget: Nats per subject. Creates a ledger that is not there, with its folder if it is the
             default one; with a ledger that is, it must be the same. ``None`` creates nothing.
+        metric_budget: Nats per unit of distance; ``None``: as many as ``budget``.
 
     Raises:
-        ParameterError: There is none and no budget, one with another budget, or a malformed URL.
+        ParameterError: There is none and no budget, one with other budgets, or a malformed URL.
     """
     from dp_middleware.privacy.ledger import PrivacyLedger
 
     try:
-        return PrivacyLedger(url or _default_url(create=budget is not None), budget=budget)
+        return PrivacyLedger(
+            url or _default_url(create=budget is not None),
+            budget=budget,
+            metric_budget=metric_budget,
+        )
     except ParameterError as error:
         failed = str(error)
     raise ParameterError(

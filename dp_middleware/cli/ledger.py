@@ -50,6 +50,7 @@ def show(url: Url = None, subject: Subject = None, as_json: options.AsJson = Fal
         _data(
             {
                 "budget": budget.plain(ledger.budget),
+                "metric_budget": budget.plain(ledger.metric_budget),
                 "window": ledger.window,
                 "subjects": [budget.account_data(name, each) for name, each in accounts.items()],
             }
@@ -125,7 +126,8 @@ def _table(ledger: PrivacyLedger, accounts: dict[str, Account]) -> None:
     from dp_middleware.cli import show as shown
 
     window = f" in any {ledger.window:g} s" if ledger.window else ""
-    title = f"budget {shown.nats(ledger.budget)} nats per subject{window}"
+    title = f"budget {shown.nats(ledger.budget)} nats per subject{window}; "
+    title += f"{shown.nats(ledger.metric_budget)} per unit of distance"
     table = Table("subject", "spent", "remaining", "metric", "events", "infinite by", title=title)
     for name, found in accounts.items():
         used, left = budget.metric(found), budget.left(found)

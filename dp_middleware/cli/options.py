@@ -95,6 +95,15 @@ Budget = Annotated[
         "--budget", metavar="NATS", help="Per subject; creates the ledger, then must be the same."
     ),
 ]
+MetricBudget = Annotated[
+    float | None,
+    typer.Option(
+        "--metric-budget",
+        metavar="NATS",
+        help="With --budget, per unit of distance, which noise mechanisms cost: default as many "
+        "nats as --budget; inf for no limit.",
+    ),
+]
 Subject = Annotated[
     str | None,
     typer.Option(

@@ -42,9 +42,10 @@ class Settings:
         within_classes: Certify within the mechanism's public classes.
         accept_infinite: Release even if nothing is guaranteed.
         context: A language model for a contextual mechanism, ``masked:NAME`` or ``causal:NAME``.
-        ledger: URL of the ledger that is charged. Without ``budget`` and ``subject`` as well,
-            ``None`` means that nothing is charged.
+        ledger: URL of the ledger that is charged. If this, both budgets and ``subject`` are
+            ``None``, nothing is charged.
         budget: Nats per subject, of a ledger that is created or is there.
+        metric_budget: Nats per unit of distance, of the same; ``None``: as many as ``budget``.
         subject: Whose budget is charged.
     """
 
@@ -58,6 +59,7 @@ class Settings:
     context: options.ContextOption = None
     ledger: options.Ledger = None
     budget: options.Budget = None
+    metric_budget: options.MetricBudget = None
     subject: options.Subject = None
 
     @property
@@ -69,7 +71,7 @@ class Settings:
 
     def uncharged(self) -> Settings:
         """The same without a ledger, for what draws nothing."""
-        return replace(self, ledger=None, budget=None, subject=None)
+        return replace(self, ledger=None, budget=None, metric_budget=None, subject=None)
 
     def sanitizer(self) -> Sanitizer:
         """Load the space and calibrate or certify, with spinners on a terminal."""
@@ -110,10 +112,11 @@ class Settings:
 
     def _charged(self) -> tuple[PrivacyLedger | None, str | None]:
         """The ledger and whose budget, if any of its options is given."""
-        if (self.ledger, self.budget, self.subject) == (None, None, None):
+        given = (self.ledger, self.budget, self.metric_budget, self.subject)
+        if given == (None, None, None, None):
             return None, None
         subject = books.DEFAULT_SUBJECT if self.subject is None else self.subject
-        return books.opened(self.ledger, self.budget), subject
+        return books.opened(self.ledger, self.budget, self.metric_budget), subject
 
     def _policy(self) -> KeepPolicy:
         from dp_middleware.policies import KeepPolicy

@@ -62,6 +62,11 @@ def guarantee(found: Guarantee) -> str:
     return f"{nats(found.epsilon)}-DP per token"
 
 
+def claimed(found: Certificate) -> str:
+    """The paper's number with its unit."""
+    return nats(found.claimed) + (" per unit of distance" if found.metric else "")
+
+
 def witness(found: Witness | None) -> str:
     """Where the loss is attained."""
     if found is None:
@@ -119,7 +124,7 @@ def summary(
         ("epsilon", epsilon),
         *details,
         ("guarantee", f"{guarantee(certificate.guarantee)}; {certificate.adjacency}"),
-        ("mechanism", f"{described(sanitizer.mechanism)}; claimed {nats(certificate.claimed)}"),
+        ("mechanism", f"{described(sanitizer.mechanism)}; claimed {claimed(certificate)}"),
         ("tokens", f"{release.tokens_total}, {kept}"),
         ("attack", attack),
         *_budget(sanitizer),
@@ -156,10 +161,10 @@ def certificates(found: Sequence[Certificate], names: Sequence[str]) -> None:
     """One column per certificate, then what all of them assume."""
     table = Table("", *names, header_style="bold")
     for label, values in (
-        ("claimed", [nats(c.claimed) for c in found]),
+        ("claimed", [claimed(c) for c in found]),
         ("certified epsilon", [nats(c.epsilon) for c in found]),
-        ("largest loss", ["not computed" if c.loss is None else nats(c.loss) for c in found]),
         ("guarantee", [guarantee(c.guarantee) for c in found]),
+        ("metric guarantee", ["none" if c.metric is None else guarantee(c.metric) for c in found]),
         ("adjacency", [str(c.adjacency) for c in found]),
         ("method", [c.method for c in found]),
         ("witness", [witness(c.witness) for c in found]),

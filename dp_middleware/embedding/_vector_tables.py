@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _models
-from dp_middleware.embedding.space import unit_rows
+from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
 
@@ -28,7 +28,7 @@ def input_table(model: str, vocabulary: Vocabulary) -> Table:
     texts = [token.strip() for token in vocabulary.tokens]
     pieces = source.encode_batch(texts, add_special_tokens=False)
     nothing = np.zeros(matrix.shape[1], dtype=np.float32)
-    return np.stack([matrix[p.ids].mean(axis=0) if p.ids else nothing for p in pieces])
+    return np.stack([sum(matrix[p.ids], nothing) / max(1, len(p.ids)) for p in pieces])
 
 
 def table_path(model: str, vocabulary: Vocabulary, kind: str) -> Path:

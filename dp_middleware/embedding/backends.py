@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware.embedding.space import unit_rows
+from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import EmbeddingError
 
 Rows = NDArray[np.float32]

@@ -19,8 +19,9 @@ from dp_middleware.embedding._job import Job
 from dp_middleware.embedding.backends import Backend
 from dp_middleware.embedding.batching import Batcher
 from dp_middleware.embedding.encoders import Given, Precision, SentenceModel
+from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.metrics import ServiceMetrics
-from dp_middleware.embedding.space import EmbeddingSpace, unit_rows
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
 

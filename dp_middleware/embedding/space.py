@@ -1,4 +1,4 @@
-"""A vocabulary with a vector per token: distances and cosines, in float64."""
+"""A vocabulary with a vector per token: distances and cosines, exact on every machine."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
 from dp_middleware._parts import parts
-from dp_middleware.embedding._farthest import farthest
+from dp_middleware.embedding import grid
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
 
@@ -26,16 +26,26 @@ Ids = NDArray[np.int64]
 T = TypeVar("T")
 
 BLOCK = 64
-"""Rows of one matrix product on the CPU. Fixed: its last bits depend on its shape."""
+"""Rows computed at a time on the CPU, a matter of memory and caches."""
 
 _DEVICE_BLOCK = 1024
 """The same on another device, which has more to do at a time."""
 
-ZERO_DISTANCE = 1e-6
-"""Distances below this are set to zero: duplicates in real vector files differ by rounding."""
 
-_PAIRS = 1 << 16  # differences of vectors held at a time
-_CANCELLATION = 1e-6  # relative squared distance below which the Gram form loses digits
+class _Points(NamedTuple):
+    """Points on a grid.
+
+    Attributes:
+        host: float64 (V, d), read-only.
+        spacing: Of the grid, in units of the vectors.
+        placed: The same on the device.
+        squares: Squared lengths, exact; float64 (V,), on the device.
+    """
+
+    host: Floats
+    spacing: float
+    placed: torch.Tensor
+    squares: torch.Tensor
 
 
 class EmbeddingSpace:
@@ -111,9 +121,9 @@ class EmbeddingSpace:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the vocabulary's fingerprint and the vectors, hexadecimal."""
+        """SHA-256 over the vocabulary's fingerprint, the vectors and the grid, hexadecimal."""
         digest = hashlib.sha256(self.vocabulary.fingerprint.encode())
-        digest.update(str(self.vectors.shape).encode())
+        digest.update(f"{self.vectors.shape} {grid.RULE}".encode())
         digest.update(self.vectors.data)
         return digest.hexdigest()
 
@@ -143,149 +153,123 @@ class EmbeddingSpace:
 
     @property
     def block(self) -> int:
-        """Rows computed at a time: those of one matrix product."""
+        """Rows computed at a time."""
         return BLOCK if self.device.type == "cpu" else _DEVICE_BLOCK
 
-    def distances(self, ids: ArrayLike) -> Floats:
-        """Euclidean distances from each id to every token, float64 (n, V).
+    @property
+    def points(self) -> Floats:
+        """The vectors about a public centre, on the grid of distances; float64 (V, d), read-only.
 
-        Row i depends on ``ids[i]`` alone, bit for bit. A distance below 1e-6 is 0. Vectors are
-        centred first, and nearby pairs are computed from the difference of the vectors, where
-        the Gram form would cancel.
+        See :func:`dp_middleware.embedding.grid.points_of`.
+
+        Raises:
+            ParameterError: The grid cannot hold vectors of such different lengths.
+        """
+        return self._points.host
+
+    @property
+    def resolution(self) -> float:
+        """How far a distance may lie from that of the vectors as they were given, at most."""
+        return math.sqrt(self.vectors.shape[1]) * self._points.spacing
+
+    @property
+    def radius(self) -> float:
+        """Length of the longest of :attr:`points`: no two are further apart than twice that."""
+        return math.sqrt(float(self._points.squares.max()))
+
+    @property
+    def _points(self) -> _Points:
+        def compute() -> _Points:
+            host, spacing = grid.points_of(self.vectors)
+            placed = self.on_device(host)
+            host.setflags(write=False)
+            return _Points(host, spacing, placed, placed.square().sum(dim=1))
+
+        return self.derived("points", compute)
+
+    def distances(self, ids: ArrayLike) -> Floats:
+        """Euclidean distances of :attr:`points` from each id to every token, float64 (n, V).
+
+        The square root, rounded once, of an exact number: the same bits in any batch, on every
+        processor and device. Equal vectors are at distance 0; others are, too, if they are the
+        same point.
         """
         return on_host(self.distance_rows(self.checked(ids)))
 
     def distance_rows(self, ids: Ids) -> torch.Tensor:
         """:meth:`distances` of ids that are in 0 .. V - 1, on the space's device."""
-        import torch
+        squared = self._squared_distances(ids)
+        if squared.device.type != "cpu":
+            return squared.sqrt_()
+        host = squared.numpy()  # torch takes MKL's roots, which are not IEEE 754's in the last bit
+        np.sqrt(host, out=host)
+        return squared
 
-        centred, squares = self._centred
-        rows, numbers = self._products(centred, ids, "centred"), self.on_device(ids)
-        lengths = self.derived("squares-device", lambda: self.on_device(squares))
-        own = lengths[numbers][:, None]
-        least = (_CANCELLATION * (own + squares.max())).clamp_(min=4 * ZERO_DISTANCE**2)
-        near, start = [numbers[:0]], 0
-        for part, squared, limit in parts(rows, own, least):
-            torch.add(squared, part, alpha=-2.0, out=part).add_(lengths)
-            near.append(_below(part, limit).add_(start))
-            start += part.numel()
-            part.sqrt_()
-        self._correct(rows, numbers, torch.cat(near))
-        if "diameter" not in self._derived:
-            self._reaches[numbers] = rows.amax(dim=1)
+    def _squared_distances(self, ids: Ids, first: int = 0) -> torch.Tensor:
+        """To the tokens from ``first`` on, exact."""
+        _, _, points, squares = self._points
+        own = self.on_device(ids)
+        rows = _product(points[own], points[first:])
+        for part, lengths in parts(rows, squares[own][:, None]):
+            part.mul_(-2.0).add_(lengths).add_(squares[first:])
         return rows
-
-    @property
-    def _reaches(self) -> torch.Tensor:
-        """How far away the farthest token is, of rows computed so far; NaN for the others."""
-        import torch
-
-        def unknown() -> torch.Tensor:
-            return torch.full((len(self),), torch.nan, dtype=torch.float64, device=self.device)
-
-        return self.derived("reaches", unknown)
-
-    def _correct(self, rows: torch.Tensor, own: torch.Tensor, near: torch.Tensor) -> None:
-        """Distances at some places of the flat rows, from differences of vectors."""
-        import torch
-
-        vectors, size = self._columns("centred", self._centred[0]).T, len(self)
-        for part in torch.split(near, _PAIRS):
-            difference = vectors[own[part // size]] - vectors[part % size]
-            exact = _folded(difference.square_())
-            rows.view(-1)[part] = exact.where(exact >= ZERO_DISTANCE**2, 0.0).sqrt_()
-
-    @property
-    def _centred(self) -> tuple[Floats, Floats]:
-        """The vectors about their centre, and their squared lengths."""
-        centred = self.derived("centred", lambda: self.vectors - _round_centre(self.vectors))
-        squares = self.derived("squares", lambda: np.einsum("vd,vd->v", centred, centred))
-        return centred, squares
 
     def cosines(self, ids: ArrayLike) -> Floats:
         """Cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
 
-        Row i depends on ``ids[i]`` alone, bit for bit. The cosine of a zero vector is 0.
+        Exact products of unit rows whose coordinates are rounded to multiples of 2^-26: the same
+        bits in any batch, on every processor and device. The cosine of a zero vector is 0.
         """
         return on_host(self.cosine_rows(self.checked(ids)))
 
     def cosine_rows(self, ids: Ids) -> torch.Tensor:
         """:meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
-        unit = self.derived("unit", lambda: unit_rows(self.vectors))
-        return self._products(unit, ids, "unit").clamp_(-1.0, 1.0)
+        unit = self.derived("unit", lambda: self.on_device(grid.unit_points(self.vectors)))
+        return _product(unit[self.on_device(ids)], unit).clamp_(-1.0, 1.0)
 
     @property
     def centred_unit(self) -> Floats:
-        """Unit rows of the vectors less their mean, float64 (V, d); a zero row stays zero.
+        """Unit rows of the vectors less their mean, on the grid of cosines, float64 (V, d).
 
         Their cosines measure what tokens share beyond what all tokens share: raw vectors of an
-        encoder lie in a cone, and a constant answer already has a positive mean cosine.
+        encoder lie in a cone, and a constant answer already has a positive mean cosine. A row
+        that is the mean, but for rounding, is zero.
         """
 
         def compute() -> Floats:
-            centred = self.vectors - self.vectors.mean(axis=0)
-            lengths = np.linalg.norm(centred, axis=1)
-            centred[lengths <= 1e-12 * np.abs(self.vectors).max()] = 0.0  # equal to the mean
-            return unit_rows(centred)
+            centred = self.vectors - grid.mean(self.vectors)
+            lost = np.abs(centred).max(axis=1) <= 1e-12 * np.abs(self.vectors).max()
+            centred[lost] = 0.0
+            return grid.unit_points(centred)
 
         return self.derived("centred-unit", compute)
 
     def centred_cosines(self, ids: ArrayLike, columns: Ids | None = None) -> Floats:
         """Cosines of mean-centred vectors, float64 (n, V) in [-1, 1], or (n, len(columns)).
 
-        Row i depends on ``ids[i]`` (and the columns) alone, bit for bit.
+        Exact as those of :meth:`cosines` are.
         """
         return on_host(self.centred_cosine_rows(self.checked(ids), columns))
 
     def centred_cosine_rows(self, ids: Ids, columns: Ids | None = None) -> torch.Tensor:
         """:meth:`centred_cosines` of ids that are in 0 .. V - 1, on the space's device."""
-        name = "centred-unit" if columns is None else ("centred-unit", columns.tobytes())
-        return self._products(self.centred_unit, ids, name, columns).clamp_(-1.0, 1.0)
+        unit = self.derived("centred-unit-device", lambda: self.on_device(self.centred_unit))
+        others = unit
+        if columns is not None:
+            key = ("centred-unit", columns.tobytes())
+            others = self.derived(key, lambda: unit[self.on_device(columns)])
+        return _product(unit[self.on_device(ids)], others).clamp_(-1.0, 1.0)
 
     @property
     def diameter(self) -> float:
-        """The largest of all :meth:`distances`, once per process.
+        """The largest of all :meth:`distances`, once per process: half a pass over the pairs."""
 
-        Half a pass over the pairs, and none where the distances of all tokens were computed.
-        """
-        return self.derived("diameter", self._diameter)
+        def compute() -> float:
+            ids, starts = np.arange(len(self)), range(0, len(self), self.block)
+            blocks = (self._squared_distances(ids[s : s + self.block], s) for s in starts)
+            return math.sqrt(max(float(block.max()) for block in blocks))
 
-    def _diameter(self) -> float:
-        """To the last bit that of the rows: where a law ends there, no pair may lie beyond."""
-        import torch
-
-        known = float(self._reaches.max())  # NaN if any is
-        if not math.isnan(known):
-            return known
-        centred, squares = self._centred
-        lengths = torch.from_numpy(squares).to(self.device)
-        ends = farthest(self._columns("centred", centred), lengths)
-        starts = range(0, len(ends), self.block)
-        return max(float(self.distance_rows(ends[s : s + self.block]).max()) for s in starts)
-
-    def _products(
-        self, matrix: Floats, numbers: Ids, name: object, chosen: Ids | None = None
-    ) -> torch.Tensor:
-        """matrix[numbers] @ matrix.T in products of one fixed shape, float64 on the device.
-
-        ``name`` is that of the matrix and its columns; by default all of them.
-        """
-        import torch
-
-        columns = self._columns(name, matrix, slice(None) if chosen is None else chosen)
-        result = torch.empty(
-            len(numbers), columns.shape[1], dtype=torch.float64, device=self.device
-        )
-        for start in range(0, len(numbers), self.block):
-            rows = matrix[numbers[start : start + self.block]]
-            target = result[start : start + self.block]
-            if len(target) == self.block:
-                torch.mm(self.on_device(rows), columns, out=target)
-            else:
-                padded = np.zeros((self.block, matrix.shape[1]))
-                padded[: len(rows)] = rows
-                target.copy_((self.on_device(padded) @ columns)[: len(rows)])
-        return result
+        return self.derived("diameter", compute)
 
     def on_device(self, values: NDArray[Any]) -> torch.Tensor:
         """An array where products are made; on the CPU it is the same memory."""
@@ -293,56 +277,16 @@ class EmbeddingSpace:
 
         return torch.from_numpy(values).to(self.device)
 
-    def _columns(
-        self, name: object, matrix: Floats, kept: slice | Ids = slice(None)
-    ) -> torch.Tensor:
-        """Rows of a matrix, transposed, on the device; ``name`` is that of these rows."""
-        import torch
 
-        return self.derived(
-            (name, "device"), lambda: torch.tensor(matrix[kept], device=self.device).T
-        )
+def _product(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """Dot products of rows on a grid, exact, and zero of one sign."""
+    return (rows @ others.T).add_(0.0)
 
 
 def on_host(rows: torch.Tensor) -> Floats:
     """A tensor as an array; on the CPU it is the same memory."""
     found: Floats = rows.cpu().numpy()
     return found
-
-
-def _below(rows: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
-    """Places in the flat rows of what is below the row's limit, int64."""
-    import torch
-
-    if rows.device.type == "cpu":  # NumPy compares several times as fast as torch
-        return torch.from_numpy(np.flatnonzero(rows.numpy() < limit.numpy()))
-    return (rows < limit).view(-1).nonzero()[:, 0]
-
-
-def _folded(values: torch.Tensor) -> torch.Tensor:
-    """Sums of rows, halves added to halves: in an order that no shape or device changes."""
-    width = values.shape[1]
-    while width > 1:
-        half = (width + 1) // 2
-        values[:, : width - half] += values[:, half:width]
-        width = half
-    return values[:, 0]
-
-
-def _round_centre(vectors: Floats) -> Floats:
-    """The mean, rounded to a power of two about the spread, so that ties of lattices stay ties."""
-    spread = float(vectors.std(axis=0).max())
-    step = 2.0 ** np.ceil(np.log2(spread)) if spread > 0 else 1.0
-    centre: Floats = np.round(vectors.mean(axis=0) / step) * step
-    return centre
-
-
-def unit_rows(vectors: ArrayLike) -> Floats:
-    """Rows divided by their length, float64; a zero row stays zero."""
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Floats = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    return unit
 
 
 def _float64_device(device: str) -> torch.device:

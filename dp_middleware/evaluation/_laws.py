@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dp_middleware.certification import calibrate, certify
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate
-from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism, Mechanism
-from dp_middleware.privacy import Adjacency, Certificate
+from dp_middleware.mechanisms import MECHANISMS, Mechanism
+from dp_middleware.privacy import Certificate
 
 _NOT_CALIBRATED = "cannot be calibrated to this exact epsilon; drawn at the nominal one"
 
@@ -35,12 +35,6 @@ class Law:
         """The parameter of the mechanism; ``None`` if it has none."""
         return None if self.mechanism.scale is None else self.mechanism.nominal
 
-    @property
-    def exact(self) -> float:
-        """Largest loss over all pairs of tokens, nats: enumerated, or else bounded by proof."""
-        loss = self.certificate.loss
-        return self.certificate.epsilon if loss is None else loss
-
 
 def law(
     chosen: str | Mechanism, epsilon: float, space: EmbeddingSpace, *, exact: bool, length: int
@@ -59,7 +53,7 @@ def law(
     note = ""
     if exact:
         try:
-            mechanism = _calibrated(mechanism, epsilon, space, length)
+            mechanism = calibrate(mechanism, space, epsilon, length=length)
         except CannotCalibrate:
             note = _NOT_CALIBRATED
     certificate = certify(mechanism, space, length=length)
@@ -76,13 +70,3 @@ def nominal(chosen: str | Mechanism, epsilon: float, space: EmbeddingSpace) -> M
     if isinstance(chosen, str):
         return MECHANISMS[chosen].with_defaults(epsilon, space)
     return chosen if chosen.scale is None else chosen.at(epsilon)
-
-
-def _calibrated(
-    mechanism: Mechanism, epsilon: float, space: EmbeddingSpace, length: int
-) -> Mechanism:
-    """A metric channel is enumerated like the others, not bounded by the diameter."""
-    everyone = None
-    if isinstance(mechanism, ChannelMechanism) and mechanism.notion == "metric":
-        everyone = Adjacency.within([0] * (len(space) + 1))
-    return calibrate(mechanism, space, epsilon, adjacency=everyone, length=length)

@@ -127,7 +127,7 @@ class Part:
         return {
             "mechanism": self.name,
             "asked_epsilon": self.epsilon,
-            "exact_epsilon": str(law.exact),
+            "exact_epsilon": str(law.certificate.epsilon),
             "tokens": [names[number].strip() for number in ids.tolist()],
             "released": [names[number].strip() for number in np.asarray(released).tolist()],
         }

@@ -72,7 +72,7 @@ def about_law(law: Law) -> Row:
     return {
         "fingerprint": law.mechanism.fingerprint,
         "nominal_epsilon": law.nominal,
-        "exact_epsilon": law.exact,
+        "exact_epsilon": law.certificate.epsilon,
         "method": law.certificate.method,
         "guarantee": type(law.certificate.guarantee).__name__,
     }

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dp_middleware.errors import IncompatibleGuarantees
-from dp_middleware.mechanisms import Mechanism
+from dp_middleware.mechanisms import Mechanism, NoiseMechanism
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.releases import Ledger
 from dp_middleware.sanitizers import Sanitizer
 
 
 def require_pure(mechanism: Mechanism) -> None:
-    """Refuse a metric mechanism at once; a certificate says the rest.
+    """Refuse a noise mechanism at once; a certificate says the rest.
 
     Raises:
         IncompatibleGuarantees: Its epsilon is per unit of distance.
     """
-    if mechanism.notion != "pure":
-        raise _not_pure(f"{mechanism.notion} privacy")
+    if isinstance(mechanism, NoiseMechanism):
+        raise _not_pure("metric privacy")
 
 
 def pure_epsilon(certificate: Certificate) -> float:
@@ -45,6 +45,7 @@ def composed(first: Certificate, epsilon: float, settings: str) -> Certificate:
         settings: Public parameters of the second phase, for the fingerprint.
     """
     one = pure_epsilon(first)
+    claimed = one if first.metric else first.claimed  # a metric claim is per unit of distance
     digest = hashlib.sha256(f"{first.mechanism}/{settings}".encode()).hexdigest()[:16]
     notes = (
         f"the chat model alone sees {one:g} nats; {epsilon:g} more are for choosing a candidate",
@@ -55,10 +56,10 @@ def composed(first: Certificate, epsilon: float, settings: str) -> Certificate:
         guarantee=PureDP(epsilon=one + epsilon),
         epsilon=one + epsilon,
         method="proof",
-        claimed=first.claimed + epsilon,
+        claimed=claimed + epsilon,
         mechanism=f"privrewrite-{digest}",
         assumptions=(*first.assumptions, *notes),
-        loss=None,
+        metric=None,
         witness=None,
         recovery=None,
         retention=None,

@@ -15,7 +15,6 @@ from dp_middleware.mechanisms.base import Floats, Ids
 if TYPE_CHECKING:
     import torch
 
-_EQUAL = 1 + 1e-9  # a distance equal to the radius, whose mean is rounded, lies within it
 _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
 
 
@@ -118,7 +117,8 @@ def _neighbourhoods(space: EmbeddingSpace, size: int) -> Neighbourhoods:
     everyone = np.arange(len(space))
     nearest, lengths = _lists.nearest(everyone, space, size)
     listed, distances = nearest.cpu().numpy(), on_host(lengths)
-    radius = float(distances[:, -1].mean()) * _EQUAL
+    mean = math.fsum(distances[:, -1]) / len(space)  # the same on every machine
+    radius = mean + space.resolution  # a distance equal to the mean but for the grid lies within
     counts = np.empty(len(space), dtype=np.int64)
     for start in range(0, len(space), space.block):
         block = everyone[start : start + space.block]

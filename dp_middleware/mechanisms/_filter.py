@@ -1,8 +1,8 @@
 """Which tokens may be the nearest to a point: scores of a matrix product, and how far they err.
 
-For a point w and a token v, both about one centre, <w, v> - ||v||^2 / 2 is largest where the
-distance is smallest. Scores have few digits, so whatever lies within a margin of the best one
-stays: the nearest token always does, and float64 differences decide among them.
+For a point w and a token's point v, <w, v> - ||v||^2 / 2 is largest where the distance is
+smallest. Scores have few digits, so whatever lies within a margin of the best one stays: the
+nearest token always does, and float64 differences decide among them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Filter(ABC):
 
     def __init__(self, space: EmbeddingSpace) -> None:
         self._frame = frame(space)
-        columns = self._frame.scaled(space.vectors[self._frame.first])
+        columns = space.points[self._frame.first] * self._frame.scale
         self._prepare(columns, 0.5 * np.einsum("md,md->m", columns, columns), space)
 
     @abstractmethod
@@ -71,14 +71,14 @@ class Filter(ABC):
         """Pairs of row and column, rows ascending: with the nearest column of each row.
 
         A row may be missing: nothing was found out about it. The float64 squares that decide
-        are off by (ceil(log2 d) + 3) UNIT (l + 1)^2 for a scaled point of length l, and centring
-        moves them by 4 UNIT (l + 1)^2; twice their sum is a part of the margin.
+        are off by (ceil(log2 d) + 3) UNIT (l + 1)^2 for a scaled point of length l; twice that
+        is a part of the margin.
         """
-        queries, dimensions = self._frame.scaled(points), points.shape[1]
+        queries, dimensions = points * self._frame.scale, points.shape[1]
         lengths = np.sqrt(np.einsum("nd,nd->n", queries, queries))
         shrink = np.ldexp(1.0, -np.maximum(np.frexp(lengths)[1], 0))  # no overflow of float32
         margin = self._margin(lengths, dimensions)
-        margin += 4 * (math.ceil(math.log2(dimensions)) + 8) * UNIT * (lengths + 1) ** 2
+        margin += 4 * (math.ceil(math.log2(dimensions)) + 4) * UNIT * (lengths + 1) ** 2
         margin = margin * shrink + 2.0**-90  # and what underflows
         return self._near(queries, shrink, margin, barred)
 
@@ -110,9 +110,9 @@ class Brief(Filter):
     """bfloat16 on the host, several times as fast where the processor multiplies matrices of it.
 
     Positive numbers of this type are ordered as the integers of the same bits, so all is
-    compared as int16. Half the largest squared length is added to all scores: as the vectors are
-    about their mean, the best score of a row is not negative then. A row whose limit is not
-    positive is left out.
+    compared as int16. Half the largest squared length is added to all scores: as the points are
+    nearly about their mean, the best score of a row is hardly ever negative then. A row whose
+    limit is not positive is left out.
     """
 
     many: ClassVar[float] = 16

@@ -1,4 +1,4 @@
-"""Where scores of points and tokens are computed: about one centre, with equal vectors as one."""
+"""How scores of points and tokens are computed: at which scale, and equal ones as one."""
 
 from __future__ import annotations
 
@@ -21,46 +21,36 @@ _LARGEST_SCALE = 2.0**32  # so that points far from tiny vectors do not overflow
 
 @dataclass(frozen=True)
 class Frame:
-    """A centre, a scale, and the distinct vectors of a space.
+    """A scale, and the distinct points of a space.
 
     Attributes:
-        centre: float64 (d,), subtracted from vectors and points.
-        scale: A power of two that brings centred vectors to length at most 1; 2^32 at most, so
-            very short vectors are all candidates.
-        first: int64 (m,), ascending: the first token of each group of equal vectors. They are
-            the columns of a table.
+        scale: A power of two that brings points to length at most 1; 2^32 at most, so very short
+            ones are all candidates.
+        first: int64 (m,), ascending: the first token of each group of equal points. They are the
+            columns of a table.
         second: int64 (m,): the next one of the group, or -1.
         group: int64 (V,): the column of each token.
     """
 
-    centre: Floats
     scale: float
     first: Ids
     second: Ids
     group: Ids
 
-    def scaled(self, points: Floats) -> Floats:
-        """Centred and brought to scale; fresh memory."""
-        moved: Floats = points - self.centre
-        moved *= self.scale
-        return moved
-
 
 def frame(space: EmbeddingSpace) -> Frame:
     """The frame of a space, computed once per process."""
-    return space.derived("nearest-frame", lambda: _framed(space.vectors))
+    return space.derived("nearest-frame", lambda: _framed(space.points, space.radius))
 
 
-def _framed(vectors: Floats) -> Frame:
-    centre = vectors.mean(axis=0)
-    longest = float(np.linalg.norm(vectors - centre, axis=1).max())
+def _framed(points: Floats, longest: float) -> Frame:
     scale = min(2.0 ** -math.frexp(longest)[1], _LARGEST_SCALE) if longest > 0 else 1.0
     groups: dict[bytes, int] = {}
-    group = np.array([groups.setdefault((v + 0.0).tobytes(), len(groups)) for v in vectors])
+    group = np.array([groups.setdefault((v + 0.0).tobytes(), len(groups)) for v in points])
     first, second = (np.full(len(groups), NOBODY) for _ in range(2))
     for token, column in enumerate(group):  # a zero has two signs, hence + 0.0
         if first[column] == NOBODY:
             first[column] = token
         elif second[column] == NOBODY:
             second[column] = token
-    return Frame(centre, scale, first, second, group)
+    return Frame(scale, first, second, group)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.embedding.space import ZERO_DISTANCE, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Floats, Ids
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _UNASSIGNED = -1
-_NUMBERS = 1 << 17  # of differences of vectors held at a time: what a cache holds
+_NUMBERS = 1 << 17  # of coordinates held at a time: what a cache holds
 
 
 def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,19 +95,20 @@ def members(labels: Ids) -> Ids:
 
 
 def exact_distances(listed: Ids, space: EmbeddingSpace) -> Floats:
-    """Distances from each token to a few, from the differences of their vectors.
+    """Distances from each token to a few, bit for bit those of the space.
 
     Args:
         listed: int64 (V, K), tokens for each of V.
         space: V tokens with vectors.
     """
-    found = np.empty(listed.shape)
-    step = max(1, _NUMBERS // (listed.shape[1] * space.vectors.shape[1]))
+    points, distances = space.points, np.empty(listed.shape)
+    squares = np.einsum("vd,vd->v", points, points)  # of points: exact in any order
+    step = max(1, _NUMBERS // (listed.shape[1] * points.shape[1]))
     for start in range(0, len(listed), step):
         part = slice(start, start + step)
-        difference = space.vectors[listed[part]] - space.vectors[part, None]
-        found[part] = np.linalg.norm(difference, axis=2)
-    return np.where(found < ZERO_DISTANCE, 0.0, found)
+        products = np.einsum("vkd,vd->vk", points[listed[part]], points[part])
+        distances[part] = np.sqrt(squares[part, None] - 2.0 * products + squares[listed[part]])
+    return distances
 
 
 def word_list(words: Iterable[str], name: str) -> frozenset[str]:

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.grid import folded
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import MissingExtra
 from dp_middleware.mechanisms._filter import filters
 from dp_middleware.mechanisms._frame import NOBODY, frame
-from dp_middleware.mechanisms._noise import centre, folded, random_vectors, snapped, spacing
+from dp_middleware.mechanisms._noise import random_vectors, snapped, spacing
 from dp_middleware.sampling import Entropy, insecure_entropy
 
 Floats = NDArray[np.float64]
@@ -37,7 +38,7 @@ def released(
     A function of the snapped noisy vectors alone: see :mod:`dp_middleware.mechanisms._noise`.
 
     Args:
-        centres: float64 (n, d), less the space's :func:`_noise.centre`.
+        centres: float64 (n, d), means of the space's points.
         space: V tokens with vectors.
         eta: Nats per unit of distance.
         entropy: Source of random bytes.
@@ -48,9 +49,7 @@ def released(
     size = _rows(space)
     for start in range(0, len(centres), size):
         part = slice(start, start + size)
-        points = noisy(centres[part], eta, entropy)
-        points += centre(space)
-        found[part] = search(space, points)
+        found[part] = search(space, noisy(centres[part], eta, entropy))
     return found
 
 
@@ -77,10 +76,10 @@ def recall(space: EmbeddingSpace, eta: float) -> float:
 
     def measured() -> float:
         ids = np.resize(space.spread(_QUERIES), _QUERIES)
-        centres = space.vectors[ids] - centre(space)
+        centres = space.points[ids]
         exact = released(centres, space, eta, insecure_entropy(0))
         found = released(centres, space, eta, insecure_entropy(0), "approximate")
-        same = space.vectors[exact] == space.vectors[found]  # duplicates are as near
+        same = space.points[exact] == space.points[found]  # duplicates are as near
         return float(same.all(axis=1).mean())
 
     return space.derived(("noise-recall", eta), measured)
@@ -94,7 +93,7 @@ def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) 
 
     Args:
         space: V tokens with vectors.
-        points: float64 (n, d).
+        points: float64 (n, d), about the centre as the space's points are.
         excluded: int64 (n,), a token per point that is not an answer; needs V > 1.
 
     Returns:
@@ -169,7 +168,7 @@ def _decided(space: EmbeddingSpace, points: Floats, rows: Ids, ids: Ids) -> Ids:
     for start in range(0, len(open_), size):
         part = open_[start : start + size]
         difference = points[rows[part]]
-        difference -= space.vectors[ids[part]]
+        difference -= space.points[ids[part]]
         difference *= difference
         squares[part] = folded(difference)
     best = squares == np.minimum.reduceat(squares, starts)[rows]
@@ -193,9 +192,9 @@ def nearly_nearest(space: EmbeddingSpace, points: Floats) -> Ids:
         raise MissingExtra("faiss-cpu", "faiss") from None
     known = frame(space)
     index: Any = space.derived(
-        "nearest-graph", lambda: _graph(known.scaled(space.vectors[known.first]), faiss)
+        "nearest-graph", lambda: _graph(space.points[known.first] * known.scale, faiss)
     )
-    _, found = index.search(np.float32(known.scaled(points)), 1)
+    _, found = index.search(np.float32(points * known.scale), 1)
     answers: Ids = known.first[found[:, 0]]
     return answers
 

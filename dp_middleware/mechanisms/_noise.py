@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.grid import folded
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling import Entropy
@@ -75,20 +76,6 @@ def random_vectors(count: int, dimensions: int, eta: float, entropy: Entropy) ->
     norms = np.sqrt(folded(normals * normals))
     normals *= (radii / norms)[:, None]
     return normals
-
-
-def folded(values: Floats) -> Floats:
-    """Sums over the last axis, halves added to halves: ceil(log2 d) roundings; overwrites.
-
-    The order of additions is fixed, so a sum does not depend on what else is in the array.
-    """
-    width = values.shape[-1]
-    while width > 1:
-        half = (width + 1) // 2
-        values[..., : width - half] += values[..., half:width]
-        width = half
-    total: Floats = values[..., 0]
-    return total
 
 
 def _halves(high: Words, low: Words) -> Floats:
@@ -210,27 +197,10 @@ def float_distance(dimensions: int, eta: float, reach: float, *, terms: int = 1)
     return min(1.0, 1.01 * dimensions * each + rare)
 
 
-def centre(space: EmbeddingSpace) -> Floats:
-    """A public constant (d,) amid the vectors, subtracted before noise is added.
-
-    Distances do not change, but the floating-point errors, which grow with the coordinates. It is
-    coarse: subtracting it rounds little or nothing.
-    """
-
-    def coarse() -> Floats:
-        spread = float(np.ptp(space.vectors, axis=0).max())
-        step = 2.0 ** math.frexp(spread)[1] if spread > 0 else 1.0
-        found: Floats = np.round(space.vectors.mean(axis=0) / step) * step
-        return found
-
-    return space.derived("noise-centre", coarse)
-
-
 def space_distance(space: EmbeddingSpace, eta: float, *, terms: int = 1) -> float:
-    """:func:`float_distance` for the centred vectors of a space."""
-    reach = space.derived("noise-reach", lambda: float(np.abs(space.vectors - centre(space)).max()))
-    longest = 1.25 * reach  # centring is one more rounding, of six or more
-    return float_distance(space.vectors.shape[1], eta, longest, terms=terms)
+    """:func:`float_distance` for the points of a space."""
+    reach = space.derived("noise-reach", lambda: float(np.abs(space.points).max()))
+    return float_distance(space.vectors.shape[1], eta, reach, terms=terms)
 
 
 def rounded_up(probability: float) -> str:

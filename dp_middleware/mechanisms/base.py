@@ -37,7 +37,8 @@ class Mechanism(ABC):
     Attributes:
         name: What the command line and :data:`dp_middleware.MECHANISMS` call it.
         version: Part of the fingerprint; raised when the law changes, which it should not.
-        notion: Which guarantee is certified: ``"pure"`` or ``"metric"`` differential privacy.
+        notion: ``"pure"``, or ``"metric"`` where the parameter is per unit of distance and a proof
+            says so: a noise mechanism is certified by that, a channel by its exact loss as well.
         claim: What the paper claims, in a phrase, for tables.
         truth: What is truly guaranteed, in a phrase, for tables.
         scale: The parameter that calibration solves for; ``None`` if there is none.
@@ -151,10 +152,6 @@ class ChannelMechanism(Mechanism):
     def possible(self, space: EmbeddingSpace) -> Ids | None:
         """Tokens that can be released at all, ascending; ``None``: no token is ruled out."""
         return None
-
-    def reach(self, space: EmbeddingSpace) -> float:
-        """The largest distance that counts; for a metric mechanism only."""
-        return space.diameter
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
         """The public outputs, of which one is drawn for an unknown token; ``None``: all tokens.

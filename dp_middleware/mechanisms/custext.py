@@ -44,13 +44,6 @@ class _CandidateLists(DeviceChannel):
             int64 and float64 (n, K), on the space's device; in a shorter list one is repeated.
         """
 
-    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Lists are cut by a distance."""
-        return (
-            "lists are computed where the certificate is: another device may cut them otherwise "
-            "where distances are equal to the last digits",
-        )
-
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
         import torch

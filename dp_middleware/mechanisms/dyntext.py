@@ -93,13 +93,6 @@ class DynText(DeviceChannel):
         values, beside = (torch.cat(each) for each in zip(*laws, strict=True))
         return ListedRows(listed=public.listed[numbers], values=values, elsewhere=beside)
 
-    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Lists and densities are cut by a distance."""
-        return (
-            "lists and densities are computed where the certificate is: another device may cut "
-            "them otherwise where distances are equal to the last digits",
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class DynTextStrict(DynText):

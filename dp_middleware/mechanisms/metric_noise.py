@@ -48,7 +48,7 @@ class MetricNoise(NoiseMechanism):
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Released ids, int64 (n,); each depends on its own id and its own bytes alone."""
-        centres = space.vectors[space.checked(ids)] - _noise.centre(space)
+        centres = space.points[space.checked(ids)]
         return _nearest.released(centres, space, self.eta, entropy, self.index)
 
     def lipschitz(self, length: int | None) -> float:

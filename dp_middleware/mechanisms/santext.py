@@ -26,7 +26,8 @@ class SanText(DeviceChannel):
 
     Guarantee:
         epsilon * d metric DP per token: score and normaliser each move by at most
-        exp(epsilon * d(x, x') / 2).
+        exp(epsilon * d(x, x') / 2). Between any two tokens at most epsilon times the diameter of
+        the space; the exact loss is often about half of that.
 
     Attributes:
         epsilon: Nats per unit of distance, per token. Positive.
@@ -36,7 +37,7 @@ class SanText(DeviceChannel):
     notion: ClassVar[Notion] = "metric"
     claim: ClassVar[str] = "epsilon d(x, x')"
     truth: ClassVar[str] = (
-        "epsilon d(x, x') metric DP: between any two tokens, epsilon times the diameter"
+        "epsilon d(x, x') metric DP; the exact loss is at most epsilon times the diameter"
     )
     references: ClassVar[tuple[str, ...]] = ("yue2021", "chatzikokolakis2013")
 

@@ -60,7 +60,7 @@ class Stencil(NoiseMechanism):
         numbers = space.checked(ids)
         if len(space) == 1:
             raise ParameterError("expected a space of two tokens or more, got one: x is left out")
-        means = _window.window_means(space.vectors[numbers], self.window, self.sigma)
+        means = _window.window_means(space.points[numbers], self.window, self.sigma)
         return _nearest.nearest(space, means, numbers)
 
     def lipschitz(self, length: int | None) -> float:
@@ -113,8 +113,7 @@ class DChiStencil(NoiseMechanism):
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Released ids, int64 (n,); each depends on the ids of its window."""
-        vectors = space.vectors[space.checked(ids)] - _noise.centre(space)
-        means = _window.window_means(vectors, self.window, self.sigma)
+        means = _window.window_means(space.points[space.checked(ids)], self.window, self.sigma)
         return _nearest.released(means, space, self.eta, entropy)
 
     def lipschitz(self, length: int | None) -> float:

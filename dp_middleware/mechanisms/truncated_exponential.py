@@ -41,7 +41,9 @@ class TruncatedExponential(DeviceChannel):
     name: ClassVar[str] = "truncated-exponential"
     notion: ClassVar[Notion] = "metric"
     claim: ClassVar[str] = "epsilon d(x, x')"
-    truth: ClassVar[str] = "epsilon d(x, x') metric DP, and at most epsilon times the threshold"
+    truth: ClassVar[str] = (
+        "epsilon d(x, x') metric DP; the exact loss is at most epsilon times the threshold"
+    )
     references: ClassVar[tuple[str, ...]] = ("carvalho2023", "chatzikokolakis2013")
 
     threshold: float | None = None
@@ -68,10 +70,6 @@ class TruncatedExponential(DeviceChannel):
 
         scores = space.distance_rows(ids).clamp_(max=self.cut(len(space)))
         return torch.log_softmax(scores.mul_(-0.5 * self.epsilon), dim=1)
-
-    def reach(self, space: EmbeddingSpace) -> float:
-        """The threshold, or the diameter if that is smaller."""
-        return min(space.diameter, self.cut(len(space)))
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """The loss of the farthest pair is bounded by the threshold too."""

@@ -20,7 +20,7 @@ from dp_middleware.token_labels import token_classes
 if TYPE_CHECKING:
     import torch
 
-_INHERITED = ("largest", "jumps")
+_INHERITED = ("notion", "largest", "jumps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +99,8 @@ class WithinClasses(DeviceChannel):
         return 2 * self.mechanism.claimed_epsilon
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
-        """Twice the inner one's; of a metric mechanism over its reach."""
-        reach = self.mechanism.reach(space) if self.mechanism.notion == "metric" else 1.0
-        return 2 * self.mechanism.claimed_on(space) * reach
+        """Twice the inner one's."""
+        return 2 * self.mechanism.claimed_on(space)
 
     def at(self, nominal: float) -> Self:
         """The same classes with the inner mechanism at another parameter."""

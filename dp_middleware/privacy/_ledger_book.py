@@ -44,13 +44,14 @@ class Rules:
     window: int
 
     @classmethod
-    def of(cls, budget: float, window: float | None, metric_budget: float) -> Self:
-        """From what users give."""
+    def of(cls, budget: float, window: float | None, metric_budget: float | None) -> Self:
+        """From what users give; no metric budget: as many nats as the budget has."""
         if window is not None:
             _validate.positive(window=window)
+        pure = budget_of(budget=budget)
         return cls(
-            budget=budget_of(budget=budget),
-            metric_budget=budget_of(metric_budget=metric_budget),
+            budget=pure,
+            metric_budget=pure if metric_budget is None else budget_of(metric_budget=metric_budget),
             window=0 if window is None else math.ceil(window * MICROSECONDS),
         )
 

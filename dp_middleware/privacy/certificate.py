@@ -46,13 +46,14 @@ class Certificate:
         method: ``"exact"``: enumerated over all pairs of tokens from the integers that are drawn
             from; ``"proof"``: a theorem with constants computed for this space; ``"none"``.
         assumptions: What the statement relies on, in sentences.
-        claimed: The epsilon that the paper claims for these parameters, nats.
-        epsilon: Nats per occurrence, may be ``inf``. For a metric guarantee: epsilon per unit
-            distance times the diameter of the space.
+        claimed: The epsilon that the paper claims for these parameters, nats; per unit of distance
+            where the claim is a metric one.
+        epsilon: Nats per occurrence, the largest loss over all adjacent pairs; may be ``inf``.
+            Enumerated for a channel, a bound by proof for others. Where the guarantee is metric:
+            its epsilon times the diameter of the space.
         mechanism: Fingerprint of the mechanism.
         space: Fingerprint of the space.
-        loss: Largest loss over all adjacent pairs, enumerated, nats. Equal to ``epsilon`` for a
-            pure guarantee; a metric guarantee counts every pair at the diameter and gives more.
+        metric: A metric guarantee that holds as well, or is the guarantee; ``None`` if none does.
         witness: Where the loss is attained, if it was enumerated.
         recovery: Probability that the best possible context-free attacker recovers a token,
             tokens uniform over the vocabulary; ``None`` if not enumerated.
@@ -68,7 +69,7 @@ class Certificate:
     epsilon: float
     mechanism: str
     space: str
-    loss: float | None = None
+    metric: MetricDP | None = None
     witness: Witness | None = None
     recovery: float | None = None
     retention: float | None = None
@@ -87,6 +88,7 @@ class Certificate:
         }
         data["adjacency"] = self.adjacency.fingerprint
         data["assumptions"] = list(self.assumptions)
+        data["metric"] = None if self.metric is None else asdict(self.metric)
         data["witness"] = None if self.witness is None else asdict(self.witness)
         return data
 
@@ -95,18 +97,21 @@ class Certificate:
         """Inverse of :meth:`to_dict` for a caller who holds the adjacency.
 
         Raises:
-            ValueError: The stored certificate is for another adjacency.
+            ValueError: The stored certificate is of another form or for another adjacency.
         """
+        if data.keys() != cls.__dataclass_fields__.keys():
+            raise ValueError("stored certificate is of another form")
         if data["adjacency"] != adjacency.fingerprint:
             raise ValueError("stored certificate is for another adjacency")
         fields = {name: _parsed(value) for name, value in data.items()}
         guarantee = {name: _parsed(value) for name, value in data["guarantee"].items()}
         kind = _GUARANTEES[str(guarantee.pop("kind"))]
-        witness = data["witness"]
+        metric, witness = data["metric"], data["witness"]
         fields.update(
             guarantee=kind(**guarantee),
             adjacency=adjacency,
             assumptions=tuple(data["assumptions"]),
+            metric=MetricDP(**metric) if metric else None,
             witness=Witness(**witness) if witness else None,
         )
         return cls(**fields)

@@ -45,8 +45,7 @@ class MetricDP:
     Attributes:
         epsilon: Nats per unit of distance.
         distance: The metric d.
-        slack: Nats, what rounding adds whatever the distance: of rows to integers, and of
-            distances below 1e-6 to 0.
+        slack: Nats, what rounding a row to integers adds, whatever the distance.
     """
 
     epsilon: float

@@ -56,9 +56,10 @@ class PrivacyLedger:
 
     A pure guarantee adds its epsilon to ``spent``: a valid sum also where what is released next
     depends on what was released. A metric guarantee has another unit and sits in another column
-    with a budget of its own. A release without a finite guarantee is refused under a finite
-    budget; with ``budget=math.inf`` it is recorded, and absorbs: the subject's ``spent`` is
-    infinite from then on, ``remaining`` 0, and the account names the release.
+    with a budget of its own: as many nats per unit of distance, unless ``metric_budget`` says
+    otherwise. A release without a finite guarantee is refused under a finite budget; with
+    ``budget=math.inf`` it is recorded, and absorbs: the subject's ``spent`` is infinite from then
+    on, ``remaining`` 0, and the account names the release.
 
     Objects are shared by threads, survive a fork and pickle without their connection. Machines
     that share a ledger with a window need clocks that agree. SQLite needs a local disk;
@@ -68,13 +69,15 @@ class PrivacyLedger:
         url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored as they
             are given: use pseudonyms where names should not be on disk.
         budget: Nats per subject, rounded down to 1e-12; may be ``math.inf``. Stored with the
-            ledger; ``None``: the stored one, of a ledger that exists.
+            ledger, with the next two; ``None``: the stored terms, of a ledger that exists.
         window: Seconds; charges count against the budgets for so long. ``None``: for ever.
-        metric_budget: Nats per unit of distance, per subject, distance and space.
+        metric_budget: Nats per unit of distance, per subject, distance and space; may be
+            ``math.inf``. ``None``: as many as ``budget``.
         clock: Seconds since 1970.
 
     Raises:
-        ParameterError: The ledger was created with another budget or window, or none is there.
+        ParameterError: The ledger was created with other terms, or none is there, or a window or
+            metric budget comes without a budget.
         LedgerError: The database cannot be used.
     """
 
@@ -84,11 +87,13 @@ class PrivacyLedger:
         *,
         budget: float | None = None,
         window: float | None = None,
-        metric_budget: float = math.inf,
+        metric_budget: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
         self._database = Database(url)
+        if budget is None and (window, metric_budget) != (None, None):
+            raise ParameterError("expected budget= beside window= or metric_budget=, got none")
         wanted = None if budget is None else Rules.of(budget, window, metric_budget)
         if not self._database.exists:
             if wanted is None:
@@ -99,7 +104,9 @@ class PrivacyLedger:
         if stored is None:
             raise LedgerError("expected a ledger of this library's format, got another")
         if wanted not in (None, stored):
-            raise ParameterError(f"expected the terms of the ledger, {stored}; got {wanted}")
+            raise ParameterError(
+                f"expected the terms of the ledger, {stored}; got {wanted}; give none to keep them"
+            )
         self._rules = stored
 
     def __repr__(self) -> str:
@@ -114,6 +121,11 @@ class PrivacyLedger:
     def budget(self) -> float:
         """Nats per subject and window."""
         return nats_of(self._rules.budget)
+
+    @property
+    def metric_budget(self) -> float:
+        """Nats per unit of distance, per subject, distance, space and window."""
+        return nats_of(self._rules.metric_budget)
 
     @property
     def file(self) -> Path | None:
@@ -172,6 +184,8 @@ class PrivacyLedger:
 
     def set_budget(self, subject: str, budget: float) -> None:
         """Give a subject a budget of its own, once: the same again is nothing, another refused.
+
+        Its metric budget stays the ledger's.
 
         Raises:
             ParameterError: It already has another.

@@ -36,7 +36,7 @@ class DPTransform(TransformComponent):
 
     Attributes:
         metadata: Keys of metadata that are public and kept.
-        epsilon: Nats per token occurrence (per unit of distance for metric mechanisms).
+        epsilon: Nats per token occurrence, the certified ones.
         settings: Fingerprint of the mechanism and its space.
 
     Raises:

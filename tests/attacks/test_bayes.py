@@ -130,7 +130,7 @@ def test_a_certificate_that_says_too_little_is_contradicted():
     space = random_space(tokens=30)
     mechanism = dp.CusText(epsilon=3.0, candidates=3)  # claims 3; across classes infinite
     honest = dp.certify(mechanism, space)
-    claimed = dataclasses.replace(honest, epsilon=3.0, loss=3.0)
+    claimed = dataclasses.replace(honest, epsilon=3.0)
     rate = attacks.bayes(mechanism, space).rate
     assert attacks.recovery_bound(claimed, space) < rate
     assert attacks.recovery_bound(honest, space) == 1.0

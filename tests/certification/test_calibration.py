@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spaces import CASES, random_space, spaces
+from spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.rantext import JUMP
@@ -71,11 +72,13 @@ def test_dropped_tokens_cannot_be_calibrated_away():
         dp.calibrate(dp.TokenExponential(epsilon=1.0), random_space(unknown="drop"), epsilon=3.0)
 
 
-def test_large_targets_of_a_metric_mechanism_are_met():
+def test_a_loss_ends_where_probabilities_do():
+    """Of 128 bits the least is one unit."""
     space = random_space(tokens=30, seed=5)
-    for target in (50.0, 180.0, 300.0):
+    for target in (50.0, 180.0):
         found = dp.calibrate(dp.SanText(epsilon=1.0), space, epsilon=target)
-        assert 0.95 * target < dp.certify(found, space).epsilon <= target  # rounding counts
+        most = min(target, 128 * math.log(2) + 1e-9)
+        assert 0.998 * most < dp.certify(found, space).epsilon <= most
 
 
 def test_rows_never_overflow_on_the_way():
@@ -94,11 +97,43 @@ def test_within_its_classes_custext_can():
     assert 1.99 < dp.certify(found, space, adjacency=adjacency).epsilon <= 2.0
 
 
-def test_a_metric_mechanism_is_calibrated_on_the_diameter():
-    space = random_space(tokens=60, seed=5)
-    found = dp.calibrate(dp.SanText(epsilon=1.0), space, epsilon=4.0)
-    assert found.epsilon * space.diameter == pytest.approx(4.0, rel=1e-5)
-    assert dp.certify(found, space).epsilon <= 4.0
+def clustered(tokens, dimensions, scale):
+    """Half of the tokens close together, two of them equal."""
+    vectors = np.random.default_rng(tokens + dimensions).normal(size=(tokens, dimensions))
+    vectors[: tokens // 2] *= 0.05
+    vectors[1] = vectors[0]
+    return space_of(scale * vectors)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(("tokens", "dimensions"), [(60, 1), (60, 50), (400, 3), (400, 100)])
+@pytest.mark.parametrize("kind", [dp.SanText, dp.TruncatedExponential])
+def test_a_metric_channel_reaches_its_target(kind, tokens, dimensions, scale):
+    """The parameter is per unit of distance, whatever the unit."""
+    space = clustered(tokens, dimensions, scale)
+    for target in (0.5, 3.0, 8.0):
+        found = dp.calibrate(kind(epsilon=1.0), space, epsilon=target)
+        certificate = dp.certify(found, space)
+        assert 0.998 * target <= certificate.epsilon <= target
+        assert target < found.epsilon * space.diameter  # the bound is not tight here
+
+
+def test_beyond_what_tem_can_lose_it_stays_below_the_target():
+    """Its loss rises, and falls again to ln((1 - beta)(V - 1)/beta), where no distance counts."""
+    space = random_space(tokens=60, dimensions=2, seed=5)
+    etas = np.geomspace(1.0, 300.0, 80) / space.diameter
+    losses = [dp.certify(dp.TruncatedExponential(epsilon=eta), space).epsilon for eta in etas]
+    assert max(losses) > losses[-1] + 0.5  # not monotone
+    for target in (max(losses) - 0.5, 20.0):
+        found = dp.calibrate(dp.TruncatedExponential(epsilon=1.0), space, epsilon=target)
+        exact = dp.certify(found, space).epsilon
+        assert 0.97 * min(target, max(losses)) <= exact <= target
+
+
+def test_where_all_tokens_are_alike_there_is_nothing_to_lose():
+    alike = space_of([[1.0]] * 3)
+    found = dp.calibrate(dp.SanText(epsilon=1.0), alike, epsilon=2.0)
+    assert dp.certify(found, alike).epsilon == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])

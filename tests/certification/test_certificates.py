@@ -9,7 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
-from spaces import brute_force_loss, random_space
+from spaces import brute_force_loss, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.certification import calibration, certificates, storage
@@ -244,18 +244,46 @@ def test_a_policy_does_not_hide_that_tokens_are_dropped():
         dp.Sanitizer(mechanism, space, policy=policy).release("w2 zxqv")
 
 
-@pytest.mark.parametrize("epsilon", [1e2, 1e3, 1e4])
-def test_the_metric_guarantee_covers_distances_taken_for_zero(epsilon):
-    vectors = np.array([[0.0], [0.9e-6], [1.8e-6], [2e-6], [2e-3]])
-    space = dp.EmbeddingSpace(dp.Vocabulary(list("abcde")), vectors)
-    mechanism = dp.SanText(epsilon=epsilon)
-    guarantee = dp.certify(mechanism, space).guarantee
-    rows = mechanism.log_probs(np.arange(5), space)
-    loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
-    true = np.abs(vectors - vectors.T)
-    for distances in (true, space.distances(np.arange(5))):
-        assert (loss <= guarantee.epsilon * distances + guarantee.slack).all()
-    assert (loss > guarantee.epsilon * true + 1e-9).any()  # without the slack it would be false
+@pytest.mark.parametrize("mechanism", [dp.SanText, dp.TruncatedExponential])
+@pytest.mark.parametrize("epsilon", [0.1, 3.0, 30.0])
+def test_the_metric_guarantee_holds_for_all_pairs(mechanism, epsilon):
+    """Equal tokens, near and far ones; 0.6 of it would be false."""
+    space = space_of([[0.0], [0.0], [0.01], *np.linspace(0, 1, 40)[:, None]])
+    certificate = dp.certify(mechanism(epsilon=epsilon), space)
+    rows = mechanism(epsilon=epsilon).log_probs(np.arange(43), space)
+    losses = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
+    distances = space.distances(np.arange(43))
+    found = certificate.metric
+    assert (losses <= found.epsilon * distances + found.slack).all()
+    assert (losses > 0.6 * found.epsilon * distances + found.slack).any()
+    assert certificate.epsilon <= found.epsilon * space.diameter + found.slack
+    assert certificate.guarantee == dp.PureDP(epsilon=certificate.epsilon)
+
+
+def test_a_metric_guarantee_is_of_substitution_and_of_finite_losses():
+    space, mechanism = random_space(), dp.SanText(epsilon=3.0)
+    within = dp.certify(mechanism, space, adjacency=dp.Adjacency.within([0] * 13))
+    dropped = dp.certify(mechanism, random_space(unknown="drop"))
+    assert within.metric is dropped.metric is None
+    assert dp.certify(dp.TokenExponential(epsilon=3.0), space).metric is None
+    assert within.epsilon == dp.certify(mechanism, space).epsilon
+
+
+def test_a_certificate_of_the_old_form_is_computed_again(cache):
+    """It had the metric guarantee in place of the exact one, and epsilon times the diameter."""
+    space, mechanism = random_space(tokens=20), dp.SanText(epsilon=3.0)
+    computed = dp.certify(mechanism, space)
+    (path,) = (cache / "certificates").glob("*.json")
+    data = json.loads(path.read_text())
+    assert dp.Certificate.from_dict(data, computed.adjacency) == computed
+    metric = data.pop("metric")
+    old = {**data, "guarantee": {"kind": "MetricDP", **metric}, "epsilon": 99.0}
+    old |= {"loss": data["epsilon"], "method": "proof"}
+    for other in (old, data):
+        path.write_text(json.dumps(other))
+        assert dp.certify(mechanism, space) == computed
+        with pytest.raises(ValueError, match="another form"):
+            dp.Certificate.from_dict(other, computed.adjacency)
 
 
 @pytest.mark.parametrize("labels", [[[1], [2]], [math.nan, 1.0]])

@@ -162,7 +162,7 @@ def test_a_cosine_claim_for_dchi_stencil_is_refuted():
     space, eta = on_the_circle(0.0, 0.3, -0.2, 0.5), 10.0
     mechanism = DChiStencil(eta=eta, window=3)
     chord, cosine_distance = 2 * math.sin(0.15), 1 - math.cos(0.3)
-    laws = np.log([plane_law(space.vectors, space.vectors[k], eta) for k in (0, 1)])
+    laws = np.log([plane_law(space.points, space.points[k], eta) for k in (0, 1)])
     loss = np.abs(laws[0] - laws[1]).max()
     claim = 2 * eta * cosine_distance
     assert 2 * claim < loss <= eta * chord

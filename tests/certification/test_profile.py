@@ -85,7 +85,7 @@ def test_the_exact_curve_is_the_brute_force_one(name, space, epsilon):
 @pytest.mark.parametrize("name", CASES)
 def test_the_bound_is_above_the_exact_curve_and_both_fall_to_zero(name):
     space, mechanism = random_space(tokens=70, dimensions=3, seed=4), CASES[name](3.0)
-    loss = dp.certify(mechanism, space).loss
+    loss = dp.certify(mechanism, space).epsilon
     grid = [*np.linspace(0, 8, 17), min(loss, 30.0)]
     exact = delta_curve(mechanism, space, grid, method="exact")
     bound = delta_curve(mechanism, space, grid, method="bound")

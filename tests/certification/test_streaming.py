@@ -65,10 +65,10 @@ def test_a_device_certifies_what_the_host_does(mechanism, device):
         ours = dp.certify(mechanism, here, adjacency=adjacency)
         theirs = dp.certify(mechanism, there, adjacency=adjacency)
         assert theirs.epsilon == pytest.approx(ours.epsilon, abs=1e-9)
-        assert theirs.loss == pytest.approx(ours.loss, abs=1e-9)
         assert theirs.recovery == pytest.approx(ours.recovery, abs=1e-9)
         assert theirs.retention == pytest.approx(ours.retention, abs=1e-9)
         assert type(theirs.guarantee) is type(ours.guarantee)
+        assert (theirs.metric is None) == (ours.metric is None)
 
 
 def test_a_device_calibrates_and_bounds_delta_as_the_host_does(device):
@@ -180,22 +180,6 @@ def test_memory_is_a_block_of_rows(mechanism):
             tracemalloc.stop()
     assert 0 < largest.numbers <= block
     assert peak < 4 * 8 * block < 8 * len(space) ** 2
-
-
-@pytest.mark.parametrize(
-    "mechanism", [dp.SanText(epsilon=3.0), dp.TruncatedExponential(epsilon=9.0)]
-)
-def test_the_rows_of_a_metric_mechanism_tell_the_diameter(mechanism, monkeypatch):
-    space = random_space(tokens=150, dimensions=7, seed=5)
-    expected = space.distances(np.arange(150)).max()
-    again = dp.EmbeddingSpace(space.vocabulary, space.vectors)
-
-    def refuse(*_):
-        raise AssertionError("a second pass over the pairs")
-
-    monkeypatch.setattr(space_module, "farthest", refuse)
-    dp.certify(mechanism, again)
-    assert again.diameter == expected
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,10 @@
-"""Distances that survive duplicates, dead dimensions and hostile scales."""
+"""Exact products and distances: duplicates, dead dimensions, hostile scales."""
 
 from __future__ import annotations
 
+import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,17 +14,30 @@ from scipy.spatial.distance import cdist
 from spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.certification.enumeration import RECOMPUTED
+from dp_middleware.embedding import grid
 
 
 @given(space=spaces())
-def test_distances_are_euclidean(space):
-    exact = cdist(space.vectors, space.vectors)
-    exact[exact < 1e-6] = 0.0
+def test_distances_are_the_rounded_roots_of_exact_numbers(space):
+    points = [[Fraction(x) for x in point] for point in space.points.tolist()]
+    squares = [
+        [sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) for other in points]
+        for one in points
+    ]
+    exact = np.array([[float(number) for number in row] for row in squares])
+    assert [[Fraction(number) for number in row] for row in exact.tolist()] == squares
     distances = space.distances(np.arange(len(space)))
-    np.testing.assert_allclose(distances, exact, atol=1e-10)
-    assert (distances == distances.T).all() or np.allclose(distances, distances.T, atol=1e-12)
-    assert space.diameter == pytest.approx(exact.max(), abs=1e-10)
+    assert np.array_equal(distances, np.sqrt(exact))
+    assert np.array_equal(distances, distances.T)
+    assert space.diameter == distances.max() <= 2 * space.radius * (1 + 1e-15)
+
+
+@given(space=spaces())
+def test_distances_are_euclidean_up_to_the_resolution(space):
+    exact = cdist(space.vectors, space.vectors)
+    distances = space.distances(np.arange(len(space)))
+    assert (np.abs(distances - exact) <= space.resolution + 1e-14).all()
+    assert space.resolution <= 2**-23 * space.radius or space.radius == 0
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
@@ -35,18 +50,52 @@ def test_duplicates_are_at_distance_zero(scale, offset):
     assert (np.diagonal(distances) == 0.0).all()
 
 
-def test_near_duplicates_keep_their_digits():
+def test_what_vectors_share_costs_no_digits():
     vectors = np.zeros((3, 400))
     vectors[:, 0] = 1.0
-    vectors[1, 1], vectors[2, 1] = 1e-5, 1e-7  # the Gram form would lose 1e-5 entirely
+    vectors[1, 1], vectors[2, 1] = 1e-5, 1e-7
     distances = space_of(vectors).distances([0])[0]
-    assert distances[1] == pytest.approx(1e-5, rel=1e-9)
-    assert distances[2] == 0.0  # below 1e-6
+    assert distances == pytest.approx([0.0, 1e-5, 1e-7], abs=1e-5 * 2**-25)
+
+
+@pytest.mark.parametrize("power", [-400, -30, 0, 30, 400])
+def test_distances_scale_with_the_vectors(power):
+    """Down to the last bit: nothing is compared with a length of our own."""
+    vectors = np.random.default_rng(0).normal(size=(40, 7)) + 2.0
+    ids = np.arange(40)
+    scaled = space_of(vectors * 2.0**power)
+    assert np.array_equal(scaled.distances(ids), space_of(vectors).distances(ids) * 2.0**power)
+    assert np.array_equal(scaled.cosines(ids), space_of(vectors).cosines(ids))
+
+
+def test_lattices_stay_lattices():
+    lattice = np.array([[i % 4, i // 4 % 5, i // 20] for i in range(70)], dtype=float)
+    exact = ((lattice[:, None] - lattice[None]) ** 2).sum(axis=2)
+    assert np.array_equal(space_of(lattice + 1000.0).distances(np.arange(70)), np.sqrt(exact))
+
+
+def test_vectors_that_one_grid_cannot_hold_are_refused():
+    """One vector a million times as long as the others leaves nothing of their distances."""
+    vectors = np.random.default_rng(0).normal(size=(50, 8))
+    vectors[7] *= 1e7
+    space = space_of(vectors)
+    assert space.cosines([7])[0, 7] == pytest.approx(1.0)  # unit rows have a grid of their own
+    with pytest.raises(dp.ParameterError, match="comparable lengths"):
+        space.distances([0])
+    vectors[7] /= 1e4  # a stated loss
+    space = space_of(vectors)
+    assert 0 < space.resolution < 1e-3
+
+
+def test_points_too_short_for_a_float_are_refused():
+    space = space_of(np.random.default_rng(0).normal(size=(5, 3)) * 1e-200)
+    with pytest.raises(dp.ParameterError, match="comparable lengths"):
+        space.distances([0])
 
 
 def test_a_row_is_the_same_bits_whatever_the_batch():
     space = random_space(tokens=300, dimensions=100, seed=1)
-    for rows in (space.distances, space.cosines):
+    for rows in (space.distances, space.cosines, space.centred_cosines):
         whole = rows(np.arange(300))
         for ids in ([5], [5, 5, 299], list(range(298, 150, -1))):
             assert np.array_equal(rows(ids), whole[ids])
@@ -60,7 +109,24 @@ def test_cosines_lie_between_minus_one_and_one(space):
     dots = space.vectors @ space.vectors.T
     product = np.outer(lengths, lengths)
     expected = np.divide(dots, product, out=np.zeros_like(dots), where=product > 0)
-    np.testing.assert_allclose(cosines, expected, atol=1e-12)
+    np.testing.assert_allclose(cosines, expected, atol=2**-25 * space.vectors.shape[1])
+    assert np.array_equal(cosines, cosines.T)
+
+
+@pytest.mark.parametrize("dimensions", [1, 3, 384, 1000])
+def test_products_are_exact_in_any_order(dimensions):
+    rng = np.random.default_rng(dimensions)
+    rows = grid.unit_points(rng.normal(size=(40, dimensions)))
+    expected = [
+        [math.fsum((a * b for a, b in zip(one, other, strict=True))) for other in rows.tolist()]
+        for one in rows.tolist()
+    ]
+    order = rng.permutation(dimensions)
+    assert np.array_equal(rows @ rows.T, expected)
+    assert np.array_equal(np.einsum("id,jd->ij", rows[:, order], rows[:, order]), expected)
+    assert np.array_equal(torch.from_numpy(rows) @ torch.from_numpy(rows).T, expected)
+    assert np.array_equal(sum(np.outer(column, column) for column in rows.T), expected)
+    assert (rows * 2**26 == np.rint(rows * 2**26)).all()
 
 
 def test_vectors_are_kept_and_protected():
@@ -114,32 +180,9 @@ def test_an_unknown_device_is_refused():
         dp.EmbeddingSpace(dp.Vocabulary(["a"]), [[1.0]], device="nonsense")
 
 
-@pytest.mark.parametrize("scale", [1e-7, 1e-150])
-def test_distances_below_the_threshold_are_zero_at_every_scale(scale):
-    space = space_of(np.random.default_rng(0).normal(size=(5, 3)) * scale)
-    assert not space.distances(np.arange(5)).any()
-
-
 def test_lengths_that_overflow_are_refused():
     with pytest.raises(dp.ParameterError, match="overflow"):
         space_of([[1e160], [0.0]])
-
-
-def test_rows_by_another_product_stay_within_the_certified_bound(monkeypatch):
-    """A common offset, as raw encoder inputs have, must not cost digits."""
-    vectors = np.random.default_rng(0).normal(size=(400, 128))
-    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) + 3.0
-    space, other = space_of(vectors), space_of(vectors)
-
-    def products(matrix, numbers, name):
-        return torch.from_numpy(np.dot(matrix[numbers], matrix.T))
-
-    monkeypatch.setattr(other, "_products", products)
-    for mechanism in (dp.SanText(epsilon=10.0), dp.RanText(epsilon=3.0)):
-        ids = np.arange(400)
-        rows = mechanism.log_probs(ids, space)
-        moved = np.abs(rows - mechanism.log_probs(ids, other)).max()
-        assert moved < RECOMPUTED * max(1.0, 0.1 * np.abs(rows).max())
 
 
 @pytest.mark.parametrize(

@@ -618,7 +618,7 @@ def test_refusals(space: dp.EmbeddingSpace) -> None:
         return PrivRewrite(sanitizer, generator=model, **options)
 
     with pytest.raises(dp.IncompatibleGuarantees, match="metric"):
-        built(dp.SanText(epsilon=1.0))
+        built(dp.MetricNoise(eta=1.0))
     with pytest.raises(dp.IncompatibleGuarantees, match="NoGuarantee"):
         built(dp.CusText(epsilon=1.0, candidates=3)).rewrite("word1")
     long = dp.EmbeddingSpace(space.vocabulary, space.vectors * (1 + 1e-6))
@@ -648,7 +648,16 @@ def test_epsilon_is_split_evenly_by_default(space: dp.EmbeddingSpace) -> None:
     assert naive.certificate.epsilon == first.epsilon + 0.5
     assert naive.selection.delta(1000, np.zeros((2, 1))) == 1.0
     assert naive.certificate.mechanism != rewrite.certificate.mechanism
-    assert naive.certificate.to_dict()["loss"] is None
+
+
+def test_a_metric_channel_adds_its_exact_epsilon(space: dp.EmbeddingSpace) -> None:
+    sanitizer = dp.Sanitizer(dp.SanText(epsilon=1.0), space)
+    rewrite = PrivRewrite(sanitizer, generator=lambda messages: "word1", epsilon_select=0.5)
+    first, both = sanitizer.certificate, rewrite.certificate
+    assert first.metric is not None
+    assert both.epsilon == both.claimed == first.epsilon + 0.5  # its claim is in another unit
+    assert both.guarantee == dp.PureDP(epsilon=both.epsilon)
+    assert both.metric is None
 
 
 def test_a_tokenizer_that_quotes_the_text_is_not_passed_on(space: dp.EmbeddingSpace) -> None:

@@ -402,8 +402,8 @@ def test_tem_is_metric_private_pair_by_pair(threshold, epsilon):
     truncated = np.minimum(space.distances(np.arange(15)), mechanism.cut(15))
     assert (loss <= epsilon * truncated + 1e-9).all()
     certificate = dp.certify(mechanism, space)
-    assert isinstance(certificate.guarantee, dp.MetricDP)
-    assert certificate.loss <= epsilon * mechanism.cut(15) + 1e-9
+    assert certificate.metric.epsilon == epsilon
+    assert certificate.epsilon <= epsilon * mechanism.cut(15) + 1e-9
     assert dp.audit(mechanism, space) <= certificate.epsilon
 
 

@@ -53,16 +53,37 @@ def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
     mechanism = CASES[name](epsilon)
     certificate = dp.certify(mechanism, space)
     loss = brute_force_loss(mechanism, space)
-    if mechanism.notion == "metric":
-        assert isinstance(certificate.guarantee, dp.MetricDP)
-        assert certificate.epsilon >= loss - 1e-9
-        assert certificate.epsilon == pytest.approx(epsilon * mechanism.reach(space), abs=1e-4)
-        assert certificate.guarantee.slack < 1e-4
+    if 60 < loss < math.inf:  # the least that is drawn has probability 2^-128
+        assert 60 < certificate.epsilon <= 128 * math.log(2) + 1e-9
     else:
         assert certificate.epsilon == pytest.approx(loss, abs=1e-6)
         assert certificate.epsilon >= loss - 1e-9
-    assert certificate.finite == math.isfinite(loss)
-    assert (certificate.method == "none") == isinstance(certificate.guarantee, dp.NoGuarantee)
+    if math.isfinite(loss):
+        assert certificate.guarantee == dp.PureDP(epsilon=certificate.epsilon)
+        assert certificate.method == "exact"
+    else:
+        assert isinstance(certificate.guarantee, dp.NoGuarantee)
+        assert (certificate.method, certificate.metric) == ("none", None)
+
+
+@settings(max_examples=25)
+@given(space=spaces(), epsilon=EPSILONS)
+def test_a_metric_proof_holds_beside_the_exact_loss(name, space, epsilon):
+    """For all pairs of what is drawn from; the unknown symbol is one diameter away."""
+    mechanism = CASES[name](epsilon)
+    if mechanism.notion == "pure":
+        pytest.skip("no metric proof")
+    certificate = dp.certify(mechanism, space)
+    assert certificate.metric == dp.MetricDP(epsilon=epsilon, slack=certificate.metric.slack)
+    farthest = epsilon * space.diameter + certificate.metric.slack
+    assert certificate.epsilon <= farthest
+    ids = np.arange(len(space))
+    drawn = sampling.integer_rows(mechanism.device_rows(ids, space))
+    logs = (drawn.weights * drawn.units).log().numpy()
+    losses = np.abs(logs[:, None, :] - logs[None, :, :]).max(axis=2)
+    assert (losses <= epsilon * space.distances(ids) + certificate.metric.slack).all()
+    if space.vocabulary.has_unknown_symbol:
+        assert (np.abs(logs + math.log(len(space))) <= farthest).all()
 
 
 @settings(max_examples=25)

@@ -139,7 +139,7 @@ class WithoutTheOriginal(DChiStencil):
 
     def perturb(self, ids, space, entropy):
         numbers = space.checked(ids)
-        means = _window.window_means(space.vectors[numbers], self.window, self.sigma)
+        means = _window.window_means(space.points[numbers], self.window, self.sigma)
         noise = _noise.random_vectors(*means.shape, self.eta, entropy)
         return _nearest.nearest(space, means + noise, numbers)
 

@@ -153,6 +153,23 @@ def test_calibration_comes_close_from_below(epsilon, seed):
     assert found.classes == mechanism.classes
 
 
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_a_metric_channel_within_classes_is_calibrated_at_any_scale(scale):
+    space = space_of(scale * random_space(tokens=60, seed=2).vectors)
+    mechanism = within(dp.SanText(epsilon=1.0), [k % 3 for k in range(61)])
+    found = dp.calibrate(mechanism, space, 3.0, adjacency=mechanism.adjacency)
+    certificate = dp.certify(found, space, adjacency=mechanism.adjacency)
+    assert 0.998 * 3.0 <= certificate.epsilon <= 3.0
+    assert certificate.claimed == 2 * found.nominal  # per unit of distance
+    assert certificate.metric is None  # of substitution only
+
+
+def test_one_class_of_all_tokens_keeps_the_metric_guarantee():
+    space, inner = random_space(tokens=20), dp.SanText(epsilon=2.0)
+    mechanism = within(inner, ["all"] * 21)
+    assert dp.certify(mechanism, space).metric == dp.certify(inner, space).metric
+
+
 @settings(max_examples=10, deadline=None)
 @given(case=cases(), data=st.data())
 def test_a_row_ignores_the_other_ids(case, data):
@@ -195,9 +212,10 @@ def test_what_a_fingerprint_tells_apart():
 
 
 def test_bounds_are_those_of_the_inner_one():
-    inner = dp.RanText(epsilon=1.0)
-    mechanism = within(inner, "ab")
-    assert (mechanism.largest, mechanism.jumps) == (inner.largest, inner.jumps)
+    for inner in (dp.RanText(epsilon=1.0), dp.SanText(epsilon=1.0)):
+        mechanism = within(inner, "ab")
+        assert (mechanism.largest, mechanism.jumps) == (inner.largest, inner.jumps)
+        assert mechanism.notion == inner.notion
 
 
 def test_what_cannot_be_kept_in_classes_is_refused():

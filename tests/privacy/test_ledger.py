@@ -169,6 +169,52 @@ def test_metric_charges_have_a_column_and_a_budget_of_their_own(url):
     ledger.verify()
 
 
+def test_metric_charges_have_a_budget_of_the_same_number_unless_told_otherwise(url):
+    ledger = PrivacyLedger(url, budget=5)
+    assert (ledger.budget, ledger.metric_budget) == (5, 5)
+    ledger.charge("anna", pure(5), 1)  # in its own column: takes nothing from the other
+    ledger.charge("anna", METRIC, 2, unit="document")
+    with pytest.raises(dp.BudgetExhausted, match=r"at most 1 nats per unit of distance.*got 2"):
+        ledger.charge("anna", METRIC, 1)
+    ledger.charge("anna", replace(METRIC, space="sphere"), 1)
+    assert ledger.account("anna").metric == {"euclidean@plane": 4.0, "euclidean@sphere": 2.0}
+    assert len(ledger.rows("anna")) == 3
+    ledger.verify()
+
+
+def test_no_limit_on_metric_charges_must_be_asked_for(url):
+    ledger = PrivacyLedger(url, budget=1, metric_budget=math.inf)
+    ledger.charge("anna", METRIC, 10**6, unit="document")
+    assert (ledger.budget, ledger.metric_budget) == (1, math.inf)
+    assert PrivacyLedger(url).metric_budget == math.inf  # what was stored stays
+    PrivacyLedger(url, budget=1, metric_budget=math.inf).charge("anna", METRIC, 1)
+    for other in ({}, {"metric_budget": 1}):
+        with pytest.raises(dp.ParameterError, match=r"metric_budget=inf; got .*metric_budget=1\.0"):
+            PrivacyLedger(url, budget=1, **other)
+
+
+@pytest.mark.parametrize("other", [{"metric_budget": 5}, {"window": 60}])
+def test_terms_without_a_budget_are_refused(file_url, other):
+    PrivacyLedger(file_url, budget=5)
+    with pytest.raises(dp.ParameterError, match="budget= beside"):
+        PrivacyLedger(file_url, **other)
+
+
+@pytest.mark.parametrize("kind", [dp.SanText, dp.TruncatedExponential])
+def test_a_metric_channel_is_charged_its_exact_epsilon(file_url, kind):
+    ledger = PrivacyLedger(file_url, budget=100)
+    space = random_space()
+    sanitizer = dp.Sanitizer(kind(epsilon=2.0), space, ledger=ledger, subject="anna")
+    for _ in range(3):
+        sanitizer.release("w1 w2")
+    exact = dp.certify(kind(epsilon=2.0), space).epsilon
+    assert exact < 0.9 * 2.0 * space.diameter
+    assert [row.epsilon for row in ledger.rows("anna")] == [integer(exact)] * 3
+    account = ledger.account("anna")
+    assert (account.spent, account.metric) == (3 * integer(exact) / 10**12, {})
+    ledger.verify()
+
+
 def test_a_finite_budget_refuses_an_infinite_loss(url):
     ledger = PrivacyLedger(url, budget=1)
     for certificate in (INFINITE, certified(PureDP(epsilon=math.inf), math.inf)):

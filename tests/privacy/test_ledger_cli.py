@@ -36,7 +36,7 @@ def url(tmp_path):
 
 def test_show(url):
     found = json.loads(run("show", url, "--json").stdout)
-    assert (found["budget"], found["window"]) == ("inf", None)
+    assert (found["budget"], found["metric_budget"], found["window"]) == ("inf", "inf", None)
     anna, ben, carl = found["subjects"]
     assert (anna["spent"], anna["events"], anna["remaining"]) == (0.5, 2, "inf")
     assert (ben["spent"], ben["metric"]) == (0, {"euclidean@plane": 2.0})

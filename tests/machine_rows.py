@@ -71,6 +71,8 @@ def main(path: str) -> None:
         written[f"{name}/fingerprint"] = np.array(space.fingerprint)
     space = spaces()["few dimensions"]
     for name, case in CASES.items():
+        if name.startswith("rantext"):  # its integral is a product that is not exact yet
+            continue
         for epsilon in EPSILONS:
             mechanism = case(epsilon)
             rows = settled(lambda ids, law=mechanism: law.log_probs(ids, space), len(space))

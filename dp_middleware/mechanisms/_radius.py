@@ -68,14 +68,14 @@ class RadiusLaw:
         log_mass = np.logaddexp.reduce(parts, axis=1)
         return log_mass, np.sum(np.exp(parts - log_mass[:, None]) * radii, axis=1)
 
-    def quantiles(self, tail: float = TAIL) -> tuple[float, float]:
-        """Radii with probability about e^-tail below and above."""
+    def quantiles(self) -> tuple[float, float]:
+        """Radii with probability about e^-37 below and above."""
         log_mass, _ = self.log_masses(self.grid)
         below = np.logaddexp.accumulate(log_mass)
         above = np.logaddexp.accumulate(log_mass[::-1])[::-1]
         return (
-            float(self.grid[np.argmax(below > -tail)]),
-            float(self.grid[len(above) - np.argmax(above[::-1] > -tail)]),
+            float(self.grid[np.argmax(below > -TAIL)]),
+            float(self.grid[len(above) - np.argmax(above[::-1] > -TAIL)]),
         )
 
 
@@ -92,7 +92,7 @@ def radius_law(scales: Floats, reach: float) -> RadiusLaw:
     typical = np.sqrt(2.0 * np.sum(live**2))
     end = max(1.02 * reach, typical + 1.1 * TAIL * live[0])
     if len(live) <= FEW:
-        grid = np.geomspace(min(1e-4 * live[-1], 1e-6 * end), end, 2048)
+        grid = np.geomspace(min(1e-3 * live[-1], 1e-5 * end), end, 2048)
     else:
         points = int(np.clip(16 * end / np.sqrt(np.mean(live**2)), 1024, 8192))
         grid = np.linspace(0.0, end, points)

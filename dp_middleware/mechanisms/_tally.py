@@ -1,0 +1,98 @@
+"""How distances lie on a grid: how many are in each cell and where, and functions between points.
+
+What is added up are integers: their sums are the same on every device, in whatever order threads
+add. An integer is the place of a distance on the grid as a fixed-point number, plus a number so
+large that the sum over a cell tells how many there were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+_CELL_BITS = 11  # a grid has fewer than 2^11 points
+_MANTISSA = 52
+
+
+class Tally:
+    """Rows of distances on a grid.
+
+    A place is counted from the far end of the grid, in cells, so that distance 0 is a cell of its
+    own: the last one. (With it is what is nearer than about 10^-10 of a cell.) Places carry an
+    offset, a power of two that is more than twice the number of tokens: no cell holds so many that
+    their fractions add up to half of one more.
+
+    Args:
+        grid: float64 (g,), ascending from 0; no distance is beyond its end.
+        per_unit: Cells per unit of distance, if they are equally wide.
+        size: Number V of tokens.
+    """
+
+    def __init__(self, grid: torch.Tensor, per_unit: float | None, size: int) -> None:
+        import torch
+
+        size_bits = size.bit_length()
+        offset_bits = max(size_bits + 1, _CELL_BITS)
+        self._fraction_bits = min(62 - size_bits - offset_bits, _MANTISSA - 1 - offset_bits)
+        self._grid, self._per_unit, self._offset = grid, per_unit, 1 << offset_bits
+        self._end = torch.tensor(
+            float(self._offset + len(grid) - 1), dtype=grid.dtype, device=grid.device
+        )
+
+    def empty(self, count: int) -> torch.Tensor:
+        """Sums of rows without distances, int64 (count, g), to add to."""
+        import torch
+
+        return torch.zeros(count, len(self._grid), dtype=torch.int64, device=self._grid.device)
+
+    def add(self, rows: torch.Tensor, sums: torch.Tensor) -> None:
+        """Add rows of distances to their sums; the distances become places."""
+        import torch
+
+        self._to_places(rows)
+        fixed = torch.mul(rows, 2.0**self._fraction_bits).to(torch.int64)
+        sums.scatter_add_(1, (fixed >> self._fraction_bits).sub_(self._offset), fixed)
+
+    def _to_places(self, rows: torch.Tensor) -> None:
+        import torch
+
+        if self._per_unit is not None:
+            torch.add(self._end, rows, alpha=-self._per_unit, out=rows)
+            return
+        cell = torch.bucketize(rows, self._grid[1:-1])
+        rows.sub_(self._grid[cell]).div_(self._grid.diff()[cell]).clamp_(0.0, 1.0).add_(cell)
+        torch.sub(self._end, rows, out=rows)
+
+    def read(self, sums: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What was added, float64.
+
+        Returns:
+            Distances that are 0, (n, 1); of others the number in each cell between points of the
+            grid, (n, g - 1), and the sum of their places there, in [0, 1], of the same shape.
+        """
+        import torch
+
+        places = torch.arange(sums.shape[1], device=sums.device).add_(self._offset)
+        ones = places << self._fraction_bits
+        counts = (sums.double() / ones).round_()  # less than half too much
+        from_far = (sums - counts.to(torch.int64) * ones).double() * 2.0**-self._fraction_bits
+        counts, from_far = counts.flip(1), from_far.flip(1)
+        return counts[:, :1], counts[:, 1:], counts[:, 1:] - from_far[:, 1:]
+
+    def interpolate(self, places: torch.Tensor, values: torch.Tensor, rises: torch.Tensor) -> None:
+        """Replace places by values of functions, linear between the points of the grid.
+
+        Args:
+            places: float64 (n, V), from :meth:`add`.
+            values: float64 (n, g), at the points of the grid from its end, a function each row.
+            rises: Of the same shape, up to the next point.
+        """
+        import torch
+
+        rows = torch.arange(len(places), dtype=torch.int32, device=places.device)
+        firsts = rows * values.shape[1] - self._offset
+        cells = places.to(torch.int32).add_(firsts[:, None]).view(-1)
+        start, rise = (flat.reshape(-1).index_select(0, cells) for flat in (values, rises))
+        torch.addcmul(start.view_as(places), rise.view_as(places), places.frac_(), out=places)

@@ -9,7 +9,9 @@ two, and writes digests of products and distances, and the integers of every cha
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sys
+from functools import partial
 
 import numpy as np
 import torch
@@ -21,6 +23,8 @@ from dp_middleware import sampling
 EPSILONS = (1.0, 8.0)
 BATCHES = (1, 64)
 STARTS = 12  # batches tried of each size
+BOTH = ("few dimensions", "lattice")  # more than 128 tokens and fewer
+SPACES_OF = {"rantext": BOTH, "rantext-strict": BOTH}
 
 
 def spaces() -> dict[str, dp.EmbeddingSpace]:
@@ -69,16 +73,13 @@ def main(path: str) -> None:
             written[f"{name}/{kind}"] = np.array(digest(rows))
         written[f"{name}/scalars"] = np.array([space.diameter, space.radius, space.resolution])
         written[f"{name}/fingerprint"] = np.array(space.fingerprint)
-    space = spaces()["few dimensions"]
-    for name, case in CASES.items():
-        if name.startswith("rantext"):  # its integral is a product that is not exact yet
-            continue
-        for epsilon in EPSILONS:
-            mechanism = case(epsilon)
-            rows = settled(lambda ids, law=mechanism: law.log_probs(ids, space), len(space))
+    for (name, case), epsilon in itertools.product(CASES.items(), EPSILONS):
+        for where in SPACES_OF.get(name, ("few dimensions",)):
+            space, mechanism = spaces()[where], case(epsilon)
+            rows = settled(partial(mechanism.log_probs, space=space), len(space))
             integers = sampling.integer_rows(rows)
-            written[f"{name}/{epsilon}/weights"] = integers.weights.numpy()
-            written[f"{name}/{epsilon}/bits"] = integers.bits.numpy()
+            written[f"{name}/{where}/{epsilon}/weights"] = integers.weights.numpy()
+            written[f"{name}/{where}/{epsilon}/bits"] = integers.bits.numpy()
     np.savez(path, **written)
 
 

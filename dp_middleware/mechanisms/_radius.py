@@ -82,7 +82,8 @@ class RadiusLaw:
 def radius_law(scales: Floats, reach: float) -> RadiusLaw:
     """The law of ||Y||, Y_i Laplace with scale ``scales[i]``.
 
-    Relative error of the density below 1e-4 (tested against closed forms and moments).
+    Relative error of the density below 1e-5 for few components (tested against the inverse of its
+    Laplace transform in high precision), 1e-4 for many (against moments).
 
     Args:
         scales: float64 (d,), not negative, at least one positive; dead dimensions (0) count not.
@@ -92,7 +93,7 @@ def radius_law(scales: Floats, reach: float) -> RadiusLaw:
     typical = np.sqrt(2.0 * np.sum(live**2))
     end = max(1.02 * reach, typical + 1.1 * TAIL * live[0])
     if len(live) <= FEW:
-        grid = np.geomspace(min(1e-3 * live[-1], 1e-5 * end), end, 2048)
+        grid = np.geomspace(min(1e-4 * live[-1], 1e-6 * end), end, 2048)
     else:
         points = int(np.clip(16 * end / np.sqrt(np.mean(live**2)), 1024, 8192))
         grid = np.linspace(0.0, end, points)

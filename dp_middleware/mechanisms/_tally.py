@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+PLACE = 10
+"""Bits of a place in its cell, as it counts in a sum."""
+
 _CELL_BITS = 11  # a grid has fewer than 2^11 points
-_MANTISSA = 52
 
 
 class Tally:
@@ -22,7 +24,7 @@ class Tally:
     A place is counted from the far end of the grid, in cells, so that distance 0 is a cell of its
     own: the last one. (With it is what is nearer than about 10^-10 of a cell.) Places carry an
     offset, a power of two that is more than twice the number of tokens: no cell holds so many that
-    their fractions add up to half of one more.
+    their fractions add up to half of one more. Sums take the fractions to ``PLACE`` bits.
 
     Args:
         grid: float64 (g,), ascending from 0; no distance is beyond its end.
@@ -33,10 +35,8 @@ class Tally:
     def __init__(self, grid: torch.Tensor, per_unit: float | None, size: int) -> None:
         import torch
 
-        size_bits = size.bit_length()
-        offset_bits = max(size_bits + 1, _CELL_BITS)
-        self._fraction_bits = min(62 - size_bits - offset_bits, _MANTISSA - 1 - offset_bits)
-        self._grid, self._per_unit, self._offset = grid, per_unit, 1 << offset_bits
+        self._offset = 1 << max(size.bit_length() + 1, _CELL_BITS)
+        self._grid, self._per_unit = grid, per_unit
         self._end = torch.tensor(
             float(self._offset + len(grid) - 1), dtype=grid.dtype, device=grid.device
         )
@@ -52,14 +52,14 @@ class Tally:
         import torch
 
         self._to_places(rows)
-        fixed = torch.mul(rows, 2.0**self._fraction_bits).to(torch.int64)
-        sums.scatter_add_(1, (fixed >> self._fraction_bits).sub_(self._offset), fixed)
+        fixed = torch.mul(rows, 2.0**PLACE).to(torch.int64)
+        sums.scatter_add_(1, (fixed >> PLACE).sub_(self._offset), fixed)
 
     def _to_places(self, rows: torch.Tensor) -> None:
         import torch
 
         if self._per_unit is not None:
-            torch.add(self._end, rows, alpha=-self._per_unit, out=rows)
+            torch.sub(self._end, rows.mul_(self._per_unit), out=rows)
             return
         cell = torch.bucketize(rows, self._grid[1:-1])
         rows.sub_(self._grid[cell]).div_(self._grid.diff()[cell]).clamp_(0.0, 1.0).add_(cell)
@@ -75,9 +75,9 @@ class Tally:
         import torch
 
         places = torch.arange(sums.shape[1], device=sums.device).add_(self._offset)
-        ones = places << self._fraction_bits
+        ones = places << PLACE
         counts = (sums.double() / ones).round_()  # less than half too much
-        from_far = (sums - counts.to(torch.int64) * ones).double() * 2.0**-self._fraction_bits
+        from_far = (sums - counts.to(torch.int64) * ones).double() * 2.0**-PLACE
         counts, from_far = counts.flip(1), from_far.flip(1)
         return counts[:, :1], counts[:, 1:], counts[:, 1:] - from_far[:, 1:]
 
@@ -95,4 +95,4 @@ class Tally:
         firsts = rows * values.shape[1] - self._offset
         cells = places.to(torch.int32).add_(firsts[:, None]).view(-1)
         start, rise = (flat.reshape(-1).index_select(0, cells) for flat in (values, rises))
-        torch.addcmul(start.view_as(places), rise.view_as(places), places.frac_(), out=places)
+        places.frac_().mul_(rise.view_as(places)).add_(start.view_as(places))

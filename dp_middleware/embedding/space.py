@@ -198,20 +198,20 @@ class EmbeddingSpace:
 
     def distance_rows(self, ids: Ids) -> torch.Tensor:
         """:meth:`distances` of ids that are in 0 .. V - 1, on the space's device."""
-        squared = self._squared_distances(ids)
-        if squared.device.type != "cpu":
-            return squared.sqrt_()
-        host = squared.numpy()  # torch takes MKL's roots, which are not IEEE 754's in the last bit
-        np.sqrt(host, out=host)
-        return squared
+        rows = self._squared_distances(ids)
+        if rows.device.type != "cpu":
+            return rows.sqrt_()
+        for (part,) in parts(rows):  # torch takes MKL's roots, which are not IEEE 754's
+            np.sqrt(part.numpy(), out=part.numpy())
+        return rows
 
     def _squared_distances(self, ids: Ids, first: int = 0) -> torch.Tensor:
         """To the tokens from ``first`` on, exact."""
         _, _, points, squares = self._points
         own = self.on_device(ids)
-        rows = _product(points[own], points[first:])
+        rows = (points[own] * -2.0) @ points[first:].T
         for part, lengths in parts(rows, squares[own][:, None]):
-            part.mul_(-2.0).add_(lengths).add_(squares[first:])
+            part.add_(lengths).add_(squares[first:])
         return rows
 
     def cosines(self, ids: ArrayLike) -> Floats:
@@ -225,7 +225,7 @@ class EmbeddingSpace:
     def cosine_rows(self, ids: Ids) -> torch.Tensor:
         """:meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
         unit = self.derived("unit", lambda: self.on_device(grid.unit_points(self.vectors)))
-        return _product(unit[self.on_device(ids)], unit).clamp_(-1.0, 1.0)
+        return _cosines(unit[self.on_device(ids)], unit)
 
     @property
     def centred_unit(self) -> Floats:
@@ -258,7 +258,7 @@ class EmbeddingSpace:
         if columns is not None:
             key = ("centred-unit", columns.tobytes())
             others = self.derived(key, lambda: unit[self.on_device(columns)])
-        return _product(unit[self.on_device(ids)], others).clamp_(-1.0, 1.0)
+        return _cosines(unit[self.on_device(ids)], others)
 
     @property
     def diameter(self) -> float:
@@ -278,9 +278,12 @@ class EmbeddingSpace:
         return torch.from_numpy(values).to(self.device)
 
 
-def _product(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Dot products of rows on a grid, exact, and zero of one sign."""
-    return (rows @ others.T).add_(0.0)
+def _cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """Dot products of unit rows on a grid, exact, and zero of one sign."""
+    products = rows @ others.T
+    for (part,) in parts(products):
+        part.clamp_(-1.0, 1.0).add_(0.0)
+    return products
 
 
 def on_host(rows: torch.Tensor) -> Floats:

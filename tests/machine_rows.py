@@ -22,7 +22,7 @@ from dp_middleware import sampling
 
 EPSILONS = (1.0, 8.0)
 BATCHES = (1, 64)
-STARTS = 12  # batches tried of each size
+STARTS = 5  # batches tried of each size
 BOTH = ("few dimensions", "lattice")  # more than 128 tokens and fewer
 SPACES_OF = {"rantext": BOTH, "rantext-strict": BOTH}
 

@@ -69,10 +69,10 @@ class RadiusQuadrature:
         points, weights = np.polynomial.legendre.leggauss(_NODES)
         half = 0.5 * np.diff(cuts)[:, :, None]
         radii = 0.5 * (cuts[:, 1:] + cuts[:, :-1])[:, :, None] + half * points
-        radii = np.maximum(radii, _TINY)
+        radii, nodes = np.maximum(radii, _TINY), half.shape[1] * _NODES
         with np.errstate(divide="ignore"):  # the same distance twice
             log_mass = self._law.log_pdf(radii * self._noise_scale) + np.log(half * weights)
-        radii, log_mass = (each.reshape(len(distances), 1, -1) for each in (radii, log_mass))
+        radii, log_mass = (each.reshape(len(each), 1, nodes) for each in (radii, log_mass))
         share = distances[:, :, None] / radii
         log_kernel = -self._half * np.minimum(share, 1.0)
         if self._literal:

@@ -336,7 +336,7 @@ class ExtractingThroughProxies(Extracting):
     """Asks the model by a function, of which it is not known where it goes."""
 
     def __init__(self, probe):
-        super().__init__(probe)
+        Clean.__init__(self, probe)
         asked = dp.chat_model(probe.llama_openai(probe.local))
         self.extract = local_model(dp.chat_model(lambda messages: asked(messages), local=True))
 

@@ -13,6 +13,8 @@ from pathlib import PurePath
 from threading import RLock, Thread
 from typing import Any, ParamSpec, TypeVar
 
+from dp_middleware import _redirects
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -43,6 +45,7 @@ def call_unrecorded(context: Context, function: Callable[P, T], *args: P.args, *
 def unrecorded() -> Iterator[None]:
     """Nothing in this block is traced by LangSmith, logged by vendors or dispatched.
 
+    A request that has a body follows no redirect, whatever HTTP client it is made with.
     This holds for tasks and threads that are started in it, to their end, and for what it hands to
     a ``ThreadPoolExecutor``. A pool of another kind that was there before is not reached.
     """
@@ -93,6 +96,11 @@ def _watch() -> None:
     wrap_once(logging.Logger, "callHandlers", _dropping)
     wrap_once(Thread, "start", _starting_quietly)
     wrap_once(ThreadPoolExecutor, "submit", _working_quietly)
+    for kind, following in _redirects.clients():
+        staying = functools.partial(
+            _redirects.staying, following=following, is_private=is_unrecorded
+        )
+        wrap_once(kind, following.name, staying)
 
 
 def _dropping(handle: Callable[..., None]) -> Callable[..., None]:

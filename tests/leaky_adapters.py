@@ -15,6 +15,7 @@ from llama_index.core.llms import ChatMessage, CustomLLM, LLMMetadata
 from pydantic import Field
 
 import dp_middleware as dp
+from dp_middleware.frameworks.local import local_model
 
 
 class Clean:
@@ -307,7 +308,7 @@ class Extracting(Clean):
 
     def __init__(self, probe):
         super().__init__(probe)
-        self.extract = probe.extractor
+        self.extract = local_model(probe.chat_openai(probe.local))
 
     def answer(self, text, config, event):
         super().answer(text, config, event)
@@ -315,8 +316,29 @@ class Extracting(Clean):
 
 
 class ExtractingUnguarded(Extracting):
+    def __init__(self, probe):
+        super().__init__(probe)
+        self.extract = probe.extractor
+
     def ask(self, text, config=None, event=None):
         return self.answer(text, config, event or str(uuid.uuid4()))
+
+
+class ExtractingElsewhere(Extracting):
+    """Follows where the local server sends it."""
+
+    def __init__(self, probe):
+        super().__init__(probe)
+        self.extract = dp.chat_model(probe.chat_openai(probe.local))
+
+
+class ExtractingThroughProxies(Extracting):
+    """Asks the model by a function, of which it is not known where it goes."""
+
+    def __init__(self, probe):
+        Clean.__init__(self, probe)
+        asked = dp.chat_model(probe.llama_openai(probe.local))
+        self.extract = local_model(dp.chat_model(lambda messages: asked(messages), local=True))
 
 
 class Swallowing(Clean):

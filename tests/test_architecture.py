@@ -23,6 +23,7 @@ LAYERS = [
         "_forks",
         "_parts",
         "_recording",
+        "_redirects",
         "_resampling",
         "_words",
     },

@@ -41,12 +41,14 @@ def models_in(model: Any) -> Iterator[Any]:
 def values_in(model: Any) -> Iterator[Any]:
     """Values of its fields, and what is in those that are collections."""
     for _, each in fields_of(model):
-        if isinstance(each, list | tuple):
-            yield from list(each)
-        elif isinstance(each, dict):
-            yield from list(each.values())
-        else:
-            yield each
+        yield from values_of(each)
+
+
+def values_of(x: Any) -> list[Any]:
+    """What is in a collection; anything else alone."""
+    if isinstance(x, dict):
+        return list(x.values())
+    return list(x) if isinstance(x, list | tuple) else [x]
 
 
 def is_model(x: Any) -> bool:
@@ -86,6 +88,12 @@ def _is_installed_model(kind: type) -> bool:
 
 
 def fields_of(x: Any) -> list[tuple[str, Any]]:
-    """Fields of an object, private ones too."""
-    spaces = (getattr(x, "__dict__", None), getattr(x, "__pydantic_private__", None))
+    """Fields of an object, private ones and slots too."""
+    spaces = (getattr(x, "__dict__", None), getattr(x, "__pydantic_private__", None), _slots(x))
     return [item for space in spaces if space for item in list(space.items())]
+
+
+def _slots(x: Any) -> dict[str, Any]:
+    kinds = [vars(each).get("__slots__", ()) for each in type(x).__mro__]
+    names = [name for slots in kinds for name in ([slots] if isinstance(slots, str) else slots)]
+    return {name: getattr(x, name) for name in names if name[:2] != "__" and hasattr(x, name)}

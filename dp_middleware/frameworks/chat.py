@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from dp_middleware._redirects import Redirected
 from dp_middleware.errors import ChatError, ParameterError
 from dp_middleware.frameworks._model_parts import inherits
 from dp_middleware.frameworks.adapters.base import Adapter, AdapterError, Messages, Unrecorded
-from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate
+from dp_middleware.frameworks.trust import Location, locate, locate_function
 
 T = TypeVar("T")
 
@@ -78,6 +79,8 @@ class ChatModel:
     def private(self) -> ChatModel:
         """The same model for raw text: no tracer, callback, cache or vendor's log sees a call.
 
+        An HTTP client follows no redirect with it: such a call fails.
+
         Switched off for the duration of a call: LangChain's callbacks and caches, LangSmith,
         LlamaIndex's handlers and instrumentation, the logs of vendors' packages, and whatever is
         inherited by context variable. What a function of your own records is yours to switch off.
@@ -107,17 +110,28 @@ class ChatModel:
         return answer
 
 
-def chat_model(x: Any, model: str | None = None) -> ChatModel:
+def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> ChatModel:
     """A chat model from what you have.
 
     Args:
         x: A LangChain chat model, a LlamaIndex LLM, an ``openai.OpenAI`` or ``AsyncOpenAI``
             client, a sync or async function from messages to text, or a :class:`ChatModel`.
         model: The model's name; for an openai client only, and needed there.
+        local: Declares that a function runs where raw text may go: nobody can look inside of it.
+            Without it a function may be asked as a remote model is, and not extract. An object
+            that can be called may say it itself, with a ``location``.
 
     Raises:
-        ParameterError: Anything else, or ``model`` missing or out of place.
+        ParameterError: Anything else, or ``model`` or ``local`` missing or out of place.
     """
+    if _is_function(x):
+        if model is not None:
+            raise ParameterError("expected model= with an openai client only")
+        from dp_middleware.frameworks.adapters.functions import FunctionAdapter
+
+        return ChatModel(adapter=FunctionAdapter(x), location=locate_function(x, local=local))
+    if local:
+        raise ParameterError("expected local=True with a function only; a model's address tells")
     if _is_openai(x):
         return _from_openai(x, model)
     if model is not None:
@@ -132,10 +146,6 @@ def chat_model(x: Any, model: str | None = None) -> ChatModel:
         from dp_middleware.frameworks.adapters.llama_index import LlamaIndexAdapter
 
         return ChatModel(adapter=LlamaIndexAdapter(x), location=locate(x))
-    if callable(x) and not isinstance(x, type) and not inherits(x, "langchain_core", "Runnable"):
-        from dp_middleware.frameworks.adapters.functions import FunctionAdapter
-
-        return ChatModel(adapter=FunctionAdapter(x), location=IN_PROCESS)
     raise ParameterError(
         "expected a LangChain chat model, a LlamaIndex LLM, an openai client with model=, or a "
         f"function from messages to text, got {_named(x)}; wrap it in such a function"
@@ -162,6 +172,13 @@ def _is_langchain(x: Any) -> bool:
     return inherits(x, "langchain_core", "BaseChatModel")
 
 
+def _is_function(x: Any) -> bool:
+    """A function or an object that can be called, and not a model of one of the frameworks."""
+    known = (("langchain_core", "Runnable"), ("llama_index", "BaseLLM"))
+    is_known = isinstance(x, type | ChatModel) or any(inherits(x, *each) for each in known)
+    return callable(x) and not is_known and not _is_openai(x)
+
+
 def _named(x: Any) -> str:
     return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
 
@@ -179,11 +196,13 @@ def _is_message(x: Any) -> bool:
 
 
 def _describe(error: Exception) -> str:
-    """Kind and HTTP status of a failure; the messages of adapters hold no private text."""
-    if isinstance(error, AdapterError):
+    """Kind and HTTP status of a failure; our own messages hold no private text."""
+    if isinstance(error, AdapterError | Redirected):
         return str(error)
     status = status_of(error)
-    return type(error).__name__ + (f" (HTTP {status})" if status >= 300 else "")
+    if 300 <= status < 400:
+        return f"{type(error).__name__} (HTTP {status}, a redirect that is not followed)"
+    return type(error).__name__ + (f" (HTTP {status})" if status >= 400 else "")
 
 
 def status_of(error: Exception) -> int:

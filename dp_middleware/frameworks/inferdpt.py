@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dp_middleware.errors import ExtractorError, ParameterError, RemoteError
+from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import prompts
 from dp_middleware.frameworks.chat import chat_model
-from dp_middleware.frameworks.trust import require_trusted
+from dp_middleware.frameworks.local import local_model
 
 if TYPE_CHECKING:
     from dp_middleware.releases import Release
@@ -74,6 +74,7 @@ class InferDPT:
         sanitizer: Has ``release(text)``; charges and draws.
         remote: What :func:`chat_model` takes.
         extractor: What :func:`chat_model` takes; in process, on loopback or on a trusted host.
+            A function must be declared: ``chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
 
     Raises:
@@ -89,11 +90,9 @@ class InferDPT:
         extractor: Any,
         trusted_hosts: Iterable[str] = (),
     ) -> None:
-        local = chat_model(extractor)
-        require_trusted(local, trusted_hosts)
+        self._extractor = local_model(extractor, trusted_hosts)
         self._sanitizer = sanitizer
         self._remote = replace(chat_model(remote), error=RemoteError)
-        self._extractor = replace(local.private(), error=ExtractorError)
 
     def __repr__(self) -> str:
         remote, extractor = self._remote.location, self._extractor.location

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.errors import DPMiddlewareError, ParameterError, UntrustedHost
 from dp_middleware.testing._components import texts_of_component
 from dp_middleware.testing._reading import text_of
 from dp_middleware.testing.calls import Call, result_of
@@ -119,6 +119,21 @@ class TraceSafeContract:
         probe.local.mode = "error"
         self._assert_raises(extracting_call, adapter, probe)
         assert probe.local.requests, "neither probe.local nor probe.extractor was called"
+
+    def test_a_redirected_extractor(self, extracting_call: Call, probe: Probe) -> None:
+        """Rule 1, when the local model's server sends its callers on to the remote model."""
+        adapter = self.adapter(probe)
+        probe.local.mode, probe.local.redirect_to = "redirect", probe.remote.url
+        self._assert_raises(extracting_call, adapter, probe)
+        assert probe.local.requests, "neither probe.local nor probe.extractor was called"
+
+    def test_an_extractor_behind_a_proxy(self, extracting_call: Call, probe: Probe) -> None:
+        """Rule 1, when the client of the local model has a proxy, which would read raw text."""
+        probe.put_proxy_before_local()
+        with pytest.raises(UntrustedHost) as caught:
+            result_of(extracting_call, self.adapter(probe), probe)
+        self._assert_clean(probe, exception=caught.value)
+        self._assert_nothing_sent(probe)
 
     def test_an_exhausted_budget(self, call: Call, probe: Probe) -> None:
         """Rule 4: it raises and nothing leaves."""

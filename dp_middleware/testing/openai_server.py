@@ -26,7 +26,7 @@ class OpenAIServer:
         mode: ``"ok"`` answers ``reply``; ``"echo"`` the text of the last message; ``"slow"`` waits
             30 s, or until the server closes; ``"error"`` is HTTP 500 and quotes the request, as
             vendors do; ``"malformed"`` is broken JSON; ``"empty"`` a null content;
-            ``"redirect"`` an HTTP 307 to ``redirect_to``.
+            ``"redirect"`` sends callers on to ``redirect_to`` with ``redirect_status``.
         reply: The answer: text, tool calls, or a function from the request to one of these.
         script: Answers that come before ``reply``, one per request.
         choices: Answers to a request for several, cut to its ``n``; without any, ``n`` is ignored.
@@ -36,6 +36,7 @@ class OpenAIServer:
         bodies: The same, as they came.
         raw: The same with request line and headers.
         redirect_to: URL of another server.
+        redirect_status: HTTP 307, or another that redirects.
     """
 
     def __init__(self, reply: Reply = "a fine answer", mode: Mode = "ok") -> None:
@@ -46,6 +47,7 @@ class OpenAIServer:
         self.n_status = 200
         self.failures = 0
         self.redirect_to = ""
+        self.redirect_status = 307
         self.requests: list[dict[str, Any]] = []
         self.bodies: list[bytes] = []
         self.raw: list[bytes] = []
@@ -136,7 +138,8 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             if server.mode == "slow":
                 server.closing.wait(30)
             if server.mode == "redirect":
-                self._send(307, b"", Location=server.redirect_to + "/chat/completions")
+                path = self.path.removeprefix("/v1")
+                self._send(server.redirect_status, b"", Location=server.redirect_to + path)
             elif fails:
                 self._send(500, json.dumps({"error": {"message": str(request)}}).encode())
             elif request.get("n", 1) > 1 and server.n_status != 200:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 import dp_middleware as dp
+from dp_middleware.frameworks.trust import Location
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.ledger import PrivacyLedger, Row
 from dp_middleware.testing._reading import text_of, window
@@ -27,6 +28,7 @@ _RELEASED = re.compile("|".join(rf"\b{word}\b" for word in _WORDS))
 _LENGTH = 6  # words of a private text
 _DIMENSIONS = 6
 _EPSILON = 4.0  # nats per token
+_PROXY = "proxy.localhost"
 _TOO_LITTLE = 1e-6  # nats: less than a token costs
 
 
@@ -45,6 +47,7 @@ class Probe:
         words: The vocabulary, public: a release consists of these.
         remote: The model outside: nothing private may arrive there.
         local: The model inside, for extraction: it answers with the raw document.
+        extractor: The same as a function, declared local: it fails when ``local`` is to fail.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class Probe:
         self.words = _WORDS
         self.remote = OpenAIServer()
         self.local = OpenAIServer(mode="echo")
+        self.extractor = _Echo(self.local)
+        self._proxy: str | None = None  # in front of the local model
         self._key = secrets.token_bytes(32)
         self._secret = f"secret{secrets.token_hex(4)}"  # stands for a password in a ledger's URL
         self._url = f"sqlite:///{folder / self._secret}.db"
@@ -94,20 +99,12 @@ class Probe:
         """An event id that was not given before."""
         return str(uuid.uuid4())
 
-    def extractor(self, messages: list[dict[str, str]]) -> str:
-        """A local model as a function: echoes the last message, or fails as :attr:`local` does."""
-        text = messages[-1]["content"]
-        self.local.requests.append({"messages": messages})
-        if self.local.mode == "error":
-            raise RuntimeError(f"cannot extract from {text}")
-        return text
-
     def chat_openai(self, server: OpenAIServer | None = None, **settings: Any) -> Any:
         """LangChain's ``ChatOpenAI`` on a server, default the remote one."""
         from langchain_openai import ChatOpenAI
 
         url = (server or self.remote).url
-        given = {**_CLIENT, **_http_clients(), **settings}
+        given = {**_CLIENT, **_http_clients(self._proxy_of(server)), **settings}
         return ChatOpenAI(model="gpt-4o-mini", base_url=url, **given)
 
     def openai_embeddings(self, server: OpenAIServer | None = None, **settings: Any) -> Any:
@@ -123,8 +120,11 @@ class Probe:
         """LlamaIndex's ``OpenAI`` on a server, default the remote one."""
         from llama_index.llms.openai import OpenAI
 
-        url = (server or self.remote).url
-        return OpenAI(model="gpt-4o-mini", api_base=url, **{**_CLIENT, **settings})
+        url, proxy = (server or self.remote).url, self._proxy_of(server)
+        names = {"http_client": "http_client", "http_async_client": "async_http_client"}
+        clients = _http_clients(proxy).items() if proxy else ()
+        given = {**_CLIENT, **{names[name]: each for name, each in clients}, **settings}
+        return OpenAI(model="gpt-4o-mini", api_base=url, **given)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -141,6 +141,17 @@ class Probe:
     def break_ledger(self) -> None:
         """Sessions made from now on fail with errors that quote the private text."""
         self._ledger = _QuotingLedger(self.private_text)
+
+    def put_proxy_before_local(self) -> None:
+        """Clients of the local model made from now on pass through the remote one's server.
+
+        It has a name by which it is not on loopback.
+        """
+        self._proxy = f"http://{_PROXY}:{self.remote.port}"
+        self.extractor.location = Location(proxies=frozenset({_PROXY}))
+
+    def _proxy_of(self, server: OpenAIServer | None) -> str | None:
+        return self._proxy if server is self.local else None
 
     # what happened -------------------------------------------------------------------------------
 
@@ -204,14 +215,29 @@ class Probe:
 _CLIENT: dict[str, Any] = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}
 
 
-def _http_clients() -> dict[str, Any]:
+def _http_clients(proxy: str | None = None) -> dict[str, Any]:
     """Without certificates, which take a tenth of a second to load and are of no use here."""
     import openai
 
     return {
-        "http_client": openai.DefaultHttpxClient(verify=False),
-        "http_async_client": openai.DefaultAsyncHttpxClient(verify=False),
+        "http_client": openai.DefaultHttpxClient(verify=False, proxy=proxy),
+        "http_async_client": openai.DefaultAsyncHttpxClient(verify=False, proxy=proxy),
     }
+
+
+class _Echo:
+    """A local model as a function: echoes the last message, or fails as the server does."""
+
+    def __init__(self, server: OpenAIServer) -> None:
+        self._server = server
+        self.location = Location()
+
+    def __call__(self, messages: list[dict[str, str]]) -> str:
+        text = messages[-1]["content"]
+        self._server.requests.append({"messages": messages})
+        if self._server.mode in ("error", "redirect"):
+            raise RuntimeError(f"cannot extract from {text}")
+        return text
 
 
 class _QuotingLedger:

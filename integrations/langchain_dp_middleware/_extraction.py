@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from dp_middleware.errors import ExtractorError
-from dp_middleware.frameworks import chat_model, prompts
-from dp_middleware.frameworks.trust import require_trusted
+from dp_middleware.frameworks import prompts
+from dp_middleware.frameworks.local import local_model
 
 
 class Extraction:
@@ -27,9 +25,7 @@ class Extraction:
     """
 
     def __init__(self, extractor: Any, trusted_hosts: Iterable[str], instruction: str) -> None:
-        local = chat_model(extractor)
-        require_trusted(local, trusted_hosts)
-        self._model = replace(local.private(), error=ExtractorError)
+        self._model = local_model(extractor, trusted_hosts)
         self._instruction = instruction
 
     def local(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> AIMessage:

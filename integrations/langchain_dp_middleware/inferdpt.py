@@ -18,9 +18,9 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
 from dp_middleware.boundary import guarded, session_of
-from dp_middleware.errors import ExtractorError, ParameterError, RemoteError
+from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model
-from dp_middleware.frameworks.trust import require_trusted
+from dp_middleware.frameworks.local import local_model
 from langchain_dp_middleware._answers import note_answer
 from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
 from langchain_dp_middleware._session import (
@@ -62,7 +62,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
             sanitizer's own epsilon.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
         remote: What :func:`dp.chat_model` takes.
-        extractor: What :func:`dp.chat_model` takes.
+        extractor: What :func:`dp.chat_model` takes; a function must be declared, with
+            ``dp.chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
 
     Raises:
@@ -77,7 +78,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         >>> model = InferDPTChatModel(
         ...     dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space),
         ...     remote=lambda messages: "a draft",
-        ...     extractor=lambda messages: "the answer",
+        ...     extractor=dp.chat_model(lambda messages: "the answer", local=True),
         ... )
         >>> model.invoke("red blue").text
         'the answer'
@@ -102,12 +103,10 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         **options: Any,
     ) -> None:
         require_ceiling(options.get("max_epsilon"))
-        local = chat_model(extractor)
-        require_trusted(local, trusted_hosts)
         given: dict[str, Any] = {
             "session": session_of(session),
             "remote": replace(chat_model(remote), error=RemoteError),
-            "extractor": replace(local.private(), error=ExtractorError),
+            "extractor": local_model(extractor, trusted_hosts),
             "trusted_hosts": frozenset(trusted_hosts),
         }
         super().__init__(**given, **options)

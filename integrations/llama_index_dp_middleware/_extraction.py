@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from llama_index.core.base.response.schema import (
@@ -15,10 +14,8 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
-import dp_middleware as dp
-from dp_middleware.errors import ExtractorError
 from dp_middleware.frameworks import prompts
-from dp_middleware.frameworks.trust import require_trusted
+from dp_middleware.frameworks.local import local_model
 
 _INSTRUCTION = "Answer the question that is the Original Text."
 
@@ -36,9 +33,7 @@ class Extraction:
     """
 
     def __init__(self, extractor: Any, trusted_hosts: Iterable[str], *, streaming: bool) -> None:
-        model = dp.chat_model(extractor)
-        require_trusted(model, trusted_hosts)
-        self._model = replace(model.private(), error=ExtractorError)
+        self._model = local_model(extractor, trusted_hosts)
         self._streaming = streaming
 
     def extracted(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:

@@ -81,7 +81,7 @@ def test_released_words_agree_with_the_document_no_more_than_the_law_says(
     words = [WORDS[k % len(WORDS)] for k in range(200)]
     document = " ".join(words)
     inferdpt = dp.InferDPT(
-        sanitizer, remote=make("openai", remote.url), extractor=lambda messages: "x"
+        sanitizer, remote=make("openai", remote.url), extractor=here(lambda messages: "x")
     )
     inferdpt.run(document)
     sent = remote.prompts[0].split("Prefix Text:\n")[1].split()
@@ -143,6 +143,10 @@ def test_an_untrusted_extractor_is_refused_before_anything_is_sent(
     assert not remote.requests
 
 
+def here(function: Any) -> dp.ChatModel:
+    return chat_model(function, local=True)
+
+
 class CountingLedger:
     def __init__(self) -> None:
         self.charges: list[int] = []
@@ -167,7 +171,7 @@ def test_one_charge_per_run_and_none_before_a_stream_is_read(
     inferdpt = dp.InferDPT(
         charging(sanitizer, ledger),
         remote=make("openai", remote.url),
-        extractor=lambda messages: "x",
+        extractor=here(lambda messages: "x"),
     )
     stream = inferdpt.stream(DOCUMENT)
     assert (ledger.charges, remote.requests) == ([], [])
@@ -188,7 +192,7 @@ def test_a_document_without_tokens_is_refused_uncharged(
     inferdpt = dp.InferDPT(
         charging(sanitizer, ledger),
         remote=make("openai", remote.url),
-        extractor=lambda messages: "x",
+        extractor=here(lambda messages: "x"),
     )
     for call in (
         lambda: inferdpt.run(document),
@@ -206,7 +210,7 @@ def test_an_exhausted_budget_sends_nothing(
     inferdpt = dp.InferDPT(
         charging(sanitizer, SpentLedger()),
         remote=make("openai", remote.url),
-        extractor=lambda messages: "x",
+        extractor=here(lambda messages: "x"),
     )
     with pytest.raises(dp.BudgetExhausted):
         inferdpt.run(DOCUMENT)
@@ -226,7 +230,7 @@ def test_arun_does_not_block_the_event_loop(sanitizer: dp.Sanitizer) -> None:
         return "x"
 
     async def longest_gap() -> float:
-        inferdpt = dp.InferDPT(Slow(), remote=slow, extractor=slow)
+        inferdpt = dp.InferDPT(Slow(), remote=slow, extractor=here(slow))
         work = asyncio.create_task(inferdpt.arun(DOCUMENT))
         gap, last = 0.0, time.monotonic()
         while not work.done():
@@ -240,7 +244,7 @@ def test_arun_does_not_block_the_event_loop(sanitizer: dp.Sanitizer) -> None:
 
 def test_an_answer_hides_its_text(sanitizer: dp.Sanitizer) -> None:
     answer = dp.InferDPT(
-        sanitizer, remote=lambda messages: "draft", extractor=lambda messages: CANARY
+        sanitizer, remote=lambda messages: "draft", extractor=here(lambda messages: CANARY)
     ).run(DOCUMENT)
     assert answer.text == CANARY
     assert CANARY not in f"{answer!r} {answer}"
@@ -258,6 +262,6 @@ def test_an_answer_hides_its_text(sanitizer: dp.Sanitizer) -> None:
 
 def test_models_are_taken_as_chat_model_takes_them(sanitizer: dp.Sanitizer) -> None:
     with pytest.raises(dp.ParameterError, match="expected a LangChain chat model"):
-        dp.InferDPT(sanitizer, remote="gpt-4o", extractor=lambda messages: "x")
-    made = chat_model(lambda messages: "x")
+        dp.InferDPT(sanitizer, remote="gpt-4o", extractor=here(lambda messages: "x"))
+    made = here(lambda messages: "x")
     assert dp.InferDPT(sanitizer, remote=made, extractor=made).run("word1").text == "x"

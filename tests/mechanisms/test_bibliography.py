@@ -98,7 +98,7 @@ def test_frameworks_are_cited_too():
     for what in (rewrite, dp.PrivRewrite, dp.PrivRewriteNaive):
         assert citations(what) == "\n\n".join([BIBTEX["privrewrite"], BIBTEX["mcsherry2007"]])
     assert dp.citations(dp.InferDPT) == BIBTEX["inferdpt2023"]
-    asks = dp.InferDPT(sanitizer, remote=chat, extractor=chat)
+    asks = dp.InferDPT(sanitizer, remote=chat, extractor=dp.chat_model(chat, local=True))
     assert citations(asks) == BIBTEX["inferdpt2023"]
     for name, keys in FRAMEWORKS.items():
         assert getattr(dp, name).__name__ == name  # the class is there, under this name

@@ -15,6 +15,7 @@ from langchain_core import globals as settings
 from langchain_core.tracers import context as hooks
 from llama_index_instrumentation import root_dispatcher
 
+from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
 
 pytest_plugins = ["pytester"]
@@ -96,13 +97,15 @@ class Guarded:
 GOOD = "test_nothing_private_is_recorded_or_sent"
 REMOTE = "test_a_failing_remote"
 EXTRACTOR = "test_a_failing_extractor"
+REDIRECTED = "test_a_redirected_extractor"
+PROXIED = "test_an_extractor_behind_a_proxy"
 BUDGET = "test_an_exhausted_budget"
 RELEASE = "test_a_failing_release"
 REFUSAL = "test_what_cannot_be_released"
 SHOWN = "test_components_show_no_secret"
 THREADS = "test_threads_draw_apart"
 
-FAILED = (AssertionError, AttributeError, pytest.fail.Exception)
+FAILED = (AssertionError, AttributeError, DPMiddlewareError, pytest.fail.Exception)
 CAUGHT = [
     (adapters.Logging, GOOD, "logs: (.|\n)*asked about zxq"),
     (adapters.LoggingApart, GOOD, "logs: "),
@@ -130,6 +133,8 @@ CAUGHT = [
     (adapters.Swallowing, REFUSAL, "DID NOT RAISE"),
     (adapters.Stumbling, REFUSAL, "no attribute"),
     (adapters.ExtractingUnguarded, EXTRACTOR, "exception: .*cannot extract from"),
+    (adapters.ExtractingElsewhere, REDIRECTED, "DID NOT RAISE"),
+    (adapters.ExtractingThroughProxies, PROXIED, "DID NOT RAISE|no answer"),
     (adapters.Forgetful, "test_the_same_event_again", "something else left"),
     (adapters.RetryingAll, "test_a_retry", "the retry sent something else"),
     (adapters.Seeded, THREADS, "two draws were equal"),
@@ -313,7 +318,7 @@ def outcomes_of(pytester, attributes, kind="Clean", *options):
 
 def test_paths_are_names_of_tests(pytester):
     found = outcomes_of(pytester, ONE, "Printing", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=10)
+    found.assert_outcomes(failed=1, deselected=12)
     found.stdout.fnmatch_lines(["*recorded_or_sent?the path?*", "*console: ...*zxq*"])
 
 
@@ -326,14 +331,14 @@ def test_a_suite_without_calls_is_an_error(pytester):
 def test_a_source_that_is_required_and_missing_fails(pytester):
     required = f"{ONE}; requires = frozenset({{'Telepathy'}})"
     found = outcomes_of(pytester, required, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(errors=1, deselected=10)
+    found.assert_outcomes(errors=1, deselected=12)
     found.stdout.fnmatch_lines(["*not recorded, as its package is missing: ?'Telepathy'?*"])
 
 
 def test_a_source_that_hears_nothing_fails(pytester):
     deaf = f"{ONE}; hears = frozenset({{'warnings'}})"
     found = outcomes_of(pytester, deaf, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=10)
+    found.assert_outcomes(failed=1, deselected=12)
     found.stdout.fnmatch_lines(["*no released text was recorded by ?'warnings'?*"])
 
 

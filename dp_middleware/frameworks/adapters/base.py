@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextvars import Context
 from typing import Any
 
+from dp_middleware._redirects import load_clients
 from dp_middleware.errors import ChatError
 from dp_middleware.frameworks import recording
 
@@ -47,9 +48,10 @@ class Adapter(ABC):
 
 
 class Unrecorded(Adapter):
-    """Runs another adapter's calls in contexts in which nothing is recorded."""
+    """Runs another adapter's calls where nothing is recorded and no redirect is followed."""
 
     def __init__(self, inner: Adapter) -> None:
+        load_clients()
         self._inner = inner.private()
 
     def ask(self, messages: Messages) -> str:

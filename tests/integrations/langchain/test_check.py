@@ -309,7 +309,8 @@ def test_a_hook_that_asks_a_global_model(given):
 
 
 def test_what_releases_before_it_sends_is_fine():
-    infer = dp.InferDPT(SESSION.sanitizer, remote=remote(), extractor=lambda messages: "x")
+    local = dp.chat_model(lambda messages: "x", local=True)
+    infer = dp.InferDPT(SESSION.sanitizer, remote=remote(), extractor=local)
     head = PrivateHead(SESSION) | remote()
 
     def infer_tool(q: str) -> str:

@@ -1,0 +1,106 @@
+"""Where HTTP clients follow redirects: a private text goes to no address but the model's own."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
+
+from dp_middleware.errors import UntrustedHost
+
+_BODILESS = ("GET", "HEAD", "OPTIONS")  # files of models are fetched so, and redirected
+_REFUSED = "the server redirects the call, and raw text follows no redirect"
+
+
+class Redirected(UntrustedHost):
+    """A server redirects a call with raw text. Its message holds none."""
+
+
+class Following(NamedTuple):
+    """A method of an HTTP client that follows redirects.
+
+    Attributes:
+        module: Where its class is.
+        kind: Name of the class.
+        name: Of the method. Its first argument is the request, or the request's method.
+        option: The argument that says whether it follows; ``None``: it is called where it would.
+        raises: Whether its callers may take a redirect for an answer.
+    """
+
+    module: str
+    kind: str
+    name: str
+    option: str | None
+    raises: bool
+
+
+_ALL = (
+    Following("httpx", "Client", "send", "follow_redirects", raises=False),
+    Following("httpx", "AsyncClient", "send", "follow_redirects", raises=False),
+    Following("httpx2", "Client", "send", "follow_redirects", raises=False),
+    Following("httpx2", "AsyncClient", "send", "follow_redirects", raises=False),
+    Following("requests", "Session", "send", "allow_redirects", raises=True),
+    Following("aiohttp", "ClientSession", "_request", "allow_redirects", raises=True),
+    Following("urllib3", "PoolManager", "urlopen", "redirect", raises=True),
+    Following("urllib.request", "HTTPRedirectHandler", "redirect_request", None, raises=True),
+)
+
+
+def load_clients() -> None:
+    """Import what is installed: a client that is imported during a call would not be known."""
+    for each in _ALL:
+        with contextlib.suppress(Exception):
+            importlib.import_module(each.module)
+
+
+def clients() -> Iterator[tuple[type, Following]]:
+    """Classes that are imported, and which of their methods follow redirects."""
+    for each in _ALL:
+        kind = getattr(sys.modules.get(each.module), each.kind, None)
+        if kind is not None:
+            yield kind, each
+
+
+def staying(
+    method: Callable[..., Any], *, following: Following, is_private: Callable[[], bool]
+) -> Callable[..., Any]:
+    """The method, which raises or gives the redirect itself where a private body would be sent on.
+
+    Raises:
+        Redirected: From a call.
+    """
+
+    @functools.wraps(method)
+    def wrapped(client: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_private() or _verb(*args, **kwargs) in _BODILESS:
+            return method(client, *args, **kwargs)
+        if following.option is None:
+            raise Redirected(_REFUSED)
+        found = method(client, *args, **{**kwargs, following.option: False})
+        if not following.raises:
+            return found
+        return _achecked(found) if inspect.isawaitable(found) else _checked(found)
+
+    return wrapped
+
+
+def _verb(*args: Any, **kwargs: Any) -> str:
+    request = args[0] if args else kwargs.get("request", kwargs.get("method"))
+    asked = getattr(request, "get_method", None)  # urllib's
+    return str(asked() if asked else getattr(request, "method", request)).upper()
+
+
+def _checked(response: Any) -> Any:
+    status = getattr(response, "status_code", None) or getattr(response, "status", None)
+    if status in (301, 302, 303, 307, 308):
+        response.close()
+        raise Redirected(_REFUSED)
+    return response
+
+
+async def _achecked(response: Awaitable[Any]) -> Any:
+    return _checked(await response)

@@ -6,9 +6,10 @@ import functools
 import logging
 import sysconfig
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar
+from multiprocessing.pool import Pool
 from pathlib import PurePath
 from threading import RLock, Thread
 from typing import Any, ParamSpec, TypeVar
@@ -36,7 +37,7 @@ def call_unrecorded(context: Context, function: Callable[P, T], *args: P.args, *
     Give a fresh ``Context()``: it has no callback, parent run or span to inherit. Hand the same
     one to all steps of one iteration.
     """
-    return context.run(_quietly, functools.partial(function, *args, **kw))
+    return context.run(_quietly, function, *args, **kw)
 
 
 @contextmanager
@@ -44,7 +45,8 @@ def unrecorded() -> Iterator[None]:
     """Nothing in this block is traced by LangSmith, logged by vendors or dispatched.
 
     This holds for tasks and threads that are started in it, to their end, and for what it hands to
-    a ``ThreadPoolExecutor``. A pool of another kind that was there before is not reached.
+    the standard library's pools of threads and processes. Not reached: threads that wait for work
+    of a queue of their own, and processes that are started with another method than ``fork``.
     """
     _watch()
     token = _unrecorded.set(True)
@@ -77,9 +79,9 @@ def _is_wrapped(method: Any) -> bool:
     return getattr(method, _PATCHED, None) is _unrecorded
 
 
-def _quietly(function: Callable[[], T]) -> T:
+def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     with unrecorded():
-        return function()
+        return function(*args, **kwargs)
 
 
 def _watch() -> None:
@@ -92,7 +94,10 @@ def _watch() -> None:
     wrap_once(logging.Logger, "handle", _dropping)
     wrap_once(logging.Logger, "callHandlers", _dropping)
     wrap_once(Thread, "start", _starting_quietly)
-    wrap_once(ThreadPoolExecutor, "submit", _working_quietly)
+    for pool in (ThreadPoolExecutor, ProcessPoolExecutor):
+        wrap_once(pool, "submit", _working_quietly)
+    for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
+        wrap_once(Pool, name, _working_quietly)
 
 
 def _dropping(handle: Callable[..., None]) -> Callable[..., None]:
@@ -127,22 +132,22 @@ def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _working_quietly(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
+def _working_quietly(submit: Callable[..., T]) -> Callable[..., T]:
     @functools.wraps(submit)
-    def wrapped(
-        pool: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Future[Any]:
+    def wrapped(pool: Any, /, *args: Any, **kwargs: Any) -> T:
         if not is_unrecorded():
-            return submit(pool, function, *args, **kwargs)
-        work = functools.partial(_quietly, functools.partial(function, *args, **kwargs))
-        return Context().run(submit, pool, work)  # a thread that this starts is for others too
+            return submit(pool, *args, **kwargs)
+        function, *rest = args or [kwargs.pop("func")]
+        work = functools.partial(_quietly, function)
+        # A thread that this starts is for others too.
+        return Context().run(submit, pool, work, *rest, **kwargs)
 
     return wrapped
 
 
 def _untraced() -> AbstractContextManager[Any]:
-    tracing_context = _langsmith()
-    return nullcontext() if tracing_context is None else tracing_context(enabled=False)
+    tracing = _langsmith()
+    return nullcontext() if tracing is None else tracing(enabled=False, parent=False)
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import sysconfig
+from asyncio.base_events import BaseEventLoop
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -93,6 +95,7 @@ def _watch() -> None:
     """
     wrap_once(logging.Logger, "handle", _dropping)
     wrap_once(logging.Logger, "callHandlers", _dropping)
+    wrap_once(BaseEventLoop, "create_task", _finishing_quietly)
     wrap_once(Thread, "start", _starting_quietly)
     for pool in (ThreadPoolExecutor, ProcessPoolExecutor):
         wrap_once(pool, "submit", _working_quietly)
@@ -103,10 +106,18 @@ def _watch() -> None:
 def _dropping(handle: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(handle)
     def wrapped(logger: logging.Logger, record: logging.LogRecord) -> None:
-        if not (is_unrecorded() and _is_vendors(record)):
+        is_quiet = is_unrecorded() or (record.name == "asyncio" and _is_quiet_step())
+        if not (is_quiet and _is_vendors(record)):
             handle(logger, record)
 
     return wrapped
+
+
+def _is_quiet_step() -> bool:
+    """Whether an event loop, which says in its debug mode what was slow, ran an unrecorded step."""
+    handle = getattr(asyncio._get_running_loop(), "_current_handle", None)
+    context = getattr(handle, "_context", None)
+    return context is not None and context.get(_unrecorded, False)
 
 
 def _is_vendors(record: logging.LogRecord) -> bool:
@@ -114,6 +125,25 @@ def _is_vendors(record: logging.LogRecord) -> bool:
     is_installed = record.pathname.startswith(_INSTALLED)
     is_named = record.name.startswith(_VENDORS)
     return is_named or is_installed or bool(_PACKAGES & {*PurePath(record.pathname).parts})
+
+
+def _finishing_quietly(create_task: Callable[..., asyncio.Task[Any]]) -> Callable[..., Any]:
+    """What is lost of an unrecorded task is not logged: asyncio quotes results and errors."""
+
+    @functools.wraps(create_task)
+    def wrapped(*args: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        task = create_task(*args, **kwargs)
+        if is_unrecorded():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            task.add_done_callback(_taken)
+        return task
+
+    return wrapped
+
+
+def _taken(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:

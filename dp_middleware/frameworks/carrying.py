@@ -9,10 +9,12 @@ import inspect
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 from dp_middleware.frameworks import recording
+
+T = TypeVar("T")
 
 _END: Any = object()
 _LAZY = ("stream", "query", "synthesize")  # in names of methods that may return what runs later
@@ -84,18 +86,18 @@ def _pieces(pieces: Generator[Any, Any, Any], context: Context) -> Generator[Any
 
 async def _apieces(pieces: AsyncGenerator[Any, Any], context: Context) -> AsyncGenerator[Any, None]:
     try:
-        while (piece := await _within(context, anext(pieces, _END))) is not _END:
+        while (piece := await within(context, anext(pieces, _END))) is not _END:
             yield piece
     finally:
-        await _within(context, pieces.aclose())
+        await within(context, pieces.aclose())
 
 
 async def _result(work: Awaitable[Any], context: Context) -> Any:
-    return context.run(carried, await _within(context, work))
+    return context.run(carried, await within(context, work))
 
 
 @types.coroutine
-def _within(context: Context, work: Awaitable[Any]) -> Generator[Any, Any, Any]:
+def within(context: Context, work: Awaitable[T]) -> Generator[Any, Any, T]:
     """Await in a context, but in the caller's task, which cancel scopes and timeouts keep to."""
     steps: Any = work.__await__()
     step, value = steps.send, None
@@ -103,7 +105,7 @@ def _within(context: Context, work: Awaitable[Any]) -> Generator[Any, Any, Any]:
         try:
             waited_for = context.run(step, value)
         except StopIteration as end:
-            return end.value
+            return cast(T, end.value)
         try:
             step, value = steps.send, (yield waited_for)
         except BaseException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
@@ -13,7 +12,7 @@ from llama_index_instrumentation import DispatcherSpanMixin
 
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
-from dp_middleware.frameworks.carrying import carry
+from dp_middleware.frameworks.carrying import carry, within
 from dp_middleware.frameworks.streams import aclose, close
 
 T = TypeVar("T")
@@ -81,7 +80,7 @@ async def _asilent_pieces(
         return await asilenced(anext, pieces, _END)
 
     try:
-        while (piece := await asyncio.create_task(step(), context=context)) is not _END:
+        while (piece := await within(context, step())) is not _END:
             yield piece
     finally:
-        await asyncio.create_task(asilenced(aclose, pieces), context=context)
+        await within(context, asilenced(aclose, pieces))

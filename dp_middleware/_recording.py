@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import sysconfig
+from asyncio.base_events import BaseEventLoop
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar
+from multiprocessing.pool import Pool
 from pathlib import PurePath
 from threading import RLock, Thread
 from typing import Any, ParamSpec, TypeVar
@@ -38,7 +41,7 @@ def call_unrecorded(context: Context, function: Callable[P, T], *args: P.args, *
     Give a fresh ``Context()``: it has no callback, parent run or span to inherit. Hand the same
     one to all steps of one iteration.
     """
-    return context.run(_quietly, functools.partial(function, *args, **kw))
+    return context.run(_quietly, function, *args, **kw)
 
 
 @contextmanager
@@ -47,7 +50,8 @@ def unrecorded() -> Iterator[None]:
 
     A request that has a body follows no redirect, whatever HTTP client it is made with.
     This holds for tasks and threads that are started in it, to their end, and for what it hands to
-    a ``ThreadPoolExecutor``. A pool of another kind that was there before is not reached.
+    the standard library's pools of threads and processes. Not reached: threads that wait for work
+    of a queue of their own, and processes that are started with another method than ``fork``.
     """
     _watch()
     token = _unrecorded.set(True)
@@ -80,9 +84,9 @@ def _is_wrapped(method: Any) -> bool:
     return getattr(method, _PATCHED, None) is _unrecorded
 
 
-def _quietly(function: Callable[[], T]) -> T:
+def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     with unrecorded():
-        return function()
+        return function(*args, **kwargs)
 
 
 def _watch() -> None:
@@ -94,8 +98,12 @@ def _watch() -> None:
     """
     wrap_once(logging.Logger, "handle", _dropping)
     wrap_once(logging.Logger, "callHandlers", _dropping)
+    wrap_once(BaseEventLoop, "create_task", _finishing_quietly)
     wrap_once(Thread, "start", _starting_quietly)
-    wrap_once(ThreadPoolExecutor, "submit", _working_quietly)
+    for pool in (ThreadPoolExecutor, ProcessPoolExecutor):
+        wrap_once(pool, "submit", _working_quietly)
+    for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
+        wrap_once(Pool, name, _working_quietly)
     for kind, following in _redirects.clients():
         staying = functools.partial(
             _redirects.staying, following=following, is_private=is_unrecorded
@@ -106,10 +114,18 @@ def _watch() -> None:
 def _dropping(handle: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(handle)
     def wrapped(logger: logging.Logger, record: logging.LogRecord) -> None:
-        if not (is_unrecorded() and _is_vendors(record)):
+        is_quiet = is_unrecorded() or (record.name == "asyncio" and _is_quiet_step())
+        if not (is_quiet and _is_vendors(record)):
             handle(logger, record)
 
     return wrapped
+
+
+def _is_quiet_step() -> bool:
+    """Whether an event loop, which says in its debug mode what was slow, ran an unrecorded step."""
+    handle = getattr(asyncio._get_running_loop(), "_current_handle", None)
+    context = getattr(handle, "_context", None)
+    return context is not None and context.get(_unrecorded, False)
 
 
 def _is_vendors(record: logging.LogRecord) -> bool:
@@ -117,6 +133,25 @@ def _is_vendors(record: logging.LogRecord) -> bool:
     is_installed = record.pathname.startswith(_INSTALLED)
     is_named = record.name.startswith(_VENDORS)
     return is_named or is_installed or bool(_PACKAGES & {*PurePath(record.pathname).parts})
+
+
+def _finishing_quietly(create_task: Callable[..., asyncio.Task[Any]]) -> Callable[..., Any]:
+    """What is lost of an unrecorded task is not logged: asyncio quotes results and errors."""
+
+    @functools.wraps(create_task)
+    def wrapped(*args: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        task = create_task(*args, **kwargs)
+        if is_unrecorded():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            task.add_done_callback(_taken)
+        return task
+
+    return wrapped
+
+
+def _taken(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:
@@ -135,22 +170,22 @@ def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _working_quietly(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
+def _working_quietly(submit: Callable[..., T]) -> Callable[..., T]:
     @functools.wraps(submit)
-    def wrapped(
-        pool: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Future[Any]:
+    def wrapped(pool: Any, /, *args: Any, **kwargs: Any) -> T:
         if not is_unrecorded():
-            return submit(pool, function, *args, **kwargs)
-        work = functools.partial(_quietly, functools.partial(function, *args, **kwargs))
-        return Context().run(submit, pool, work)  # a thread that this starts is for others too
+            return submit(pool, *args, **kwargs)
+        function, *rest = args or [kwargs.pop("func")]
+        work = functools.partial(_quietly, function)
+        # A thread that this starts is for others too.
+        return Context().run(submit, pool, work, *rest, **kwargs)
 
     return wrapped
 
 
 def _untraced() -> AbstractContextManager[Any]:
-    tracing_context = _langsmith()
-    return nullcontext() if tracing_context is None else tracing_context(enabled=False)
+    tracing = _langsmith()
+    return nullcontext() if tracing is None else tracing(enabled=False, parent=False)
 
 
 @functools.lru_cache(maxsize=1)

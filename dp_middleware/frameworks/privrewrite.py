@@ -16,6 +16,7 @@ from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _two_phases, bridge
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, Tally
 from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
+from dp_middleware.frameworks.threads import in_thread
 from dp_middleware.privacy import Certificate
 from dp_middleware.releases import Release
 from dp_middleware.sampling import Ids
@@ -141,7 +142,7 @@ class PrivRewrite:
         self, texts: Sequence[str], *, progress: Listener | None = None
     ) -> list[Release]:
         """As :meth:`rewrite_batch`, without blocking the event loop."""
-        private, sanitized = await asyncio.to_thread(self._sanitized, texts)
+        private, sanitized = await in_thread(self._sanitized, texts)
         calls = self.k * len(sanitized)
         totals = {"sanitized": len(sanitized), "answered": calls, "failed": calls}
         tally = Tally(progress, totals | {"selected": len(sanitized)})
@@ -203,9 +204,9 @@ class PrivRewrite:
         answers = await _candidates.answers(
             self.generator, sanitized.text, self.k, self.minimum, gate, tally
         )
-        candidates = await asyncio.to_thread(self._pruned, answers)
+        candidates = await in_thread(self._pruned, answers)
         if candidates:
-            text = await asyncio.to_thread(self._choice, private, candidates)
+            text = await in_thread(self._choice, private, candidates)
         elif self.fallback == "sanitized":
             text = sanitized.text
         else:

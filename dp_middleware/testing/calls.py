@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,23 @@ def result_of(call: Call, adapter: Any, probe: Probe) -> Any:
     if inspect.isawaitable(found) or isinstance(found, AsyncIterator):
         return asyncio.run(_drained(found))
     return found
+
+
+def result_of_begun(
+    call: Call, adapter: Any, probe: Probe, quiet: Callable[[], AbstractContextManager[Any]]
+) -> Any:
+    """As :func:`result_of`; the call is in a quiet block, the waiting and draining after it."""
+    if inspect.iscoroutinefunction(call):
+
+        async def awaited() -> Any:
+            with quiet():
+                found = await call(adapter, probe)
+            return await _drained(found)
+
+        return asyncio.run(awaited())
+    with quiet():
+        found = call(adapter, probe)
+    return result_of(lambda *_: found, adapter, probe)
 
 
 async def _drained(found: Any) -> Any:

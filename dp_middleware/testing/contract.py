@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextvars
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from dp_middleware.errors import DPMiddlewareError, ParameterError, UntrustedHost
 from dp_middleware.testing._components import texts_of_component
 from dp_middleware.testing._reading import text_of
-from dp_middleware.testing.calls import Call, result_of
+from dp_middleware.testing.calls import Call, result_of, result_of_begun
 from dp_middleware.testing.probe import Probe
 
 THREADS = 32
@@ -48,6 +50,9 @@ class TraceSafeContract:
         retries: Called, with a new event, while the first request fails: they try again with the
             same bytes.
         refusals: Must raise a ``DPMiddlewareError`` before anything is charged or sent.
+        quiet: A block, such as ``untraced``, in which what stands above is not recorded.
+        begun: Called in a quiet block without one of their own; what they return is read after it,
+            and, in another test, they run in a thread that starts in it.
         requires: Sources that must be recorded, see ``Probe.sources``: a framework that is not
             installed then fails the tests instead of being left out.
         hears: Sources that must have recorded released words: traces stay useful.
@@ -58,6 +63,8 @@ class TraceSafeContract:
     replays: ClassVar[Mapping[str, Call]] = {}
     retries: ClassVar[Mapping[str, Call]] = {}
     refusals: ClassVar[Mapping[str, Call]] = {}
+    quiet: ClassVar[Callable[[], AbstractContextManager[Any]]] = nullcontext
+    begun: ClassVar[Mapping[str, Call]] = {}
     requires: ClassVar[frozenset[str]] = frozenset()
     hears: ClassVar[frozenset[str]] = frozenset()
 
@@ -88,6 +95,7 @@ class TraceSafeContract:
             "replay": self.replays,
             "retry": self.retries,
             "refusal": self.refusals,
+            "begun_call": self.begun,
         }.items():
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, table.values(), ids=table)
@@ -196,6 +204,26 @@ class TraceSafeContract:
         assert len(draws) == once * THREADS, "two draws were equal"
         self._assert_clean(probe)
 
+    def test_begun_in_a_quiet_block_and_read_after_it(self, begun_call: Call, probe: Probe) -> None:
+        """Rule 1: a stream, a coroutine or a response stays quiet wherever it is read."""
+        result_of_begun(begun_call, self.adapter(probe), probe, type(self).quiet)
+        self._assert_used(probe)
+
+    def test_a_thread_of_a_quiet_block(self, begun_call: Call, probe: Probe) -> None:
+        """Rule 1: a thread that starts in the block, and ends after it."""
+        adapter, go = self.adapter(probe), Event()
+
+        def work() -> None:
+            assert go.wait(60)
+            result_of_begun(begun_call, adapter, probe, nullcontext)
+
+        thread = Thread(target=work)
+        with type(self).quiet():
+            thread.start()
+        go.set()
+        thread.join()
+        self._assert_used(probe)
+
     def test_components_show_no_secret(self, probe: Probe) -> None:
         """Rules 1 and 7: neither text nor keys in what is printed, dumped or pickled after use."""
         adapter = self.adapter(probe)
@@ -204,6 +232,10 @@ class TraceSafeContract:
             for form, text in texts_of_component(each).items():
                 assert not probe.secrets_in(text), f"{form} of {type(each).__name__}"
             assert not probe.secrets_in_pickle(_pickled(each)), f"pickle of {type(each).__name__}"
+
+    def _assert_used(self, probe: Probe) -> None:
+        assert probe.charges, "nothing was charged"
+        self._assert_clean(probe)
 
     def _left(self, probe: Probe, output: Any) -> list[Any]:
         """What left the trust boundary: requests, or else the output."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
@@ -21,6 +20,7 @@ from dp_middleware.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model
 from dp_middleware.frameworks.local import local_model
+from dp_middleware.frameworks.threads import in_thread
 from langchain_dp_middleware._answers import note_answer
 from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
 from langchain_dp_middleware._session import (
@@ -137,7 +137,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AIMessage:
         """As :meth:`invoke`."""
-        turn, draft, name = await asyncio.to_thread(self._asked, input, config, kwargs)
+        turn, draft, name = await in_thread(self._asked, input, config, kwargs)
         answer = await self.extractor.acall(turn.for_extractor(draft))
         return AIMessage(content=answer, id=name)
 
@@ -156,11 +156,11 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         """As :meth:`stream`, with every step in a thread."""
         pieces: Any = self.stream(input, config, **kwargs)
         try:
-            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            while (piece := await in_thread(next, pieces, None)) is not None:
                 yield piece
         finally:
             with contextlib.suppress(ValueError):  # a step that was given up still runs
-                await asyncio.to_thread(pieces.close)
+                await in_thread(pieces.close)
 
     async def astream_events(  # type: ignore[override]
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -193,7 +193,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     async def agenerate(self, *args: Any, **kwargs: Any) -> LLMResult:
         """As :meth:`generate`, in a thread."""
-        return await asyncio.to_thread(self.generate, *args, **kwargs)
+        return await in_thread(self.generate, *args, **kwargs)
 
     def _generate(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any

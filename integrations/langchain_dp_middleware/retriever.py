@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Literal
-from uuid import uuid4
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -23,7 +22,7 @@ from langchain_dp_middleware._boundary import refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._session import EPSILON_SPEC, require_ceiling, session_for
 from langchain_dp_middleware.documents import names_of, release_documents
-from langchain_dp_middleware.tracing import SilentHandler, quiet
+from langchain_dp_middleware.tracing import quiet
 
 _REMEDY = (
     "retrieve first, in a call of its own, and give the documents to the chain; or, if the query "
@@ -149,10 +148,7 @@ def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> lis
     """In no run of LangChain; retrievers inside it have runs, which nothing is told of."""
     given: dict[str, Any] = dict(kwargs) if retriever._expects_other_args else {}
     if retriever._new_arg_supported:
-        silent: list[Any] = [SilentHandler()]
-        given["run_manager"] = CallbackManagerForRetrieverRun(
-            run_id=uuid4(), handlers=silent, inheritable_handlers=silent
-        )
+        given["run_manager"] = CallbackManagerForRetrieverRun.get_noop_manager()
     with quiet():
         return retriever._get_relevant_documents(query, **given)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import suppress
 from typing import Any
@@ -16,6 +15,7 @@ from llama_index.core.base.response.schema import (
 
 from dp_middleware.frameworks import prompts
 from dp_middleware.frameworks.local import local_model
+from dp_middleware.frameworks.threads import in_thread
 
 _INSTRUCTION = "Answer the question that is the Original Text."
 
@@ -59,7 +59,7 @@ class Extraction:
 
 async def _apieces(pieces: Generator[str, None, None]) -> AsyncGenerator[str, None]:
     try:
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        while (piece := await in_thread(next, pieces, None)) is not None:
             yield piece
     finally:
         with suppress(ValueError):  # cancelled while a thread waits for the next piece

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index_instrumentation import DispatcherSpanMixin
+
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
+from dp_middleware.frameworks.carrying import carry, within
 from dp_middleware.frameworks.streams import aclose, close
 
 T = TypeVar("T")
@@ -22,14 +25,17 @@ def unrecorded() -> Iterator[None]:
     """In this block LlamaIndex dispatches nothing, calls no callback handler and logs nothing.
 
     For what stands above a component and records raw text itself: an agent, a workflow, an
-    ingestion pipeline, a query engine over a raw index. Tasks and coroutines that begin in the
-    block, and threads that are started in it, are unrecorded to their end; others are not touched.
+    ingestion pipeline, a query engine over a raw index. Holds, to their end, for what is called in
+    the block, threads that start in it, work that it hands to pools, tasks and coroutines that it
+    makes, and streams, wherever they are read; others are not touched.
 
     Example:
         >>> with unrecorded():  # doctest: +SKIP
         ...     answer = await agent.run(user_msg="raw", memory=memory)
     """
     skip_unrecorded()
+    for kind in (DispatcherSpanMixin, IngestionPipeline):
+        carry(kind)
     with recording.unrecorded():
         yield
 
@@ -74,7 +80,7 @@ async def _asilent_pieces(
         return await asilenced(anext, pieces, _END)
 
     try:
-        while (piece := await asyncio.create_task(step(), context=context)) is not _END:
+        while (piece := await within(context, step())) is not _END:
             yield piece
     finally:
-        await asyncio.create_task(asilenced(aclose, pieces), context=context)
+        await within(context, asilenced(aclose, pieces))

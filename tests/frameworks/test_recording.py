@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import multiprocessing
 import sys
 import sysconfig
 import threading
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -452,3 +454,17 @@ def test_other_threads_are_recorded_during_an_unrecorded_call(
     go.set()
     thread.join()
     assert "released" in caplog.text
+
+
+def test_work_handed_to_pools_of_every_kind_and_no_other_work() -> None:
+    spawning = multiprocessing.get_context("spawn")
+    unrecorded = _recording.is_unrecorded
+    with ProcessPoolExecutor(1, spawning) as executor, spawning.Pool(1) as pool:
+        for inside in (False, True):
+            with _recording.unrecorded() if inside else nullcontext():
+                found = [
+                    executor.submit(unrecorded).result(),
+                    pool.apply_async(func=unrecorded).get(),
+                    *pool.starmap(unrecorded, [()]),
+                ]
+            assert found == [inside] * 3

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextvars import Context
@@ -12,6 +11,8 @@ from typing import Any
 from dp_middleware._redirects import load_clients
 from dp_middleware.errors import ChatError
 from dp_middleware.frameworks import recording
+from dp_middleware.frameworks.carrying import within
+from dp_middleware.frameworks.threads import in_thread
 
 Messages = list[dict[str, str]]
 
@@ -29,7 +30,7 @@ class Adapter(ABC):
 
     async def aask(self, messages: Messages) -> str:
         """The whole answer, without blocking the event loop."""
-        return await asyncio.to_thread(self.ask, messages)
+        return await in_thread(self.ask, messages)
 
     async def amany(self, messages: Messages, count: int) -> list[str] | None:
         """Answers to one call that asks for ``count``; fewer or more may come, and blank ones.
@@ -58,10 +59,10 @@ class Unrecorded(Adapter):
         return recording.call_unrecorded(Context(), self._inner.ask, messages)
 
     async def aask(self, messages: Messages) -> str:
-        return await asyncio.create_task(self._quiet_aask(messages), context=Context())
+        return await within(Context(), self._quiet_aask(messages))
 
     async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        return await asyncio.create_task(self._quiet_amany(messages, count), context=Context())
+        return await within(Context(), self._quiet_amany(messages, count))
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         context = Context()

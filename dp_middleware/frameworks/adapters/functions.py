@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dp_middleware.frameworks import bridge
 from dp_middleware.frameworks.adapters.base import Adapter, AdapterError, Messages
+from dp_middleware.frameworks.threads import in_thread
 
 
 class FunctionAdapter(Adapter):
@@ -27,7 +27,7 @@ class FunctionAdapter(Adapter):
     async def aask(self, messages: Messages) -> str:
         if self._is_async:
             return _text(await self._function(messages))
-        found = await asyncio.to_thread(self._function, messages)
+        found = await in_thread(self._function, messages)
         return _text(await found if inspect.isawaitable(found) else found)
 
 

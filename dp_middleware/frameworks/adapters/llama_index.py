@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Generator
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.adapters.base import Adapter, Messages, text_of
 from dp_middleware.frameworks.streams import closing
+from dp_middleware.frameworks.threads import in_thread
 
 
 class LlamaIndexAdapter(Adapter):
@@ -24,7 +24,7 @@ class LlamaIndexAdapter(Adapter):
 
     async def aask(self, messages: Messages) -> str:
         if _achat_blocks(self._llm):
-            return await asyncio.to_thread(self.ask, messages)
+            return await in_thread(self.ask, messages)
         return text_of((await self._llm.achat(_convert(messages))).message.content)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:

@@ -211,8 +211,19 @@ REFUSALS = {
 }
 
 
+BEGUN = {
+    "stream": lambda agent, probe: agent.stream(fresh(probe)),
+    "stream tokens": lambda agent, probe: agent.stream(fresh(probe), stream_mode="messages"),
+    "astream": lambda agent, probe: agent.astream(fresh(probe)),
+    "astream_events": lambda agent, probe: agent.astream_events(fresh(probe), version="v2"),
+    "ainvoke": lambda agent, probe: agent.ainvoke(fresh(probe)),
+}
+
+
 class TestContract(TraceSafeContract):
     calls = CALLS | {"releases": _releases}
+    quiet = untraced
+    begun = BEGUN
     replays = REPLAYS
     retries = RETRIES
     refusals = REFUSALS

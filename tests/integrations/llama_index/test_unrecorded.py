@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core import VectorStoreIndex
+from llama_index.core import PromptTemplate, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import TransformQueryEngine
 from llama_index.core.schema import Document
@@ -23,7 +29,7 @@ from llama_index_dp_middleware import (
     unrecorded,
 )
 
-from dp_middleware.testing import ToolCall, TraceSafeContract
+from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 
@@ -41,8 +47,14 @@ async def streamed(agent, probe):
     return [each async for each in handler.stream_events()] and str(await handler)
 
 
+async def begun(agent, probe):
+    return agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
+
+
 class TestAgent(TraceSafeContract):
     calls = {"run": asked, "stream_events": streamed}
+    quiet = unrecorded
+    begun = {"run": begun}
     requires = LLAMA
 
     def adapter(self, probe):
@@ -63,6 +75,11 @@ def ingested(pipeline, probe):
 
 class TestPipeline(TraceSafeContract):
     calls = {"run": ingested}
+    quiet = unrecorded
+    begun = {
+        "run": lambda steps, probe: steps.run(documents=[Document(text=probe.new_text())]),
+        "arun": lambda steps, probe: steps.arun(documents=[Document(text=probe.new_text())]),
+    }
     output = "released"
     requires = LLAMA
 
@@ -80,6 +97,11 @@ def queried(engine, probe):
 
 class TestEngineOverRawIndex(TraceSafeContract):
     calls = {"query": queried}
+    quiet = unrecorded
+    begun = {
+        "query": lambda engine, probe: engine.query(probe.new_text()),
+        "aquery": lambda engine, probe: engine.aquery(probe.new_text()),
+    }
     requires = LLAMA
     test_threads_draw_apart = None  # a node is released once, so calls charge different numbers
 
@@ -95,10 +117,127 @@ class TestEngineOverRawIndex(TraceSafeContract):
         return TransformQueryEngine(inner, DPQueryTransform(session))
 
 
+# begun inside, read after it ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def probe(tmp_path):
+    with Probe(tmp_path) as probe:
+        yield probe
+
+
+def local_index(probe):
+    with unrecorded():
+        return VectorStoreIndex.from_documents(
+            [Document(text=probe.private_text)], embed_model=MockEmbedding(4)
+        )
+
+
+def engine_of(probe):
+    return local_index(probe).as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
+
+
+def chat_of(probe, mode="context"):
+    index, llm = local_index(probe), probe.llama_openai(probe.local)
+    return index.as_chat_engine(chat_mode=mode, llm=llm)
+
+
+def asked_of(probe):
+    return [ChatMessage(probe.new_text())]
+
+
+STREAMS = {
+    "query": (lambda p: engine_of(p).query(p.new_text()), lambda r: list(r.response_gen)),
+    "context chat": (
+        lambda p: chat_of(p).stream_chat(p.new_text()),
+        lambda r: list(r.response_gen),
+    ),
+    "condensing chat": (
+        lambda p: chat_of(p, "condense_plus_context").stream_chat(p.new_text()),
+        lambda r: list(r.response_gen),
+    ),
+    "simple chat": (
+        lambda p: SimpleChatEngine.from_defaults(
+            llm=p.llama_openai(p.local), memory=ChatMemoryBuffer.from_defaults()
+        ).stream_chat(p.new_text()),
+        lambda r: list(r.response_gen),
+    ),
+    "stream_chat": (lambda p: p.llama_openai(p.local).stream_chat(asked_of(p)), list),
+    "stream_complete": (lambda p: p.llama_openai(p.local).stream_complete(p.new_text()), list),
+    "stream": (
+        lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
+        list,
+    ),
+}
+
+
+def in_pool(function, *args):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *args).result()
+
+
+def here(function, *args):
+    return function(*args)
+
+
+@pytest.mark.parametrize("elsewhere", [here, in_pool])
+@pytest.mark.parametrize(("begin", "read"), STREAMS.values(), ids=STREAMS)
+def test_a_stream_read_after_the_block(begin, read, elsewhere, probe):
+    with unrecorded():
+        pieces = begin(probe)
+    assert elsewhere(read, pieces)
+    assert not probe.leaks()
+    read(begin(probe))
+    assert probe.leaks(), "the recorders are deaf"
+
+
+async def listed(pieces):
+    return [each async for each in pieces]
+
+
+async def answered(pending):
+    return await listed((await pending).async_response_gen())
+
+
+async def pieces_of(pending):
+    return await listed(await pending)
+
+
+AWAITABLES = {
+    "aquery": (lambda p: engine_of(p).aquery(p.new_text()), answered),
+    "astream_chat of an engine": (lambda p: chat_of(p).astream_chat(p.new_text()), answered),
+    "achat of an engine": (lambda p: chat_of(p).achat(p.new_text()), None),
+    "astream_chat": (lambda p: p.llama_openai(p.local).astream_chat(asked_of(p)), pieces_of),
+    "achat": (lambda p: p.llama_openai(p.local).achat(asked_of(p)), None),
+    "aretrieve": (lambda p: local_index(p).as_retriever().aretrieve(p.new_text()), None),
+}
+
+
+@pytest.mark.parametrize(("begin", "read"), AWAITABLES.values(), ids=AWAITABLES)
+def test_a_coroutine_awaited_after_the_block(begin, read, probe):
+    async def main():
+        with unrecorded():
+            pending = begin(probe)
+        return await (read(pending) if read else pending)
+
+    assert asyncio.run(main())
+    assert not probe.leaks()
+
+
+def test_an_asynchronous_stream_that_another_task_reads(probe):
+    async def main():
+        outside = contextvars.copy_context()
+        with unrecorded():
+            pieces = await probe.llama_openai(probe.local).astream_chat(asked_of(probe))
+            await anext(pieces)
+        return await asyncio.create_task(listed(pieces), context=outside)
+
+    assert asyncio.run(main())
+    assert not probe.leaks()
+
+
 def test_without_it_they_are_recorded(tmp_path):
     """Or else the tests above would show nothing."""
-    from dp_middleware.testing import Probe
-
     with Probe(tmp_path) as probe:
         pipeline = TestPipeline().adapter(probe)
         pipeline.run(documents=[Document(text=probe.new_text())])

@@ -1,0 +1,97 @@
+"""asyncio's debug mode logs tasks, futures and what is lost of them: no private answer is there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("langchain_core")
+pytest.importorskip("llama_index.core")
+
+SCRIPT = """
+import asyncio, gc, logging, sys, time
+from pathlib import Path
+import dp_middleware as dp
+from dp_middleware.testing import Probe
+
+logging.basicConfig(level=0)
+_, framework, folder = sys.argv
+probe = Probe(Path(folder))
+probe.remote.__enter__()
+ANSWER = f"{probe.canary} answers"
+
+def slow(messages):
+    time.sleep(0.15)
+    if fate != "answers":
+        raise RuntimeError(ANSWER)
+    return ANSWER
+
+async def aslow(messages):
+    return await asyncio.create_task(late(messages))
+
+async def late(messages):
+    return slow(messages)
+
+def asked():
+    extractor = {"sync": slow, "async": aslow}[kind]
+    text, remote = probe.private_text, lambda messages: "a draft"
+    if framework == "inferdpt":
+        return dp.InferDPT(probe.sanitizer(), remote=remote, extractor=extractor).arun(text)
+    if framework == "langchain":
+        from langchain_dp_middleware import InferDPTChatModel
+        return InferDPTChatModel(probe.session(), remote=remote, extractor=extractor).ainvoke(text)
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.embeddings import MockEmbedding
+    from llama_index.core.schema import Document
+    from llama_index_dp_middleware import DPQueryEngine
+    index = VectorStoreIndex.from_documents([Document(text="w1x")], embed_model=MockEmbedding(4))
+    inner = index.as_query_engine(llm=probe.llama_openai())
+    engine = DPQueryEngine(probe.session(), inner, extractor=extractor, streaming=kind == "sync")
+    return read(engine.aquery(text), kind == "sync")
+
+async def read(work, streaming):
+    answer = await work
+    return [x async for x in answer.async_response_gen()] and None if streaming else answer
+
+async def main():
+    loop = asyncio.get_running_loop()
+    loop.slow_callback_duration = 0
+    if fate == "is lost":
+        try:
+            await asyncio.wait_for(asked(), 0.05)
+        except (TimeoutError, dp.ExtractorError):
+            pass
+        await asyncio.sleep(0.3)
+    else:
+        try:
+            await asked()
+        except dp.ExtractorError:
+            pass
+    gc.collect()
+
+for kind in ("sync", "async"):
+    for fate in ("answers", "fails", "is lost"):
+        asyncio.run(main())
+        gc.collect()
+sys.stderr.write("canary:" + probe.canary[::-1])
+"""
+
+
+@pytest.mark.parametrize("framework", ["inferdpt", "langchain", "llama_index"])
+def test_no_part_of_a_private_answer_is_logged(framework: str, tmp_path: Path) -> None:
+    """Of one that arrives, fails or is given up, from a function in a thread or a coroutine."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, framework, str(tmp_path)],
+        env={**os.environ, "PYTHONASYNCIODEBUG": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    written, _, canary = (done.stdout + done.stderr).partition("canary:")
+    assert "Executing <" in written, "asyncio logged nothing"
+    assert canary[::-1][:8] not in written

@@ -20,7 +20,7 @@ from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate, require
 
 _LOCAL = frozenset({"BM25Retriever", "FaissVectorStore", "FaissMapVectorStore"})
 _UNUSED = (CallbackManager, dp.Session, dp.Sanitizer)  # the first is silenced, the others release
-_NO_PLACE = (dict, list, tuple, set, frozenset, type, BaseNode, *_UNUSED)
+_CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
 
 
 class _Located(NamedTuple):
@@ -39,7 +39,7 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
     """
     location = IN_PROCESS
     for part in objects_in(retriever, whole=_is_whole):
-        if not isinstance(part, _NO_PLACE):
+        if type(part) not in _CONTAINERS and not isinstance(part, (type, *_UNUSED)):
             location |= _location(part)
     if location.unknown:
         raise UntrustedHost(
@@ -51,14 +51,15 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
 
 
 def _is_whole(part: object) -> bool:
-    if isinstance(part, dict | list | tuple):
+    if type(part) in _CONTAINERS:
         return False
     return isinstance(part, _UNUSED) or _says(part) or is_foreign(part, local=_LOCAL)
 
 
 def _location(part: object) -> Location:
     is_known, foreign = is_model(part) or _says(part), is_foreign(part, local=_LOCAL)
-    if not (is_known or foreign or is_own(part)):
+    has_address = is_own(part) and not isinstance(part, BaseNode)  # a node has its source's
+    if not (is_known or foreign or has_address):
         return IN_PROCESS
     found = locate(part)
     if is_known or not foreign or found != IN_PROCESS:

@@ -279,6 +279,29 @@ def test_parts_of_other_packages_are_refused_unless_they_are_known(desk):
             DPQueryEngine(desk.session(), engine(), retriever=Mine([part]))
 
 
+class VendorsModel(MockLLM):
+    """Says nothing of where it runs."""
+
+
+class VendorsDict(dict):
+    """A collection that is more than that."""
+
+
+class VendorsNode(IndexNode):
+    """Keeps what it refers to."""
+
+
+for each in (VendorsModel, VendorsDict, VendorsNode):
+    each.__module__ = "llama_index.vendor"
+
+
+def test_parts_that_a_vendor_derived_from_local_classes_are_refused(desk):
+    hidden = VendorsNode(text="w1x", index_id="b", obj=fusing(model_at(ELSEWHERE)))
+    for part in (VendorsModel(), VendorsDict(), hidden):
+        with pytest.raises(dp.UntrustedHost, match=f"cannot tell where {type(part).__name__} "):
+            DPQueryEngine(desk.session(), engine(), retriever=Mine([part]))
+
+
 def test_a_part_of_another_package_with_an_address_is_judged_by_it(desk):
     import httpx
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import (
@@ -81,7 +81,7 @@ def _sending(remembered: Callable[[Probe], Awaitable[Any]]) -> Call:
 
 CALLS: dict[str, Call] = {
     "memory, static": _sending(
-        lambda p: _remembered(StaticMemoryBlock(static_content=p.new_text()), p)
+        lambda p: _remembered(StaticMemoryBlock(static_content=[TextBlock(text=p.new_text())]), p)
     ),
     "memory, facts": _sending(
         lambda p: _remembered(FactExtractionMemoryBlock(llm=MockLLM(), facts=[p.new_text()]), p)

@@ -124,3 +124,13 @@ def typed_event_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
         "stream_events": lambda r, p: list(r.stream_events(value(p), p.config, version="v3")),
         "astream_events_v3": lambda r, p: r.astream_events(value(p), p.config, version="v3"),
     }
+
+
+def memory_calls() -> Mapping[str, Call]:
+    """A LlamaIndex LLM sent what each memory makes of a conversation, by name.
+
+    Memory blocks and summaries write private text into system messages.
+    """
+    from dp_middleware.testing._llama_index_memory import CALLS
+
+    return CALLS

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from types import FunctionType, ModuleType
+from typing import NamedTuple
 
-from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.base_selector import BaseSelector
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.base import BaseLLM
-from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.question_gen.types import BaseQuestionGenerator
-from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.schema import BaseNode
 
+import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
+from dp_middleware.frameworks._model_parts import is_model
+from dp_middleware.frameworks._object_graph import is_foreign, is_own, objects_in
 from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate, require_trusted
 
-_COMPOSED = (
-    BaseRetriever,
-    BaseQueryEngine,
-    BaseSynthesizer,
-    BaseNodePostprocessor,
-    BaseQueryTransform,
-    BaseSelector,
-    BaseQuestionGenerator,
-)
-_LOCAL = frozenset({"BM25Retriever"})
+_LOCAL = frozenset({"BM25Retriever", "FaissVectorStore", "FaissMapVectorStore"})
+_UNUSED = (CallbackManager, dp.Session, dp.Sanitizer)  # the first is silenced, the others release
+_CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
 
 
 class _Located(NamedTuple):
@@ -36,35 +28,46 @@ class _Located(NamedTuple):
 
 
 def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> None:
-    """Refuse a retriever whose models would take the raw query out of this computer.
+    """Refuse a retriever of which any part could take the raw query out of this computer.
 
-    Looks at the retriever and at the embedding models and LLMs it is made of; not at its vector
-    store, which has the raw documents already.
+    Looks at everything that it holds. Classes of LlamaIndex's core and your own are looked into;
+    a part of another package must be known to be in process, or have an address, or say where it
+    runs in a ``location``.
 
     Raises:
-        UntrustedHost: One is not in process, on loopback or on a trusted host, or unknown.
+        UntrustedHost: A part is not in process, on loopback or on a trusted host, or unknown.
     """
     location = IN_PROCESS
-    for part in _parts(retriever, set()):
-        location |= locate(part)
-    if unknown := location.unknown - _LOCAL:
+    for part in objects_in(retriever, whole=_is_whole):
+        if type(part) not in _CONTAINERS and not isinstance(part, (type, *_UNUSED)):
+            location |= _location(part)
+    if location.unknown:
         raise UntrustedHost(
-            f"cannot tell where {', '.join(sorted(unknown))} runs; if raw text may go there, call "
-            "it in a retriever or embedding class of your own"
+            f"cannot tell where {', '.join(sorted(location.unknown))} of the retriever runs; if "
+            "raw text may go there, call it in a class of yours that says so: `location = "
+            "Location()`, of dp_middleware.frameworks.trust"
         )
     require_trusted(_Located(replace(location, unknown=frozenset())), trusted_hosts)
 
 
-def _parts(x: Any, seen: set[int]) -> Iterator[Any]:
-    if id(x) in seen:
-        return
-    seen.add(id(x))
-    if isinstance(x, list | tuple | dict):
-        for each in x.values() if isinstance(x, dict) else x:
-            yield from _parts(each, seen)
-    elif isinstance(x, BaseLLM | BaseEmbedding):
-        yield x
-    elif isinstance(x, _COMPOSED):
-        yield x
-        private = getattr(x, "__pydantic_private__", None) or {}
-        yield from _parts([*vars(x).values(), *private.values()], seen)
+def _is_whole(part: object) -> bool:
+    if type(part) in _CONTAINERS:
+        return False
+    return isinstance(part, _UNUSED) or _says(part) or is_foreign(part, local=_LOCAL)
+
+
+def _location(part: object) -> Location:
+    is_known, foreign = is_model(part) or _says(part), is_foreign(part, local=_LOCAL)
+    has_address = is_own(part) and not isinstance(part, BaseNode)  # a node has its source's
+    if not (is_known or foreign or has_address):
+        return IN_PROCESS
+    found = locate(part)
+    if is_known or not foreign or found != IN_PROCESS:
+        return found
+    named = part if isinstance(part, FunctionType | ModuleType) else type(part)
+    return Location(unknown=frozenset({named.__name__}))
+
+
+def _says(part: object) -> bool:
+    """Whether it names its location itself, and not what it wraps."""
+    return isinstance(inspect.getattr_static(part, "location", None), property | Location)

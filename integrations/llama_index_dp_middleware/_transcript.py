@@ -28,12 +28,14 @@ class Transcript:
 
     Attributes:
         session: Releases and remembers.
-        system: Whether system messages are public or released too.
+        system: Whether all system messages are public, or released like others.
+        public_system: Texts of system messages that are public.
         conversation: Its public name.
     """
 
     session: dp.Session
     system: System
+    public_system: frozenset[str]
     conversation: str
 
     def released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -102,7 +104,7 @@ class Transcript:
         items: list[tuple[None, str, str]] = []
 
         def seen(role: str, text: str) -> str:
-            if not self._passes(role):
+            if not self._passes(role, text):
                 items.append((None, role, text))
             return text
 
@@ -112,10 +114,10 @@ class Transcript:
         if answers:  # one that cannot be sent is refused before any charge
             session.release_many(answers, conversation=self.conversation)
         found = iter(session.release_many(items, conversation=self.conversation))
-        return rebuilt(messages, lambda role, t: t if self._passes(role) else next(found).text)
+        return rebuilt(messages, lambda role, t: t if self._passes(role, t) else next(found).text)
 
-    def _passes(self, role: str) -> bool:
-        return role == "system" and self.system == "pass"
+    def _passes(self, role: str, text: str) -> bool:
+        return role == "system" and (self.system == "pass" or text in self.public_system)
 
 
 def _forms(response: ChatResponse | CompletionResponse) -> set[str]:

@@ -40,14 +40,15 @@ class DPQueryEngine(BaseQueryEngine):
     Args:
         session: Releases the query and the nodes.
         query_engine: Answers the released query; with ``retriever`` it must have ``synthesize``.
-        retriever: Sees the raw query; its embedding model in process, on loopback or trusted.
+        retriever: Sees the raw query; all that it holds is in process, on loopback or trusted.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
         streaming: Give the extracted answer in pieces, as the extractor writes it.
         metadata: Keys of the nodes' metadata that are public and kept.
         trusted_hosts: Names of further hosts that may see raw text.
 
     Raises:
-        UntrustedHost: The retriever or the extractor would send raw text elsewhere.
+        UntrustedHost: The retriever or the extractor would send raw text elsewhere, or holds a
+            part of another package of which it is not known.
         ParameterError: ``streaming`` without an extractor; from a call: an image.
         DPMiddlewareError: From a call: a step on private text failed; it holds no text.
         ExtractorError: From a call: the extractor failed. What was charged stays spent.

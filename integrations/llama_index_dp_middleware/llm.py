@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -48,10 +48,11 @@ class DPLLM(QuietLLM):
     share a model. Answers of the inner model may go out again; an assistant's message that it did
     not write (an extracted answer, a tool's result returned directly) is refused.
 
-    **System messages are sent as they are**, such as an agent's ``system_prompt``. LlamaIndex's
-    chat engines are told to use a user's message for what they retrieved and for their rules, which
-    is released. Whatever else puts private text into a system message needs ``system="release"``.
-    Tools' names, descriptions and all keyword arguments of a call are public as well.
+    **System messages are released** too: memories write what users said into them. What you wrote
+    yourself, such as an agent's ``system_prompt``, passes as it is where ``public_system`` names
+    it, and so does the inner model's ``system_prompt``. ``system="pass"`` sends all as they are; it
+    is for conversations without memory blocks, summaries or anything else that puts private text
+    there. Tools' names, descriptions and all keyword arguments of a call are public as well.
 
     What stands above the model (an agent's events, a query engine's spans) records raw text: run
     it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:
@@ -60,7 +61,9 @@ class DPLLM(QuietLLM):
     Args:
         session: Releases messages and prompts.
         inner: The remote model.
-        system: What happens to system messages.
+        public_system: Public texts: a text block of a system message that is one of them, to the
+            letter, is sent as it is.
+        system: What happens to all other system messages.
         conversation: A name of the conversation, needed where a memo file outlives the process;
             default a fresh one for this object.
 
@@ -83,7 +86,8 @@ class DPLLM(QuietLLM):
         session: dp.Session | dp.Sanitizer,
         inner: LLM,
         *,
-        system: System = "pass",
+        public_system: Collection[str] = (),
+        system: System = "release",
         conversation: str | None = None,
     ) -> None:
         if not isinstance(inner, LLM):
@@ -91,9 +95,18 @@ class DPLLM(QuietLLM):
         if isinstance(inner, DPLLM):
             raise ParameterError("expected a model that is not wrapped yet, got a DPLLM")
         if system not in ("pass", "release"):
-            raise ParameterError(f"expected system='pass' or 'release', got {system!r}")
+            raise ParameterError(
+                "expected system='pass' or 'release'; prompts go to public_system="
+            )
+        if isinstance(public_system, str) or not all(isinstance(t, str) for t in public_system):
+            raise ParameterError("expected public_system=['...'], a collection of texts")
         named = str(uuid4()) if conversation is None else conversation
-        transcript = Transcript(session=session_of(session), system=system, conversation=named)
+        transcript = Transcript(
+            session=session_of(session),
+            system=system,
+            public_system=frozenset({*public_system, inner.system_prompt or ""}),
+            conversation=named,
+        )
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
         self._inner, self._transcript = inner, transcript
 
@@ -220,6 +233,7 @@ class DPLLM(QuietLLM):
         return DPLLM(
             found.session,
             self._inner.as_structured_llm(output_cls, **kwargs),
+            public_system=found.public_system,
             system=found.system,
             conversation=found.conversation,
         )

@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.memory import Memory
+from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
+from llama_index.core.llms import MockLLM
+from llama_index.core.memory import Memory, StaticMemoryBlock
 from llama_index_dp_middleware import DPLLM
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -48,10 +49,10 @@ def scripted(desk):
 
 
 @asynccontextmanager
-async def memory_in(folder):
+async def memory_in(folder, **options):
     """What it has in the folder, it still has the next time; always given explicitly."""
     engine = create_async_engine(f"sqlite+aiosqlite:///{folder / 'history.sqlite'}")
-    yield Memory.from_defaults(session_id="s", token_limit=100_000, async_engine=engine)
+    yield Memory.from_defaults(session_id="s", token_limit=100_000, async_engine=engine, **options)
     await engine.dispose()
 
 
@@ -77,7 +78,7 @@ async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):
     scripted(desk)
     agent = FunctionAgent(
         tools=tools_of(desk),
-        llm=DPLLM(desk.session(), desk.llama_openai()),
+        llm=DPLLM(desk.session(), desk.llama_openai(), public_system=("be brief",)),
         system_prompt="be brief",
         streaming=streaming,
     )
@@ -132,3 +133,33 @@ async def test_a_resumed_conversation_costs_nothing(desk, tmp_path):
             await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)
     assert grows(desk.remote.bodies)
     assert len(desk.charges) == 5  # two turns, three results of tools
+
+
+@pytest.mark.asyncio
+async def test_what_a_memory_writes_is_released_and_the_agents_prompt_is_not(desk, tmp_path):
+    agent = FunctionAgent(
+        tools=tools_of(desk),
+        llm=DPLLM(desk.session(), desk.llama_openai(), public_system=("be brief",)),
+        system_prompt="be brief",
+    )
+    blocks = [StaticMemoryBlock(static_content=desk.private_text)]
+    async with memory_in(tmp_path, memory_blocks=blocks) as memory:
+        await agent.run(user_msg=desk.private_text, memory=memory)
+    sent = desk.remote.requests[-1]["messages"]
+    assert [each["role"] for each in sent] == ["system", "system", "user"]
+    assert sent[0]["content"] == "be brief"
+    assert not desk.remote.saw(desk.canary)
+
+
+@pytest.mark.filterwarnings("ignore:is_running called:DeprecationWarning")
+@pytest.mark.asyncio
+async def test_the_header_of_a_react_agent_is_public_where_it_is_named(desk, tmp_path):
+    agent = ReActAgent(tools=tools_of(desk), llm=MockLLM(), system_prompt="be brief")
+    [header] = agent.formatter.format(agent.tools, [])
+    agent.llm = DPLLM(desk.session(), desk.llama_openai(), public_system=[header.content])
+    desk.remote.script.append("Thought: I can answer.\nAnswer: w1x")
+    async with memory_in(tmp_path) as memory:
+        answer = await agent.run(user_msg=desk.private_text, memory=memory)
+    sent = desk.remote.requests[-1]["messages"]
+    assert (str(answer), sent[0]["content"]) == ("w1x", header.content)
+    assert not desk.remote.saw(desk.canary)

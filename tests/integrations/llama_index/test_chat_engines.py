@@ -49,10 +49,45 @@ def streaming(mode):
     return call
 
 
+def read_outside(mode):
+    """The block ends before the stream does."""
+
+    def call(model, probe):
+        said = []
+        with unrecorded():
+            engine = engine_of(mode, model, probe)
+        for _ in range(TURNS):
+            with unrecorded():
+                stream = engine.stream_chat(probe.new_text())
+            said.append("".join(stream.response_gen))
+        return said
+
+    return call
+
+
+def query_read_outside(model, probe):
+    with unrecorded():
+        index = VectorStoreIndex([TextNode(text=probe.new_text())], embed_model=MockEmbedding(4))
+        response = index.as_query_engine(llm=model, streaming=True).query(probe.new_text())
+    return "".join(response.response_gen)
+
+
+async def aquery_read_outside(model, probe):
+    with unrecorded():
+        index = VectorStoreIndex([TextNode(text=probe.new_text())], embed_model=MockEmbedding(4))
+        response = await index.as_query_engine(llm=model, streaming=True).aquery(probe.new_text())
+    return "".join([piece async for piece in response.async_response_gen()])
+
+
 class TestChatEngines(TraceSafeContract):
     requires = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
     calls = {f"{mode}, whole": chatting(mode) for mode in MODES} | {
         f"{mode}, streamed": streaming(mode) for mode in MODES
+    }
+    calls |= {f"{mode}, read outside": read_outside(mode) for mode in MODES}
+    calls |= {
+        "query, read outside": query_read_outside,
+        "aquery, read outside": aquery_read_outside,
     }
     # one engine is one conversation; what fails below DPLLM is tested with it
     test_threads_draw_apart = test_a_failing_remote = None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("llama_index.core")
@@ -10,8 +12,16 @@ pytest.importorskip("llama_index.llms.openai")
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import (
+    QueryFusionRetriever,
+    RecursiveRetriever,
+    RouterRetriever,
+    VectorIndexRetriever,
+)
 from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.selectors import LLMSingleSelector, PydanticSingleSelector
+from llama_index.core.tools import RetrieverTool
 from llama_index_dp_middleware import (
     DPNodePostprocessor,
     DPQueryEngine,
@@ -160,18 +170,64 @@ class TestDPQueryEngine(Contract):
         return DPQueryEngine(probe.session(), inner)
 
 
+def with_remote_part(make):
+    """Made from a remote model, a retriever is refused when the engine is."""
+
+    def built(engine, probe):
+        remote = probe.llama_openai(SimpleNamespace(url="https://models.example/v1"))
+        retriever = make(engine._retriever, remote)
+        return DPQueryEngine(probe.session(), engine._inner, retriever=retriever)
+
+    return built
+
+
+def routed(retriever, selector):
+    tool = RetrieverTool.from_defaults(retriever, description="all")
+    return RouterRetriever(selector=selector, retriever_tools=[tool], llm=MockLLM())
+
+
 class TestLocalRetrieval(Contract):
     """The raw query meets a local index of raw text."""
 
     calls = ASKED
+    refusals = {
+        "a selector": with_remote_part(
+            lambda found, remote: routed(found, PydanticSingleSelector.from_defaults(llm=remote))
+        ),
+        "a rewriter": with_remote_part(
+            lambda found, remote: QueryFusionRetriever([found], llm=remote)
+        ),
+        "below another": with_remote_part(
+            lambda found, remote: RecursiveRetriever(
+                "a", {"a": routed(found, LLMSingleSelector.from_defaults(llm=remote))}
+            )
+        ),
+        "an object": with_remote_part(
+            lambda found, remote: VectorIndexRetriever(
+                found._index, object_map={"a": QueryFusionRetriever([found], llm=remote)}
+            )
+        ),
+    }
     hears = LLAMA
+    streaming = False
     test_threads_draw_apart = None  # a node is released once, so calls charge different numbers
 
     def adapter(self, probe):
         with unrecorded():  # the index is made elsewhere
             index = index_of(probe.private_text, f"more of {probe.canary}")
-        inner = RetrieverQueryEngine.from_args(index.as_retriever(), llm=probe.llama_openai())
+        model = probe.llama_openai()
+        inner = index.as_query_engine(llm=model, streaming=self.streaming)
         return DPQueryEngine(probe.session(), inner, retriever=index.as_retriever())
+
+
+class TestStreamingRetrieval(TestLocalRetrieval):
+    """The inner engine's own stream, read when the query is over."""
+
+    calls = {
+        "query": lambda engine, probe: engine.query(probe.new_text()).response_gen,
+        "aquery": answered,
+    }
+    streaming = True
 
 
 class TestExtraction(Contract):

@@ -20,7 +20,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
 from pydantic import BaseModel
 
-from dp_middleware.testing import ToolCall, TraceSafeContract
+from dp_middleware.testing import ToolCall, TraceSafeContract, memory_calls
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 
@@ -180,13 +180,17 @@ class TestBuiltOnDPLLM(Contract):
 
 
 class TestSystemMessages(Contract):
-    """Where a chat engine puts retrieved text."""
+    """Where memories and chat engines put what they were told."""
 
     calls = {
         "chat": lambda model, probe: model.chat(
             [ChatMessage(probe.new_text(), role="system"), *messages(probe)]
-        )
+        ),
+        "developer": lambda model, probe: model.chat(
+            [ChatMessage(probe.new_text(), role="developer")]
+        ),
+        **memory_calls(),
     }
 
     def adapter(self, probe):
-        return DPLLM(probe.session(), probe.llama_openai(), system="release")
+        return DPLLM(probe.session(), probe.llama_openai(), public_system=["be brief"])

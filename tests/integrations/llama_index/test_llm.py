@@ -210,14 +210,33 @@ def test_an_answer_extracted_from_raw_text_stays(desk):
     assert desk.charges == [5]
 
 
-def test_system_messages(desk):
+def test_system_messages_are_released_but_for_public_texts(desk):
+    """Block by block: memories put theirs before what stands there."""
+    remembered = [TextBlock(text=desk.canary), TextBlock(text="be brief")]
+    messages = [ChatMessage(blocks=remembered, role="system"), user("w2x")]
+    model = DPLLM(desk.session(), desk.llama_openai(), public_system=("be brief",))
+    model.chat(messages)
+    assert (contents(desk)[0][-8:], desk.charges) == ("be brief", [1, 1])
+    assert not desk.remote.saw(desk.canary)
+    model.chat([ChatMessage("be brief ", role="system"), user("w2x")])
+    assert contents(desk)[0].strip() != "be brief"
+
+
+def test_all_system_messages_pass_where_that_is_asked_for(desk):
     messages = [ChatMessage("be brief", role="system"), ChatMessage("w1x", role="developer")]
-    passing = DPLLM(desk.session(), desk.llama_openai())
+    passing = DPLLM(desk.session(), desk.llama_openai(), system="pass")
     passing.chat([*messages, user("w2x")])
     assert (contents(desk)[:2], desk.charges) == (["be brief", "w1x"], [1])
-    DPLLM(desk.session(), desk.llama_openai(), system="release").chat([*messages, user("w2x")])
+    DPLLM(desk.session(), desk.llama_openai()).chat([*messages, user("w2x")])
     assert desk.charges == [1, 2, 1, 1]
     assert contents(desk)[0] != "be brief"
+
+
+def test_the_system_prompt_of_the_inner_model_is_public(desk):
+    model = DPLLM(desk.session(), desk.llama_openai(system_prompt="be brief"))
+    model.predict(PromptTemplate("Say {topic}."), topic=desk.private_text)
+    assert contents(desk)[0] == "be brief"
+    assert not desk.remote.saw(desk.canary)
 
 
 def test_what_cannot_be_released_costs_nothing(desk):
@@ -261,7 +280,11 @@ def test_wrong_parameters(desk):
     for wrong, told in (
         ({"inner": "gpt-4o"}, "LlamaIndex LLM, got str"),
         ({"inner": DPLLM(desk.session(), MockLLM())}, "not wrapped yet"),
-        ({"inner": MockLLM(), "system": "drop"}, "system="),
+        (
+            {"inner": MockLLM(), "system": "drop"},
+            "system='pass' or 'release'; prompts go to public_system=",
+        ),
+        ({"inner": MockLLM(), "public_system": "be brief"}, "a collection of texts$"),
         ({"inner": MockLLM(), "session": None}, "Session or a dp.Sanitizer"),
     ):
         with pytest.raises(dp.ParameterError, match=told):

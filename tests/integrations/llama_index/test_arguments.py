@@ -1,0 +1,55 @@
+"""A misspelt option of an adapter raises: it is never ignored, and its value is not quoted."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import RecursiveRetriever
+from llama_index_dp_middleware import (
+    DPLLM,
+    DPNodePostprocessor,
+    DPQueryEngine,
+    DPQueryTransform,
+    DPTransform,
+    ServiceEmbedding,
+)
+
+
+def engine():
+    found = RecursiveRetriever("a", {"a": RecursiveRetriever("b", {"b": object()})})
+    return RetrieverQueryEngine.from_args(found, llm=MockLLM())
+
+
+ADAPTERS = {
+    "DPLLM": lambda session, **more: DPLLM(session, MockLLM(), **more),
+    "DPTransform": lambda session, **more: DPTransform(session, **more),
+    "DPNodePostprocessor": lambda session, **more: DPNodePostprocessor(session, **more),
+    "DPQueryTransform": lambda session, **more: DPQueryTransform(session, **more),
+    "DPQueryEngine": lambda session, **more: DPQueryEngine(session, engine(), **more),
+    "ServiceEmbedding": lambda session, **more: ServiceEmbedding(**more),
+}
+
+
+@pytest.mark.parametrize("make", ADAPTERS.values(), ids=ADAPTERS)
+def test_an_unknown_option_is_refused(make, desk):
+    with pytest.raises(TypeError, match="max_epsion") as caught:
+        make(desk.session(), max_epsion=desk.canary)
+    assert desk.canary not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["DPLLM", "DPTransform", "DPNodePostprocessor"])
+def test_an_unknown_field_is_refused(name, desk):
+    """On every way that pydantic has into an object."""
+    adapter = ADAPTERS[name](desk.session())
+    for way in (
+        lambda: setattr(adapter, "max_epsion", desk.canary),
+        lambda: type(adapter).model_validate({"max_epsion": desk.canary}),
+        lambda: type(adapter).from_dict({"max_epsion": desk.canary}),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            way()
+        assert desk.canary not in str(caught.value)

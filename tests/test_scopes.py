@@ -226,10 +226,10 @@ def test_markdown_a_long_line_takes_no_long_time():
 SOURCES = {
     "python": (
         '@cached\ndef f(a, b=1, *c):\n    """Doc\n\n    more."""\n    # note: it\n'
-        "    if a in b and not c:\n        return f\"x {a['k']!r:>3} y\" + 'z\\n' + rb'q'\n"
+        "    if a in b and not c:\n        return f\"x y\" + a['k'] + 'z\\n' + rb'q'\n"
         "    return None if a.b else {1: [2.5, 0x1f]}\n"
     ),
-    "javascript": "const a = `x ${b + `c ${d}`} y`; /* c\n d */ if (a === 'e') { return; } // f\n",
+    "javascript": "const a = `x y` + b; /* c\n d */ if (a === 'e') { return; } // f\n",
     "typescript": 'function f(a: string): number { return a.length + 1; } // "c"\n',
     "java": "package a;\n@Override\npublic int f(int x) { return \"y\".a(x) + 'c'; } /* z */\n",
     "c": "int f(int x) {\n  char c = 'x'; // y\n  return g(\"a\\n\", x) + 10;\n}\n",
@@ -351,6 +351,13 @@ def test_code_public_letters_are_those_of_the_language(language):
 def test_code_a_column_is_private_also_if_its_name_is_a_keyword_somewhere():
     text = "SELECT password, name, year, C FROM location"
     assert public(text, scopes.code("sql")) == "SELECT \0, \0, \0, \0 FROM \0"
+
+
+@pytest.mark.parametrize(
+    ("language", "text"), [("python", 'f"a {b if c else d!r:>3}"'), ("javascript", "`a ${b in c}`")]
+)
+def test_code_the_fields_of_a_formatted_string_are_private(language, text):
+    assert public(text, scopes.code(language)) in ('f"\0"', "`\0`")
 
 
 def test_code_a_number_stays_a_number_and_a_keyword_is_no_name():

@@ -10,6 +10,7 @@ from itertools import islice
 from operator import index
 from typing import Any, NamedTuple
 
+from dp_middleware._private import StaysHere
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
 
@@ -40,6 +41,14 @@ class Span:
     def __post_init__(self) -> None:
         if self.encode is not None and not callable(self.encode):
             raise ParameterError("expected encode= as a function from a str to a str")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.text is not None:
+            raise TypeError("expected a span with text= to stay in its process: it is private")
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     @property
     def plain(self) -> bool:
@@ -73,7 +82,7 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Private:
+class Private(StaysHere):
     """The tokens of a span in columns, and how what is released for them is written.
 
     Attributes:
@@ -122,7 +131,7 @@ class Private:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(StaysHere):
     """A text cut into public strings and private tokens, in reading order.
 
     Attributes:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-
 _ENDS = r"\r\n\v\f\x1c-\x1e\x85\u2028\u2029"  # of a line, somewhere
 _ESCAPE = rf"\\[^{_ENDS}]"
 _BEHIND = r"(?![\w\"'`])"

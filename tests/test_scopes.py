@@ -448,6 +448,38 @@ def test_an_analyzer_that_fails_lets_nothing_out():
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
+class Detector:
+    def __call__(self, text):
+        raise RuntimeError(text)
+
+
+def outside(text):
+    return [(0, len(text) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("scope", "message"),
+    [
+        (scopes.json_values, "from the scope json_values, it failed with ParameterError"),
+        (partial(scopes.json_values, keys={"a"}), "from the scope json_values, it failed with"),
+        (scopes.presidio(Analyzer(), language="de"), "from the scope presidio, it failed with"),
+        (
+            Detector(),
+            "from the scope Detector, it failed with RuntimeError.*call it on a public text",
+        ),
+        (outside, "got one outside from the scope outside; count"),
+        ([(0, 99)], "got one outside from the scope, a list; count"),
+        ([(0, "b")], "from the scope, a list, it failed with TypeError"),
+        (lambda _: [dp.Span(0, 4, text="b"), (2, 6)], "got two that do from the scope .*<lambda>"),
+    ],
+)
+def test_an_error_of_a_scope_names_it_and_says_what_to_do_without_the_text(scope, message):
+    with pytest.raises(dp.ParameterError, match=message) as caught:
+        SANITIZERS["hostile"].release(CANARY, scope=scope)
+    assert CANARY not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
 def test_the_real_presidio():
     engine = pytest.importorskip("presidio_analyzer")
     pattern = engine.Pattern("pin", r"\d{5}", 0.9)

@@ -83,10 +83,10 @@ def code(language: str) -> Callable[[str], list[Span]]:
         ParameterError: Another language.
     """
     _validate.one_of(LANGUAGES, language=language)
-    return partial(_spans, language)
+    return partial(_code, language)
 
 
-def _spans(language: str, text: str) -> list[Span]:
+def _code(language: str, text: str) -> list[Span]:
     from pygments.lexers import get_lexer_by_name
 
     lexer = get_lexer_by_name(language)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from operator import index
 from typing import Any, NamedTuple
 
+from dp_middleware._private import StaysHere
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import Vocabulary
 
@@ -40,6 +41,14 @@ class Span:
     def __post_init__(self) -> None:
         if self.encode is not None and not callable(self.encode):
             raise ParameterError("expected encode= as a function from a str to a str")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.text is not None:
+            raise TypeError("expected a span with text= to stay in its process: it is private")
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     @property
     def plain(self) -> bool:
@@ -73,7 +82,7 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Private:
+class Private(StaysHere):
     """The tokens of a span in columns, and how what is released for them is written.
 
     Attributes:
@@ -122,7 +131,7 @@ class Private:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(StaysHere):
     """A text cut into public strings and private tokens, in reading order.
 
     Attributes:
@@ -204,13 +213,30 @@ def spans_of(text: str, scope: Scope) -> list[Span]:
     except Exception as error:  # whatever a detector raises or returns may quote the text
         failed = type(error).__name__
     if failed is not None:
-        raise ParameterError(f"expected spans (start, end); the scope failed with {failed}")
+        raise ParameterError(
+            f"expected spans (start, end) from {_named(scope)}, it failed with {failed}, whose "
+            "message may quote the text; call it on a public text, or use another scope"
+        )
     if not all(0 <= span.start <= span.end <= len(text) for span in found):
-        raise ParameterError(f"expected spans inside the text of {len(text)} characters")
-    return _merged(found)
+        raise ParameterError(
+            f"expected spans inside the text of {len(text)} characters, got one outside from "
+            f"{_named(scope)}; count characters from 0, the end is behind the last"
+        )
+    return _merged(found, scope)
 
 
-def _merged(found: list[Span]) -> list[Span]:
+def _named(scope: Scope) -> str:
+    """What a reader knows a scope by."""
+    detector: Any = scope
+    while isinstance(detector, partial):
+        detector = detector.func
+    if not callable(detector):
+        return f"the scope, a {type(detector).__name__}"
+    name = getattr(detector, "__qualname__", type(detector).__qualname__)
+    return f"the scope {str(name).removeprefix('_')}"
+
+
+def _merged(found: list[Span], scope: Scope) -> list[Span]:
     """Plain spans that overlap or touch are one; others must stand apart."""
     merged: list[Span] = []
     for span in found:
@@ -225,7 +251,8 @@ def _merged(found: list[Span]) -> list[Span]:
             merged.append(span)
         else:
             raise ParameterError(
-                "expected spans with text= or encode= to overlap no other span, got two that do"
+                "expected spans with text= or encode= to overlap no other span, got two that do "
+                f"from {_named(scope)}"
             )
     return merged
 

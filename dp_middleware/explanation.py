@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from dp_middleware._plan import Plan
+from dp_middleware._private import StaysHere
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms._lists import smallest
@@ -18,18 +20,23 @@ _LIKELY = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alternative:
-    """One distinct token of an explained text. Private: holds a token of the input."""
+class Alternative(StaysHere):
+    """One distinct token of an explained text. Private: holds a token of the input.
 
-    token: str
+    ``repr`` hides it, and it cannot be pickled.
+    """
+
+    token: str = field(repr=False)
     count: int
-    retention: float
-    likely: tuple[tuple[str, float], ...]
+    retention: float = field(repr=False)
+    likely: tuple[tuple[str, float], ...] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
     """A local dry run over a text: expectations, no draw, no charge. Private: keep it local.
+
+    ``repr`` hides the alternatives and pickling drops them: unpickled, there are none.
 
     Attributes:
         tokens_total: Number of tokens.
@@ -50,6 +57,18 @@ class Explanation:
         "Every release spends its epsilon again. Do not retry until one looks good: choosing "
         "among releases by looking at the input is itself a leak that no certificate covers."
     )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "alternatives": ()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __copy__(self) -> Explanation:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Explanation:
+        return self
 
 
 def explained(plan: Plan, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:

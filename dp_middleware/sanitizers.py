@@ -74,6 +74,11 @@ class Sanitizer:
     ) -> None:
         if ledger is not None and not subject:
             raise ParameterError("expected subject= with a ledger: whose budget is charged?")
+        if ledger is not None and not callable(getattr(ledger, "charge", None)):
+            raise ParameterError(
+                f"expected ledger= with charge(), got {type(ledger).__name__}; write "
+                'ledger=dp.PrivacyLedger("sqlite:///FILE", budget=NATS)'
+            )
         self.mechanism = mechanism
         self.space = space
         self.context = context

@@ -22,6 +22,7 @@ LAYERS = [
         "_cache",
         "_forks",
         "_parts",
+        "_private",
         "_recording",
         "_redirects",
         "_resampling",

@@ -226,10 +226,10 @@ def test_markdown_a_long_line_takes_no_long_time():
 SOURCES = {
     "python": (
         '@cached\ndef f(a, b=1, *c):\n    """Doc\n\n    more."""\n    # note: it\n'
-        "    if a in b and not c:\n        return f\"x {a['k']!r:>3} y\" + 'z\\n' + rb'q'\n"
+        "    if a in b and not c:\n        return f\"x y\" + a['k'] + 'z\\n' + rb'q'\n"
         "    return None if a.b else {1: [2.5, 0x1f]}\n"
     ),
-    "javascript": "const a = `x ${b + `c ${d}`} y`; /* c\n d */ if (a === 'e') { return; } // f\n",
+    "javascript": "const a = `x y` + b; /* c\n d */ if (a === 'e') { return; } // f\n",
     "typescript": 'function f(a: string): number { return a.length + 1; } // "c"\n',
     "java": "package a;\n@Override\npublic int f(int x) { return \"y\".a(x) + 'c'; } /* z */\n",
     "c": "int f(int x) {\n  char c = 'x'; // y\n  return g(\"a\\n\", x) + 10;\n}\n",
@@ -353,6 +353,13 @@ def test_code_a_column_is_private_also_if_its_name_is_a_keyword_somewhere():
     assert public(text, scopes.code("sql")) == "SELECT \0, \0, \0, \0 FROM \0"
 
 
+@pytest.mark.parametrize(
+    ("language", "text"), [("python", 'f"a {b if c else d!r:>3}"'), ("javascript", "`a ${b in c}`")]
+)
+def test_code_the_fields_of_a_formatted_string_are_private(language, text):
+    assert public(text, scopes.code(language)) in ('f"\0"', "`\0`")
+
+
 def test_code_a_number_stays_a_number_and_a_keyword_is_no_name():
     numbers, keywords = sanitizer_of(["12", "34"]), sanitizer_of(["class", "if"])
     scope = scopes.code("python")
@@ -437,6 +444,38 @@ def test_presidio_results_are_private():
 def test_an_analyzer_that_fails_lets_nothing_out():
     with pytest.raises(dp.ParameterError, match="failed with ValueError") as caught:
         SANITIZERS["hostile"].release(CANARY, scope=scopes.presidio(Analyzer(), language="de"))
+    assert CANARY not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+class Detector:
+    def __call__(self, text):
+        raise RuntimeError(text)
+
+
+def outside(text):
+    return [(0, len(text) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("scope", "message"),
+    [
+        (scopes.json_values, "from the scope json_values, it failed with ParameterError"),
+        (partial(scopes.json_values, keys={"a"}), "from the scope json_values, it failed with"),
+        (scopes.presidio(Analyzer(), language="de"), "from the scope presidio, it failed with"),
+        (
+            Detector(),
+            "from the scope Detector, it failed with RuntimeError.*call it on a public text",
+        ),
+        (outside, "got one outside from the scope outside; count"),
+        ([(0, 99)], "got one outside from the scope, a list; count"),
+        ([(0, "b")], "from the scope, a list, it failed with TypeError"),
+        (lambda _: [dp.Span(0, 4, text="b"), (2, 6)], "got two that do from the scope .*<lambda>"),
+    ],
+)
+def test_an_error_of_a_scope_names_it_and_says_what_to_do_without_the_text(scope, message):
+    with pytest.raises(dp.ParameterError, match=message) as caught:
+        SANITIZERS["hostile"].release(CANARY, scope=scope)
     assert CANARY not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
 

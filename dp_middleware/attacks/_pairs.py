@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware._private import StaysHere
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary import UNKNOWN
@@ -17,7 +18,7 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(StaysHere):
     """One text: what it was and what was released for it.
 
     Attributes:

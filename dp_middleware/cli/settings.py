@@ -157,7 +157,8 @@ def kind_of(name: str | None, *epsilons: float) -> type[Mechanism]:
     from dp_middleware.sanitizers import DEFAULT_MECHANISM
 
     chosen = name if name is not None else DEFAULT_MECHANISM
-    _validate.one_of(tuple(MECHANISMS), mechanism=chosen)
+    if chosen not in MECHANISMS:  # a text in its place, such as "-my knee", is not repeated
+        raise ParameterError(f"expected a mechanism, one of {', '.join(MECHANISMS)}")
     for epsilon in epsilons:
         _validate.positive(epsilon=epsilon)
     return MECHANISMS[chosen]

@@ -223,8 +223,7 @@ class ModelContext(Context):
             tokenizer = transformers.AutoTokenizer.from_pretrained(self.model)
         except (OSError, ValueError) as error:
             raise ParameterError(
-                f"expected a folder or the name of a model that {self._loader} loads, "
-                f"got {self.model!r}"
+                f"expected a folder or the name of a model that {self._loader} loads, got another"
             ) from error
         return Loaded(network.to(device).eval(), tokenizer)
 

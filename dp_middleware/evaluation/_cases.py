@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import sampling
+from dp_middleware._private import StaysHere
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -77,7 +78,7 @@ def cut(data: Texts, space: EmbeddingSpace, tokens: int) -> Cut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(StaysHere):
     """A release of a data set. Private: it holds both sides.
 
     Attributes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_middleware import _validate
+from dp_middleware._private import StaysHere
 from dp_middleware.errors import ParameterError
 from dp_middleware.metrics._inputs import library
 
@@ -32,7 +33,7 @@ _LARGEST_FIELD = 1 << 27  # characters of one cell of a CSV file
 
 
 @dataclass(frozen=True, kw_only=True)
-class Texts:
+class Texts(StaysHere):
     """A data set.
 
     Attributes:

@@ -46,7 +46,7 @@ def open_model(spec: str, *, private: bool, varied: bool = False) -> ChatModel:
         opened = ChatModel(adapter=adapter, location=IN_PROCESS)
     else:
         raise ParameterError(
-            f"expected openai:MODEL[@BASE_URL], ollama:MODEL or hf:NAME_OR_PATH, got {spec!r}"
+            "expected openai:MODEL[@BASE_URL], ollama:MODEL or hf:NAME_OR_PATH, got another form"
         )
     return opened.private() if private else opened
 
@@ -98,7 +98,7 @@ def _open_openai(rest: str, private: bool) -> ChatModel:
     key = os.environ.get("OPENAI_API_KEY") if not given or given == usual else None
     key = key or (_NO_KEY if url else None)
     if not name or (given and "://" not in given):
-        raise ParameterError(f"expected openai:MODEL[@BASE_URL], got {'openai:' + rest!r}")
+        raise ParameterError("expected openai:MODEL[@BASE_URL], got another form")
     if key is None:
         raise ParameterError("expected OPENAI_API_KEY in the environment, or openai:MODEL@BASE_URL")
     client = _openai().OpenAI(base_url=url, api_key=key, http_client=_http(private))

@@ -169,6 +169,6 @@ def _trusted(hosts: Any) -> frozenset[str]:
     for name in names:
         if not isinstance(name, str) or not is_host(name.lower()):
             raise ParameterError(
-                f"expected host names without scheme or port in trusted_hosts, got {name!r}"
+                "expected host names without scheme or port in trusted_hosts, got another form"
             )
     return frozenset(name.lower().rstrip(".") for name in names)

@@ -26,7 +26,7 @@ from dp_middleware.privacy._ledger_rows import (
 
 MICROSECONDS = 10**6
 LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
-_FORMAT = "1"
+_FORMAT = "2"  # 1 kept subjects as they were spelt
 
 
 @dataclass(frozen=True, kw_only=True)

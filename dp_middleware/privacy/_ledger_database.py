@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from dp_middleware.errors import LedgerError, MissingExtra, ParameterError
+from dp_middleware.privacy import _ledger_statements as statements
 from dp_middleware.privacy._ledger_rows import metadata, releases, settings
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class Database:
     def _open(self) -> None:
         self._engine: sa.Engine | None = None
         self._lock = RLock()
+        self._pinned: tuple[str, object] | None = None
         _databases.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,6 +84,14 @@ class Database:
         if self.file is not None and not self.file.is_file():
             return False
         return self.read(lambda connection: sa.inspect(connection).has_table(settings.name))
+
+    def pin(self, ledger: str) -> None:
+        """From now on refuse to work unless this ledger, in this very file, is there.
+
+        Args:
+            ledger: Its random name, as its settings have it.
+        """
+        self._pinned = ledger, self._place
 
     def create(self, values: dict[str, str]) -> None:
         """Make the tables and keep the settings, unless another process was faster."""
@@ -110,6 +120,7 @@ class Database:
         self, mode: Literal["read", "write"], work: Callable[[sa.Connection], T], subject: str = ""
     ) -> T:
         with self._lock:
+            self._check_place()  # to connect would create a file
             if self._engine is None:
                 self._engine = _engine(self._url)
                 weakref.finalize(self, self._engine.dispose)
@@ -118,8 +129,11 @@ class Database:
                     if mode == "write" and self.kind == "postgresql":
                         lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
                         connection.execute(sa.select(lock))
+                    if self._pinned is not None and statements.name(connection) != self._pinned[0]:
+                        raise _replaced()
                     done = work(connection)
                     connection.commit()
+                    self._check_place()
                     return done
             except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
                 failure = type(getattr(error, "orig", None) or error).__name__
@@ -127,6 +141,19 @@ class Database:
             f"expected a working {self.kind} ledger, got {failure}; nothing may be released, and "
             "a charge that was under way may be recorded all the same"
         )
+
+    @property
+    def _place(self) -> tuple[int, int] | None:
+        """Device and number of the file; ``None`` if there is none."""
+        try:
+            found = None if self.file is None else self.file.stat()
+        except OSError:
+            found = None
+        return None if found is None else (found.st_dev, found.st_ino)
+
+    def _check_place(self) -> None:
+        if self._pinned is not None and self._place != self._pinned[1]:
+            raise _replaced()
 
     def _begun(self, mode: Literal["read", "write"], engine: sa.Engine) -> sa.Connection:
         """A connection in a transaction; waits for another process's."""
@@ -143,6 +170,13 @@ class Database:
                 if "database is locked" not in str(error) or time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE)
+
+
+def _replaced() -> LedgerError:
+    return LedgerError(
+        "expected the ledger that was opened, got none or another one in its place; nothing may be "
+        "released; put it back, or make a new PrivacyLedger"
+    )
 
 
 def _resolved(url: str) -> sa.URL:

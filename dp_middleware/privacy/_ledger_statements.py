@@ -11,10 +11,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_middleware.privacy._ledger_rows import COLUMNS, Row, releases
+from dp_middleware.privacy._ledger_rows import COLUMNS, Row, releases, settings
 
 Statement = sa.Select[Any] | sa.Insert
 
+_NAME = sa.select(settings.c.value).where(settings.c.name == sa.bindparam("name"))
 _INSERT = sa.insert(releases)
 _FIRST = (
     sa.select(releases)
@@ -42,6 +43,14 @@ def found(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Ro
         cursor.execute(_sql(query, connection.dialect), values)
         row = cursor.fetchone()
     return None if row is None else Row(**dict(zip(COLUMNS, row, strict=True)))
+
+
+def name(connection: sa.Connection) -> str | None:
+    """The random name of the ledger."""
+    with closing(connection.connection.cursor()) as cursor:
+        cursor.execute(_sql(_NAME, connection.dialect), {"name": "ledger"})
+        row = cursor.fetchone()
+    return None if row is None else str(row[0])
 
 
 def insert(connection: sa.Connection, row: dict[str, Any]) -> None:

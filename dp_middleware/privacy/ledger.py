@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +66,13 @@ class PrivacyLedger:
     that share a ledger with a window need clocks that agree. SQLite needs a local disk;
     PostgreSQL must run with ``fsync`` on, as it does unless told otherwise.
 
+    A subject is its name in Unicode's composed form (NFC) without blanks at its ends: ``"Ann"`` and
+    ``"Ann "`` have one budget; upper and lower case differ. A ledger whose file or tables were
+    deleted or replaced while it is open refuses every charge.
+
     Args:
-        url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored as they
-            are given: use pseudonyms where names should not be on disk.
+        url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored: use
+            pseudonyms where names should not be on disk.
         budget: Nats per subject, rounded down to 1e-12; may be ``math.inf``. Stored with the
             ledger, with the next two; ``None``: the stored terms, of a ledger that exists.
         window: Seconds; charges count against the budgets for so long. ``None``: for ever.
@@ -102,12 +107,16 @@ class PrivacyLedger:
         self._stored = self._database.read(_settings)
         stored = Rules.stored(self._stored)
         if stored is None:
-            raise LedgerError("expected a ledger of this library's format, got another")
+            raise LedgerError(
+                "expected a ledger of this library's format, got another, as earlier versions "
+                "wrote; keep that one as a record and create a new one elsewhere"
+            )
         if wanted not in (None, stored):
             raise ParameterError(
                 f"expected the terms of the ledger, {stored}; got {wanted}; give none to keep them"
             )
         self._rules = stored
+        self._database.pin(self._stored["ledger"])
 
     def __repr__(self) -> str:
         return f"PrivacyLedger({self._database.kind}, budget={self.budget})"
@@ -116,6 +125,7 @@ class PrivacyLedger:
         self.__dict__.update(state)
         if not self._database.exists or self._database.read(_settings) != self._stored:
             raise LedgerError("expected the ledger that was pickled, got none or another one")
+        self._database.pin(self._stored["ledger"])
 
     @property
     def budget(self) -> float:
@@ -151,9 +161,10 @@ class PrivacyLedger:
         Raises:
             BudgetExhausted: It does not fit; nothing is recorded.
             IncompatibleGuarantees: The guarantee has a delta.
-            LedgerError: The database failed: nothing may be drawn.
+            LedgerError: The database failed, or another one is in its place: nothing may be drawn.
+            ParameterError: The subject is empty or has characters that cannot be printed.
         """
-        _check_subject(subject)
+        subject = _normal(subject)
         _validate.at_least(1, n=n)
         _validate.one_of(_UNITS, unit=unit)
         return self._append(
@@ -172,7 +183,7 @@ class PrivacyLedger:
         Raises:
             ParameterError: This subject has no such release.
         """
-        _check_subject(subject)
+        subject = _normal(subject)
         first = self._database.read(
             lambda connection: book.release_named(connection, subject, release_id)
         )
@@ -190,7 +201,7 @@ class PrivacyLedger:
         Raises:
             ParameterError: It already has another.
         """
-        _check_subject(subject)
+        subject = _normal(subject)
         wanted = budget_of(budget=budget)
         before = self._database.read(lambda connection: book.last_row(connection, subject))
         if before is None or before.budget != wanted:
@@ -207,8 +218,7 @@ class PrivacyLedger:
 
     def account(self, subject: str) -> Account:
         """The subject's standing; an unknown subject has spent nothing."""
-        _check_subject(subject)
-        now = self._now()
+        subject, now = _normal(subject), self._now()
         return self._database.read(
             lambda connection: book.account(connection, self._rules, subject, now)
         )
@@ -220,8 +230,8 @@ class PrivacyLedger:
 
     def rows(self, subject: str) -> list[Row]:
         """The audit trail of a subject, in order."""
-        _check_subject(subject)
-        return self._database.read(lambda connection: list(book.all_rows(connection, subject)))
+        name = _normal(subject)
+        return self._database.read(lambda connection: list(book.all_rows(connection, name)))
 
     def verify(self) -> Audit:
         """Recompute every sum and every link of the chains.
@@ -260,7 +270,13 @@ def _settings(connection: sa.Connection) -> dict[str, str]:
     return {row.name: row.value for row in found}
 
 
-def _check_subject(subject: object) -> None:
-    good = isinstance(subject, str) and subject.isprintable()
-    if not good or not subject:
+def _normal(subject: object) -> str:
+    """The one spelling of a subject: NFC, without blanks at its ends.
+
+    Raises:
+        ParameterError: Empty, or with characters that cannot be printed.
+    """
+    found = unicodedata.normalize("NFC", subject).strip() if isinstance(subject, str) else ""
+    if not found or not found.isprintable():
         raise ParameterError("expected subject= of printable characters, not empty")
+    return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 from dp_middleware import _validate
 from dp_middleware._plan import Span
+from dp_middleware.scopes._literals import Source, literals
 
 LANGUAGES = (
     "python",
@@ -27,11 +29,7 @@ LANGUAGES = (
 _KEYWORD = re.compile(r"[A-Za-z_]{1,24}", re.ASCII)
 _SIGNS = re.compile(r"[!-/:-@\[-^`{-~]+")  # ASCII, without "_"
 _SIGIL = re.compile(r"[@$#'](?=\w)")
-_OPENING = re.compile(r"""(?:[rRbBfFuU]{1,2}|u8|L|\$@?|@\$?)?(\"\"\"|\'\'\'|"|'|`)""")
-_COMMENT = re.compile(r"#+|//+|/\*+|--+")
 _LINE = re.compile(r"\S(?:[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]*\S)?")
-_OPENS, _CLOSES = re.compile(r"\$?\{"), re.compile(r"(?:![rsa])?\}")
-_FORMAT = re.compile(r"(?:![rsa])?:")
 _NOT_IN_COMMENTS = re.compile(r"[^\w ,.;?!()-]|-(?=-)")
 _NOT_IN_STRINGS = re.compile(r"[^\w ,.;:?!=+()/-]")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
@@ -49,15 +47,11 @@ _SQL = re.compile(
 _TYPES = re.compile("any|bigint|boolean|never|number|object|string|symbol|unknown|void")
 """What is a type here; TypeScript's lexer takes for one whatever stands behind ``name:``."""
 
-_HAVE_CHARACTERS = ("java", "c", "cpp", "csharp", "go", "rust")
-
-_PRIVATE = ("name", "number", "string", "comment")
-
 Encoder = Callable[[str], str]
 
 
 class _Part(NamedTuple):
-    """A run of the source; private if it is a ``name``, ``number``, ``string`` or ``comment``."""
+    """A run of the source: ``public``, or private as a ``name``, ``number`` or ``comment``."""
 
     kind: str
     start: int
@@ -71,8 +65,12 @@ def code(language: str) -> Callable[[str], list[Span]]:
     operators and punctuation, quotes and the letters before them, the marks at the start and end
     of comments, sigils (``@name``), blanks and line ends, those at the ends of a line of a string
     too, and with them the shape of the program. Private: every other name, builtin ones too,
-    numbers, ``True`` and other constants, what is inside quotes, comments and preprocessor lines,
-    line by line, and whatever the lexer does not know.
+    numbers, ``True`` and other constants, what is inside quotes (fields of a formatted string
+    too), comments and preprocessor lines, line by line, and whatever the lexer does not know.
+
+    Where dialects of the language may disagree on the end of a string or a comment (a backslash
+    before a quote in SQL, ``$tag$``, ``#``, a string that breaks over lines, JSX, an apostrophe
+    that nothing closes), **all up to the end of the text is private**.
 
     A release stands there as an identifier that is no keyword (as a number if it is one), as text
     without quotes, escapes and braces inside quotes, and as text without marks in a comment. A
@@ -85,74 +83,84 @@ def code(language: str) -> Callable[[str], list[Span]]:
         ParameterError: Another language.
     """
     _validate.one_of(LANGUAGES, language=language)
-    return partial(_spans, language)
+    return partial(_code, language)
 
 
-def _spans(language: str, text: str) -> list[Span]:
+def _code(language: str, text: str) -> list[Span]:
     from pygments.lexers import get_lexer_by_name
 
     lexer = get_lexer_by_name(language)
-    characters = language in _HAVE_CHARACTERS
-    spans: list[Span] = []
-    quotes = [""]  # of the strings that are open, by depth of interpolation
-    for kind, start, end in _parts(lexer, text):
-        encode: Encoder = partial(_as_name, lexer)
-        if kind == "opens":
-            quotes.append("")
-        elif kind == "closes" and len(quotes) > 1:
-            quotes.pop()
-        elif kind == "number":
-            encode = partial(_as_number, lexer)
+    every = list(literals(language, text))
+    private: list[tuple[int, int, Encoder]] = [
+        (*each.inside(text), _in_literal(lexer, each, text)) for each in every
+    ]
+    for kind, start, end in _outside(every, _parts(lexer, _masked(text, every))):
+        if kind == "number":
+            private.append((start, end, partial(_as_number, lexer)))
         elif kind == "comment":
-            (start, end), encode = _inside_comment(text, start, end), _as_comment
-        elif kind == "string":
-            first, last, quote, left_open = _inside_quotes(text, start, end, quotes[-1])
-            opened = text[start:first]
-            start, end, quotes[-1] = first, last, left_open
-            if quote and characters and quote == "'":
-                encode = _as_character
-            elif quote:
-                encode = _as_bytes if "b" in opened.lower() else _as_string
-        elif _SIGIL.match(text, start):
-            start += 1
-        if kind in _PRIVATE:
-            spans += [
-                Span(*line.span(), encode=encode) for line in _LINE.finditer(text, start, end)
-            ]
-    return spans
+            private.append((start, end, _as_comment))
+        elif kind == "name":
+            start += bool(_SIGIL.match(text, start))
+            private.append((start, end, partial(_as_name, lexer)))
+    return [
+        Span(*line.span(), encode=encode)
+        for start, end, encode in private
+        for line in _LINE.finditer(text, start, end)
+    ]
+
+
+def _in_literal(lexer: Any, literal: Source, text: str) -> Encoder:
+    if literal.kind == "string":
+        opening = text[literal.start : literal.inside(text)[0]]
+        return _as_bytes if "b" in opening.lower() else _as_string
+    if literal.kind == "pattern":
+        return partial(_as_name, lexer)
+    return _as_character if literal.kind == "character" else _as_comment
+
+
+def _masked(text: str, every: list[Source]) -> str:
+    """The code alone: for a comment blanks, for another literal a name in parentheses."""
+    pieces, position = [], 0
+    for kind, start, end in every:
+        blank = kind in ("comment", "rest")
+        mask = " " * (end - start) if blank else f"({'_' * (end - start - 2)})"
+        pieces += [text[position:start], mask]
+        position = end
+    return "".join([*pieces, text[position:]])
+
+
+def _outside(every: list[Source], parts: Iterable[_Part]) -> Iterator[_Part]:
+    """What of the parts lies in no literal; both come in order."""
+    left = deque(every)
+    for kind, start, end in parts:
+        while left and left[0].start < end:
+            if start < left[0].start:
+                yield _Part(kind, start, left[0].start)
+            start = max(start, left[0].end)
+            if left[0].end > end:
+                break
+            left.popleft()
+        if start < end:
+            yield _Part(kind, start, end)
 
 
 def _parts(lexer: Any, text: str) -> Iterator[_Part]:
-    """The whole text in runs; what the lexer leaves out is a name. Runs of a literal are one."""
-    last = _Part("blank", 0, 0)
+    """The whole text in runs; what the lexer leaves out is a name."""
+    position = 0
     for offset, kind, value in [*lexer.get_tokens_unprocessed(f"{text}\n"), (len(text), None, "")]:
         start, end = min(offset, len(text)), min(offset + len(value), len(text))
-        pieces = [_Part("name", last.end, start), _Part(_kind(kind, value, lexer), start, end)]
-        for part in pieces:
-            start = max(part.start, last.end)
-            if start >= part.end:
-                continue
-            joined = part.kind == last.kind in _PRIVATE and not text[:start].endswith("\n")
-            if not joined:
-                yield last
-            last = _Part(part.kind, last.start if joined else start, part.end)
-    yield last
+        for part in (_Part("name", position, start), _Part(_kind(kind, value, lexer), start, end)):
+            if part.end > max(part.start, position):
+                yield part._replace(start=max(part.start, position))
+                position = part.end
 
 
 def _kind(kind: Any, value: str, lexer: Any) -> str:
     """Of a lexer's token; private unless it is known to be a word or a sign of the language."""
-    from pygments.token import Comment, Keyword, Number, Operator, Punctuation, String
+    from pygments.token import Comment, Keyword, Number, Operator, Punctuation
 
     if kind is None or not value.strip():
         return "blank"
-    if kind in String.Interpol and _OPENS.fullmatch(value):
-        return "opens"
-    if kind in String.Interpol and _CLOSES.fullmatch(value):
-        return "closes"
-    if kind in String.Interpol and _FORMAT.fullmatch(value):
-        return "public"
-    if kind in String:
-        return "string"
     if kind in Number:
         return "number"
     if kind in Comment and kind not in Comment.Preproc and kind not in Comment.PreprocFile:
@@ -170,27 +178,6 @@ def _words(kind: Any, lexer: Any) -> re.Pattern[str]:
     if "sql" in lexer.aliases:
         return _SQL
     return _TYPES if "typescript" in lexer.aliases and kind in Keyword.Type else _KEYWORD
-
-
-def _inside_comment(text: str, start: int, end: int) -> tuple[int, int]:
-    opening = _COMMENT.match(text, start, end)
-    if opening is None:
-        return start, end
-    start = opening.end()
-    closed = opening.group().startswith("/*") and text.endswith("*/", start, end)
-    return start, end - 2 if closed else end
-
-
-def _inside_quotes(text: str, start: int, end: int, quote: str) -> tuple[int, int, str, str]:
-    """What is between the quotes, which quotes (if any), and which are still open behind it."""
-    if not quote:
-        opening = _OPENING.match(text, start, end)
-        if opening is None:
-            return start, end, "", ""
-        start, quote = opening.end(), opening.group(1)
-    if text.endswith(quote, start, end):
-        return start, end - len(quote), quote, ""
-    return start, end, quote, quote
 
 
 def _as_name(lexer: Any, released: str) -> str:

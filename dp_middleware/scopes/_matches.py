@@ -31,7 +31,7 @@ def matches(*patterns: str | re.Pattern[str]) -> Callable[[str], list[Span]]:
         compiled = [re.compile(pattern) for pattern in patterns]
     except (re.error, TypeError) as error:
         raise ParameterError(f"expected regular expressions, got a pattern with {error}") from None
-    return partial(_matched, compiled)
+    return partial(_matches, compiled)
 
 
 def presidio(
@@ -59,13 +59,13 @@ def presidio(
     if isinstance(entities, str):
         raise ParameterError("expected a collection of entities, got one str")
     kinds = None if entities is None else list(entities)
-    return partial(_analyzed, analyzer, language, kinds)
+    return partial(_presidio, analyzer, language, kinds)
 
 
-def _matched(patterns: list[re.Pattern[str]], text: str) -> list[Span]:
+def _matches(patterns: list[re.Pattern[str]], text: str) -> list[Span]:
     return [Span(*found.span()) for each in patterns for found in each.finditer(text)]
 
 
-def _analyzed(analyzer: Any, language: str, kinds: list[str] | None, text: str) -> list[Span]:
+def _presidio(analyzer: Any, language: str, kinds: list[str] | None, text: str) -> list[Span]:
     found = analyzer.analyze(text=text, language=language, entities=kinds)
     return [Span(each.start, each.end) for each in found]

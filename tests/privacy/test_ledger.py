@@ -431,6 +431,99 @@ def test_a_pickled_ledger_does_not_start_over(tmp_path, file_url):
         pickle.loads(pickled)
 
 
+@pytest.mark.parametrize(
+    "spelt", ["Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zoe\u0308\n", "\u3000Zo\u00eb\t"]
+)
+def test_spellings_of_a_subject_share_a_budget(url, spelt):
+    ledger = PrivacyLedger(url, budget=1)
+    receipt = ledger.charge("Zo\u00eb", pure(0.5), 1)
+    ledger.charge(spelt, pure(0.5), 1)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("Zo\u00eb", pure(0.1), 1)
+    ledger.set_budget(spelt, 2)
+    ledger.record_replay(spelt, receipt.release_id)
+    assert (ledger.spent(spelt), ledger.remaining(spelt), len(ledger.rows(spelt))) == (1, 1, 4)
+    assert ledger.subjects() == ["Zo\u00eb"]
+
+
+@pytest.mark.parametrize("subject", ["", " ", "\u3000\n", "a\nb", "a\u200bb", 3, None])
+def test_a_subject_without_a_name_is_refused(file_url, subject):
+    ledger = PrivacyLedger(file_url, budget=1)
+    for call in (ledger.spent, ledger.rows, lambda name: ledger.charge(name, pure(1), 1)):
+        with pytest.raises(dp.ParameterError, match="expected subject= of printable characters"):
+            call(subject)
+
+
+def test_a_ledger_of_the_format_that_kept_spellings_apart_is_refused(tmp_path, file_url):
+    PrivacyLedger(file_url, budget=1).close()
+    older = "UPDATE dp_settings SET value = '1' WHERE name = 'format'"
+    forge(tmp_path / "ledger.db", "DROP TRIGGER dp_settings_UPDATE", older)
+    with pytest.raises(LedgerError, match="create a new one"):
+        PrivacyLedger(file_url)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("other", [None, "ledger", "rubbish"])
+def test_a_ledger_whose_file_is_gone_or_another_charges_nothing(tmp_path, file_url, other, closed):
+    ledger, path = PrivacyLedger(file_url, budget=1), tmp_path / "ledger.db"
+    ledger.charge("anna", pure(0.5), 1)
+    if closed:
+        ledger.close()
+    path.rename(tmp_path / "kept.db")
+    if other == "ledger":
+        PrivacyLedger(f"sqlite:///{tmp_path}/other.db", budget=1).close()
+        (tmp_path / "other.db").rename(path)
+    elif other == "rubbish":
+        path.write_bytes(b"rubbish")
+    for call in (lambda: ledger.charge("anna", pure(0.1), 1), lambda: ledger.remaining("anna")):
+        with pytest.raises(LedgerError, match="none or another one in its place"):
+            call()
+    assert path.exists() == (other is not None)
+    path.unlink(missing_ok=True)
+    (tmp_path / "kept.db").rename(path)
+    assert ledger.remaining("anna") == 0.5
+
+
+def test_another_ledger_in_the_same_file_or_database_is_noticed(url):
+    ledger = PrivacyLedger(url, budget=1)
+    ledger.charge("anna", pure(0.5), 1)
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for statement in ("DROP TABLE dp_releases", "DROP TABLE dp_settings"):
+            connection.exec_driver_sql(statement)
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("DROP FUNCTION dp_append_only")
+    engine.dispose()
+    with pytest.raises(LedgerError, match="nothing may be released"):
+        ledger.charge("anna", pure(0.5), 1)
+    assert PrivacyLedger(url, budget=1).spent("anna") == 0
+    with pytest.raises(LedgerError, match="another one in its place"):
+        ledger.charge("anna", pure(0.5), 1)
+
+
+def test_a_file_that_vanishes_while_a_charge_is_written_is_noticed(tmp_path, file_url):
+    path, ledger = tmp_path / "ledger.db", PrivacyLedger(file_url, budget=1)
+    ledger.charge("anna", pure(0.1), 1)
+    engine = ledger._database._engine
+    sa.event.listen(engine, "commit", lambda _: path.rename(tmp_path / "gone.db"))
+    with pytest.raises(LedgerError, match="none or another one in its place"):
+        ledger.charge("anna", pure(0.1), 1)
+
+
+@pytest.mark.parametrize("wrong", ["sqlite:///zanzibar.db", 3])
+def test_a_sanitizer_refuses_what_is_no_ledger_and_says_what_to_write(wrong):
+    space = random_space(5)
+    with pytest.raises(dp.ParameterError, match=r"ledger=dp\.PrivacyLedger\(") as caught:
+        dp.Sanitizer(
+            dp.TokenExponential(epsilon=1.0),
+            space,
+            ledger=wrong,
+            subject="anna",
+            accept_infinite=True,
+        )
+    assert CANARY not in str(caught.value)
+
+
 def test_the_file_stays_the_same_in_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ledger = PrivacyLedger("sqlite:///l.db", budget=1)

@@ -47,6 +47,9 @@ class TraceSafeContract:
             bytes leave, and nothing is charged again.
         retries: Called, with a new event, while the first request fails: they try again with the
             same bytes.
+        fallbacks: Called with another remote model as a fallback: on the good path, and where the
+            remote model, the budget or the release fails. They may raise; for LangChain see
+            :func:`fallback_calls`.
         refusals: Must raise a ``DPMiddlewareError`` before anything is charged or sent.
         requires: Sources that must be recorded, see ``Probe.sources``: a framework that is not
             installed then fails the tests instead of being left out.
@@ -57,6 +60,7 @@ class TraceSafeContract:
     output: ClassVar[Output] = "public"
     replays: ClassVar[Mapping[str, Call]] = {}
     retries: ClassVar[Mapping[str, Call]] = {}
+    fallbacks: ClassVar[Mapping[str, Call]] = {}
     refusals: ClassVar[Mapping[str, Call]] = {}
     requires: ClassVar[frozenset[str]] = frozenset()
     hears: ClassVar[frozenset[str]] = frozenset()
@@ -87,6 +91,7 @@ class TraceSafeContract:
             "extracting_call": self.calls if self.output == "private" else {},
             "replay": self.replays,
             "retry": self.retries,
+            "fallback": self.fallbacks,
             "refusal": self.refusals,
         }.items():
             if argument in metafunc.fixturenames:
@@ -164,6 +169,23 @@ class TraceSafeContract:
         assert len(bodies) == once + 1, "it did not try again once"
         assert bodies[0] == bodies[1], "the retry sent something else"
         assert len(probe.charges) == 2 * charged, "the retry was charged for"
+        self._assert_clean(probe)
+
+    @pytest.mark.parametrize("trouble", ["none", "remote", "budget", "release"])
+    def test_a_fallback(self, fallback: Call, trouble: str, probe: Probe) -> None:
+        """Rule 1: whatever fails, a refusal too, no fallback is handed raw text."""
+        if trouble == "remote":
+            probe.remote.failures = 1
+        elif trouble == "budget":
+            probe.exhaust_budget()
+        elif trouble == "release":
+            probe.break_ledger()
+        try:
+            result_of(fallback, self.adapter(probe), probe)
+        except Exception as error:
+            self._assert_clean(probe, exception=error)
+        if trouble in ("budget", "release"):
+            self._assert_nothing_sent(probe)
         self._assert_clean(probe)
 
     def test_threads_draw_apart(self, probe: Probe) -> None:

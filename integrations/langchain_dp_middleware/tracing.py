@@ -15,7 +15,7 @@ from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
 from langchain_core.tracers.stdout import ConsoleCallbackHandler
 
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._calls import Noting
+from langchain_dp_middleware._notes import Noting
 
 _REMEDY = (
     "call the agent inside `with untraced():` and without callbacks, or declare with "

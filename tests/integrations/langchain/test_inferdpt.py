@@ -14,7 +14,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_dp_middleware import InferDPTChatModel
 
 from dp_middleware.errors import EventRefused, ParameterError, UntrustedHost
-from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 
@@ -67,6 +67,7 @@ class TestEchoingExtractor(TraceSafeContract):
 class TestFunctionAsExtractor(TraceSafeContract):
     output = "private"
     calls = {"invoke": lambda m, p: m.invoke(p.new_text(), p.config)}
+    fallbacks = fallback_calls(Probe.new_text)
 
     def adapter(self, probe):
         return InferDPTChatModel(

@@ -23,7 +23,7 @@ from langchain_dp_middleware import (
 from pydantic import ConfigDict
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, runnable_calls
+from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
 
 class Local(BaseRetriever):
@@ -73,6 +73,7 @@ HEARS = {"LangChain callbacks", "LangSmith"}
 class TestContract(TraceSafeContract):
     output = "released"
     calls = runnable_calls(lambda probe: probe.new_text())
+    fallbacks = fallback_calls(lambda probe: probe.new_text())
     hears = HEARS
 
     def adapter(self, probe: Probe) -> DPRetriever:

@@ -62,7 +62,7 @@ def test_it_is_refused(name, wrapper, tmp_path):
         assert not probe.charges
 
 
-@pytest.mark.parametrize("wrapper", ["map", "with_retry", "with_fallbacks"])
+@pytest.mark.parametrize("wrapper", ["map", "with_retry"])
 def test_what_may_be_recorded_may_be_wrapped(wrapper, tmp_path):
     with Probe(tmp_path) as probe:
         for each in (DPSanitizer(probe.session(), traced="allow"), infer(probe, traced="allow")):

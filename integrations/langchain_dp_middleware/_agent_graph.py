@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dp_middleware.errors import MissingExtra
-from langchain_dp_middleware._reachable import free_variable, reachable
+from dp_middleware.frameworks._object_graph import free_variable, reachable
 
 try:
     from langchain.agents.middleware import AgentMiddleware

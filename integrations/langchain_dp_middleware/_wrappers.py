@@ -99,13 +99,13 @@ class RefusedWrappers:
         """As :meth:`Runnable.__or__`; refuses the same wrappers."""
         return self._derived("__or__", other)
 
-    def _plain(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(super(), name)(*args, **kwargs)
 
-    def _derived(self, name: str, *args: Any, **kwargs: Any) -> PrivateBinding:
+    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> PrivateBinding:
         return PrivateBinding(bound=self._plain(name, *args, **kwargs), component=self._component)
 
-    def _wrapped(self, name: str, is_public: bool, *args: Any, **kwargs: Any) -> PrivateBinding:
+    def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> PrivateBinding:
         self._require(name, is_public)
         return self._derived(name, *args, **kwargs)
 
@@ -138,5 +138,5 @@ class PrivateBinding(RefusedWrappers, RunnableBinding[Any, Any]):  # type: ignor
     def _may_be_sent(self) -> bool:
         return bool(self.component._may_be_sent)
 
-    def _plain(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.bound, name)(*args, **kwargs)

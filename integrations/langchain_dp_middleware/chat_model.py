@@ -19,7 +19,7 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 import dp_middleware as dp
 from dp_middleware.boundary import guarded, session_of
@@ -33,6 +33,7 @@ from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
     require_ceiling,
+    require_known,
     session_for,
 )
 from langchain_dp_middleware._values import read_messages
@@ -76,6 +77,10 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         'fine'
     """
 
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
+    )
+
     session: Any = Field(exclude=True, repr=False)
     inner: BaseChatModel = Field(exclude=True)
     max_epsilon: float | None = None
@@ -86,6 +91,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
+        require_known(type(self), options)
         require_ceiling(options.get("max_epsilon"))
         given: dict[str, Any] = {"session": session_of(session), "inner": inner, **options}
         super().__init__(**given)
@@ -115,7 +121,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         """The inner model's own, behind the boundary: the same release is sent again."""
         return self._head().with_retry(**kwargs)
 
-    def _derived(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What is made of the model is made of the inner one, behind the boundary."""
         if name == "configurable_fields":
             return super()._derived(name, *args, **kwargs)

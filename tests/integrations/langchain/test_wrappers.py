@@ -70,6 +70,26 @@ def test_what_may_be_recorded_may_be_wrapped(wrapper, tmp_path):
         assert len(probe.charges) == 2
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        infer,
+        lambda p, **o: DPChatModel(p.session(), p.chat_openai(), **o),
+        lambda p, **o: DPRetriever(p.session(), Local(), **o),
+        lambda p, **o: DPSanitizer(p.session(), **o),
+    ],
+)
+def test_a_misspelt_option_is_refused_and_not_quoted(make, tmp_path):
+    with Probe(tmp_path) as probe:
+        with pytest.raises(ParameterError, match="has no max_epsion; expected some of"):
+            make(probe, max_epsion=probe.canary)
+        with pytest.raises(ParameterError) as caught:
+            make(probe, max_epsion=probe.canary)
+        assert not probe.leaks(error=caught.value)
+        for model in (make(probe), make(probe, max_epsilon=2.0)):
+            assert model.model_copy().max_epsilon == model.max_epsilon
+
+
 @pytest.mark.parametrize("method", ["bind_tools", "with_structured_output"])
 def test_an_inferdpt_model_has_neither_tools_nor_structured_output(method, tmp_path):
     with Probe(tmp_path) as probe, pytest.raises(ParameterError, match="use DPChatModel"):

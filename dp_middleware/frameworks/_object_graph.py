@@ -53,7 +53,7 @@ def parts(x: Any) -> Iterator[Any]:
     elif isinstance(x, FunctionType):
         yield from _of_function(x)
     elif isinstance(x, type):
-        own = [kind for kind in x.__mro__ if is_users(kind)]
+        own = [kind for kind in x.__mro__ if is_users(kind) or _is_made_by_a_call(kind)]
         yield from (part for kind in own for part in _of_class(kind))
     else:
         yield from _of_object(x)
@@ -70,6 +70,11 @@ def is_users(kind: type) -> bool:
         return kind.__module__ == "__main__"
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     return not {"site-packages", "dist-packages"} & set(Path(file).parts)
+
+
+def _is_made_by_a_call(kind: type) -> bool:
+    """Whether a package made it around something of the user's, as decorators do."""
+    return not hasattr(sys.modules.get(kind.__module__), kind.__qualname__.partition(".")[0])
 
 
 def _of_object(x: Any) -> Iterator[Any]:

@@ -80,9 +80,9 @@ class _Chain:
             return raw
         if isinstance(x, RunnableAssign):
             return self.visit(x.mapper, raw, where) or raw
-        branches = _branches(x)
-        if branches:
-            return any([self.visit(part, raw, f"{where}, {name}") for name, part in branches])
+        if branches := _branches(x):
+            out = [self.visit(part, raw, f"{where}, {name}") for name, part in branches]
+            return any(out)
         if is_model(x):
             return self._model(x, raw, where)
         if isinstance(x, BaseRetriever):

@@ -37,6 +37,7 @@ from langchain_dp_middleware._session import (
     session_for,
 )
 from langchain_dp_middleware._values import read_messages
+from langchain_dp_middleware._wrappers import PrivateBinding
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):
@@ -107,7 +108,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     ) -> Runnable[Any, Any]:
         """As the inner model binds them; tools are public."""
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
-        return self._head(self.inner.bind_tools(tools, **options))
+        head = self._head(self.inner.bind_tools(tools, **options))
+        return BoundTools(bound=head, component=self)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the same boundary: ``|`` keeps further steps there."""
@@ -241,10 +243,22 @@ class ModelHead(Head):
         return self.model._enter(value, self._merged(config))
 
 
+class BoundTools(PrivateBinding):
+    """A ModelHead as the RunnableBinding that LangChain expects of ``bind_tools``."""
+
+    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.bound, name)(*args, **kwargs)
+
+    def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.bound, name)(*args, **kwargs)
+
+
 def _behind(fallback: Any) -> Any:
     """What a fallback calls behind its own boundary."""
     if isinstance(fallback, DPChatModel):
         return fallback._rest
+    if isinstance(fallback, BoundTools):
+        return _behind(fallback.bound)
     return fallback.behind if isinstance(fallback, ModelHead) else fallback
 
 

@@ -7,7 +7,7 @@ import hmac
 import json
 import sqlite3
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
@@ -60,20 +60,11 @@ class Events:
             found = self._replayed(table, event, role, digest, sanitizer)
             return found or self._stored(table, event, digest, plan, sanitizer)
 
-    def answer(self, note: bytes) -> str:
-        """The remote answer of a note.
-
-        Raises:
-            EventRefused: There is none.
-        """
+    def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
+        """The remote answer of each note; ``None`` where there is none."""
         with self._exclusive() as table:
-            entry = self._limits.current(table, note)
-        if entry is None:
-            raise EventRefused(
-                "expected an assistant's message known from note_remote, got another; it may hold "
-                "private text and is not sent"
-            )
-        return str(json.loads(entry.released))
+            entries = [None if n is None else self._limits.current(table, n) for n in notes]
+        return [None if entry is None else str(json.loads(entry.released)) for entry in entries]
 
     def note(self, note: bytes, text: str, private: bytes | None) -> None:
         """Keep a remote answer.

@@ -42,6 +42,10 @@ class EventRefused(DPMiddlewareError, RuntimeError):
     """A session does not release this event; nothing was charged, drawn or sent for it."""
 
 
+class UnknownAnswer(EventRefused):
+    """An assistant's message that the session does not know as a remote model's."""
+
+
 class ChatError(DPMiddlewareError, RuntimeError):
     """A chat model failed. Names the kind of failure only: a vendor may quote the prompt."""
 

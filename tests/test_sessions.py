@@ -32,7 +32,7 @@ from texts import TORTURE
 
 import dp_middleware as dp
 from dp_middleware import _positions, sampling
-from dp_middleware.errors import EventRefused
+from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.scopes import json_values
 from dp_middleware.sessions import ONCE, Session
 
@@ -285,6 +285,37 @@ def test_an_answer_without_an_id_is_known_by_its_words(options: dict[str, Any]) 
             talk.release_many([item])
     private = talk.release_many([(None, "user", "remote words")])[0]  # the user may say it too
     assert private.text != "remote words"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("a", "assistant", CANARY),
+        (None, "assistant", CANARY),
+        (ONCE, "assistant", CANARY),
+        ("noted", "user", CANARY),
+    ],
+)
+def test_a_transcript_is_looked_at_before_anything_is_charged(
+    refused: Any, options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, **options)
+    talk.note_remote("noted", "remote words")
+    for transcripts in ([[("q", "user", "w1"), refused]], [[("q", "user", "w1")], [refused]]):
+        with pytest.raises(EventRefused):
+            talk.release_all(transcripts)
+    assert books.charges == []
+
+
+def test_an_unknown_answer_may_be_declared_public(options: dict[str, Any]) -> None:
+    talk = session(**options)
+    talk.note_remote("a", "remote words")
+    transcript: list[Any] = [(None, "assistant", "an example"), ("a", "assistant", "local words")]
+    sent = talk.release_many(transcript, unknown="pass")
+    assert [each.text for each in sent] == ["an example", "remote words"]
+    with pytest.raises(ParameterError, match="expected unknown in"):
+        talk.release_many(transcript, unknown="ignore")  # type: ignore[arg-type]
 
 
 def test_a_refused_note_leaves_nothing_behind(options: dict[str, Any]) -> None:

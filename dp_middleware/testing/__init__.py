@@ -10,7 +10,13 @@ except ModuleNotFoundError:
     raise MissingExtra("pytest", "testing") from None
 
 from dp_middleware.testing._openai_wire import ToolCall
-from dp_middleware.testing.calls import memory_calls, result_of, runnable_calls, typed_event_calls
+from dp_middleware.testing.calls import (
+    fallback_calls,
+    memory_calls,
+    result_of,
+    runnable_calls,
+    typed_event_calls,
+)
 from dp_middleware.testing.contract import TraceSafeContract
 from dp_middleware.testing.openai_server import OpenAIServer
 from dp_middleware.testing.probe import Probe
@@ -20,6 +26,7 @@ __all__ = [
     "Probe",
     "ToolCall",
     "TraceSafeContract",
+    "fallback_calls",
     "memory_calls",
     "result_of",
     "runnable_calls",

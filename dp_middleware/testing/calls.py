@@ -134,3 +134,33 @@ def memory_calls() -> Mapping[str, Call]:
     from dp_middleware.testing._llama_index_memory import CALLS
 
     return CALLS
+
+
+def fallback_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
+    """Calls of what is made of a LangChain Runnable and given a fallback that is a remote model.
+
+    Args:
+        value: Makes an input that is a new event every time.
+    """
+    return {name: _with_fallback(derive, value) for name, derive in _DERIVED.items()}
+
+
+_DERIVED: Mapping[str, Callable[[Any], Any]] = {
+    "itself": lambda r: r,
+    "bind": lambda r: r.bind(),
+    "with_config": lambda r: r.with_config(tags=["t"]),
+    "with_types": lambda r: r.with_types(output_type=object),
+    "with_listeners": lambda r: r.with_listeners(),
+    "with_retry": lambda r: r.with_retry(stop_after_attempt=1),
+    "pipe": lambda r: r.pipe(lambda x: x),
+    "or": lambda r: r | (lambda x: x),
+    "all of them": lambda r: (r.bind().with_config(tags=["t"]) | (lambda x: x)).with_types(),
+}
+
+
+def _with_fallback(derive: Callable[[Any], Any], value: Callable[[Probe], Any]) -> Call:
+    def call(runnable: Any, probe: Probe) -> Any:
+        derived = derive(runnable).with_fallbacks([probe.chat_openai()])
+        return derived.invoke(value(probe), probe.config)
+
+    return call

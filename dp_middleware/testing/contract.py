@@ -49,6 +49,9 @@ class TraceSafeContract:
             bytes leave, and nothing is charged again.
         retries: Called, with a new event, while the first request fails: they try again with the
             same bytes.
+        fallbacks: Called with another remote model as a fallback: on the good path, and where the
+            remote model, the budget or the release fails. They may raise; for LangChain see
+            :func:`fallback_calls`.
         refusals: Must raise a ``DPMiddlewareError`` before anything is charged or sent.
         quiet: A block, such as ``untraced``, in which what stands above is not recorded.
         begun: Called in a quiet block without one of their own; what they return is read after it,
@@ -62,6 +65,7 @@ class TraceSafeContract:
     output: ClassVar[Output] = "public"
     replays: ClassVar[Mapping[str, Call]] = {}
     retries: ClassVar[Mapping[str, Call]] = {}
+    fallbacks: ClassVar[Mapping[str, Call]] = {}
     refusals: ClassVar[Mapping[str, Call]] = {}
     quiet: ClassVar[Callable[[], AbstractContextManager[Any]]] = nullcontext
     begun: ClassVar[Mapping[str, Call]] = {}
@@ -94,6 +98,7 @@ class TraceSafeContract:
             "extracting_call": self.calls if self.output == "private" else {},
             "replay": self.replays,
             "retry": self.retries,
+            "fallback": self.fallbacks,
             "refusal": self.refusals,
             "begun_call": self.begun,
         }.items():
@@ -187,6 +192,23 @@ class TraceSafeContract:
         assert len(bodies) == once + 1, "it did not try again once"
         assert bodies[0] == bodies[1], "the retry sent something else"
         assert len(probe.charges) == 2 * charged, "the retry was charged for"
+        self._assert_clean(probe)
+
+    @pytest.mark.parametrize("trouble", ["none", "remote", "budget", "release"])
+    def test_a_fallback(self, fallback: Call, trouble: str, probe: Probe) -> None:
+        """Rule 1: whatever fails, a refusal too, no fallback is handed raw text."""
+        if trouble == "remote":
+            probe.remote.failures = 1
+        elif trouble == "budget":
+            probe.exhaust_budget()
+        elif trouble == "release":
+            probe.break_ledger()
+        try:
+            result_of(fallback, self.adapter(probe), probe)
+        except Exception as error:
+            self._assert_clean(probe, exception=error)
+        if trouble in ("budget", "release"):
+            self._assert_nothing_sent(probe)
         self._assert_clean(probe)
 
     def test_threads_draw_apart(self, probe: Probe) -> None:

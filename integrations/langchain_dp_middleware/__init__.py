@@ -16,7 +16,8 @@ except ModuleNotFoundError:
 _HOME = {
     "DPAgentMiddleware": "agents",  # needs langchain
     "check_agent": "check",  # needs langchain
-    "Finding": "check",
+    "check_chain": "chain_check",
+    "Finding": "_findings",
     "untraced": "tracing",
     "DPChatModel": "chat_model",
     "DPDocumentTransformer": "documents",
@@ -34,9 +35,11 @@ __all__ = [*_HOME]  # noqa: PLE0604
 
 if TYPE_CHECKING:
     from langchain_dp_middleware._answers import note_answer
+    from langchain_dp_middleware._findings import Finding
     from langchain_dp_middleware.agents import DPAgentMiddleware
+    from langchain_dp_middleware.chain_check import check_chain
     from langchain_dp_middleware.chat_model import DPChatModel
-    from langchain_dp_middleware.check import Finding, check_agent
+    from langchain_dp_middleware.check import check_agent
     from langchain_dp_middleware.documents import DPDocumentTransformer
     from langchain_dp_middleware.embeddings import DPEmbeddings
     from langchain_dp_middleware.head import PrivateHead

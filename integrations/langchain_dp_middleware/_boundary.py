@@ -10,15 +10,24 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 
 import dp_middleware as dp
 from dp_middleware.boundary import guarded
-from dp_middleware.errors import EventRefused, ParameterError
-from langchain_dp_middleware._messages import Plan, Rules, message_list
+from dp_middleware.errors import ParameterError, UnknownAnswer
+from langchain_dp_middleware._messages import Rules, message_list
 from langchain_dp_middleware._values import Input
 
+NOTE_OR_DECLARE = (
+    "tell the session with note_answer(session, message), or declare all AI messages public with "
+    'ai="pass"'
+)
 USAGE = "the head goes first: PrivateHead(...) | prompt | model"
 
 
 def cross(
-    session: dp.Session, read: Callable[[], Input], rules: Rules, conversation: str = ""
+    session: dp.Session,
+    read: Callable[[], Input],
+    rules: Rules,
+    conversation: str = "",
+    *,
+    remedy: str = NOTE_OR_DECLARE,
 ) -> Any:
     """Charge and draw for every private text of one input.
 
@@ -27,6 +36,7 @@ def cross(
         read: Reads the input; see :func:`read`.
         rules: For messages.
         conversation: Public name of the conversation.
+        remedy: What to do about an AI message that the session does not know.
 
     Raises:
         ParameterError: Something in the input cannot be released; nothing was charged.
@@ -36,9 +46,17 @@ def cross(
 
     def work() -> Any:
         given = read()
-        known = [_answers(session, plan, rules, conversation) for plan in given.transcripts]
-        pairs = zip(given.transcripts, known, strict=True)
-        return given.build([_released(session, *pair, conversation) for pair in pairs])
+        events = [plan.events for plan in given.transcripts]
+        unknown: Any = "pass" if rules.ai == "pass" else "refuse"
+        try:
+            released = session.release_all(events, conversation=conversation, unknown=unknown)
+        except UnknownAnswer:
+            raise UnknownAnswer(
+                "expected AI messages that the session knows as remote answers, got another, "
+                f"which may hold private text; {remedy}"
+            ) from None
+        pairs = zip(given.transcripts, released, strict=True)
+        return given.build([plan.build(release.text for release in all_) for plan, all_ in pairs])
 
     return guarded(work)
 
@@ -49,6 +67,7 @@ def release_messages(
     rules: Rules | None = None,
     *,
     conversation: str = "",
+    remedy: str = NOTE_OR_DECLARE,
 ) -> list[BaseMessage]:
     """Released copies of a transcript, one for each message, in its order.
 
@@ -61,6 +80,7 @@ def release_messages(
         lambda: Input([message_list(list(messages), rules)], lambda lists: lists[0]),
         rules,
         conversation,
+        remedy=remedy,
     )
     return found
 
@@ -77,40 +97,3 @@ def refuse_outer_run(config: RunnableConfig | None, name: str, remedy: str = USA
     inside = any(getattr(manager, "parent_run_id", None) is not None for manager in managers)
     if inside or get_current_run_tree() is not None:
         raise ParameterError(f"{name} runs inside another run, which has its input; {remedy}")
-
-
-def _answers(
-    session: dp.Session, plan: Plan, rules: Rules, conversation: str
-) -> dict[int, tuple[str, bool]]:
-    """What goes out for the AI messages of a transcript, and whether the session knows them.
-
-    Looked up before anything is charged.
-    """
-    found = {}
-    for i, event in enumerate(plan.events):
-        if event[1] != "assistant":
-            continue
-        try:
-            [release] = session.release_many([event], conversation=conversation)
-            found[i] = (release.text, True)
-        except EventRefused:
-            if rules.ai != "pass":
-                raise EventRefused(
-                    "expected AI messages that the session knows as remote answers, got another, "
-                    "which may hold private text; tell the session with note_answer(session, "
-                    'message), or declare all AI messages public with ai="pass"'
-                ) from None
-            found[i] = (event[2], False)
-    return found
-
-
-def _released(
-    session: dp.Session, plan: Plan, answers: dict[int, tuple[str, bool]], conversation: str
-) -> Any:
-    unknown = {i for i, (_, known) in answers.items() if not known}
-    events = [event for i, event in enumerate(plan.events) if i not in unknown]
-    released = iter(session.release_many(events, conversation=conversation))
-    texts = [
-        answers[i][0] if i in unknown else next(released).text for i in range(len(plan.events))
-    ]
-    return plan.build(iter(texts))

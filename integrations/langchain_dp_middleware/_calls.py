@@ -8,14 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Any
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage
-from langchain_core.outputs import LLMResult
-from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables import Runnable, RunnableConfig
 
-import dp_middleware as dp
-from langchain_dp_middleware._answers import note_answer
 from langchain_dp_middleware._wrappers import RefusedWrappers
 
 
@@ -84,31 +78,3 @@ class ReleasedCalls(RefusedWrappers):
 
     async def _typed_events(self, input: Any, config: RunnableConfig | None, **kwargs: Any) -> Any:
         return await self._rest.astream_events(*await self._aenter(input, config), **kwargs)
-
-
-def with_notes(
-    config: RunnableConfig | None, session: dp.Session, conversation: str
-) -> RunnableConfig:
-    """The config with a handler that notes what chat models answer, on every call path."""
-    handler = Noting(session, conversation)
-    return merge_configs(ensure_config(config), {"callbacks": [handler]})
-
-
-class Noting(BaseCallbackHandler):
-    """Notes what chat models answer, in the session; records nothing else."""
-
-    def __init__(self, session: dp.Session, conversation: str) -> None:
-        self._session, self._conversation = session, conversation
-
-    def __copy__(self) -> Noting:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Noting:
-        return self
-
-    def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
-        for row in response.generations:
-            for generation in row:
-                message = getattr(generation, "message", None)
-                if isinstance(message, AIMessage):
-                    note_answer(self._session, message, conversation=self._conversation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from langchain_core.runnables import Runnable, RunnablePassthrough
 from langchain_core.runnables.base import coerce_to_runnable
@@ -27,15 +27,18 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
     """First step of a chain: ``head | a | b`` is again a head, which runs ``a | b`` itself.
 
     Attributes:
+        goes_first: Whether it can stand behind nothing, as what stands in front records the input.
         then: The rest of the chain, set by ``|``; None: the released input is the output.
         config: Merged into the config of every call; set by :meth:`with_config`.
     """
+
+    goes_first: ClassVar[bool] = True
 
     then: Runnable[Any, Any] | None = None
     config: RunnableConfig = field(default_factory=RunnableConfig)
 
     def __post_init__(self) -> None:
-        if isinstance(self.then, Head):
+        if isinstance(self.then, Head) and self.then.goes_first:
             raise ParameterError(f"expected one head, got two; {USAGE}")
 
     # composition -----------------------------------------------------------------------------
@@ -43,7 +46,7 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
     def __or__(self, other: Any) -> Self:  # type: ignore[override]
         """The head with ``other`` behind everything it holds."""
         step = coerce_to_runnable(other)
-        if isinstance(step, Head):
+        if isinstance(step, Head) and step.goes_first:
             raise ParameterError(f"expected one head, got two; {USAGE}")
         return replace(self, then=step if self.then is None else self.then | step)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec
+from pydantic import BaseModel
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -21,6 +22,19 @@ EPSILON_SPEC = ConfigurableFieldSpec(
     description="Nats per token occurrence of this call's releases; at most max_epsilon.",
     default=None,
 )
+
+
+def require_known(kind: type[BaseModel], options: Mapping[str, Any]) -> None:
+    """Refuse keyword arguments that a class does not have: pydantic would ignore them.
+
+    Raises:
+        ParameterError: There is one. Names it, not its value.
+    """
+    if unknown := sorted(set(options) - set(kind.model_fields)):
+        raise ParameterError(
+            f"{kind.__name__} has no {', '.join(unknown)}; expected some of "
+            f"{', '.join(sorted(kind.model_fields))}"
+        )
 
 
 def require_ceiling(max_epsilon: object) -> None:

@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import (
     Runnable,
-    RunnableBinding,
     RunnableConfig,
+    RunnableSequence,
     ensure_config,
 )
+from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 import dp_middleware as dp
 from dp_middleware.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import cross
-from langchain_dp_middleware._calls import ReleasedCalls, with_notes
+from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import Rules
-from langchain_dp_middleware._model_head import ModelHead
+from langchain_dp_middleware._notes import Notes, noted
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
     require_ceiling,
+    require_known,
     session_for,
 )
 from langchain_dp_middleware._values import read_messages
+from langchain_dp_middleware._wrappers import PrivateBinding
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):
@@ -73,6 +78,10 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         'fine'
     """
 
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
+    )
+
     session: Any = Field(exclude=True, repr=False)
     inner: BaseChatModel = Field(exclude=True)
     max_epsilon: float | None = None
@@ -83,6 +92,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
+        require_known(type(self), options)
         require_ceiling(options.get("max_epsilon"))
         given: dict[str, Any] = {"session": session_of(session), "inner": inner, **options}
         super().__init__(**given)
@@ -98,28 +108,29 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     ) -> Runnable[Any, Any]:
         """As the inner model binds them; tools are public."""
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
-        bound = self.inner.bind_tools(tools, **options)
-        if not isinstance(bound, RunnableBinding) or not isinstance(bound.bound, BaseChatModel):
-            raise ParameterError(
-                f"expected tools bound to {type(self.inner).__name__} as arguments of its calls, "
-                f"got {type(bound).__name__}"
-            )
-        return self.model_copy(update={"inner": bound.bound}).bind(**bound.kwargs)
+        head = self._head(self.inner.bind_tools(tools, **options))
+        return BoundTools(bound=head, component=self)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the same boundary: ``|`` keeps further steps there."""
-        return ModelHead(model=self, then=self.inner.with_structured_output(schema, **kwargs))
+        return self._head(self.inner.with_structured_output(schema, **kwargs))
+
+    def with_fallbacks(self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any) -> Any:
+        """The inner model's own, behind the boundary: a fallback gets the same release."""
+        return self._head().with_fallbacks(fallbacks, **kwargs)
 
     def with_retry(self, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the boundary: the same release is sent again."""
-        return ModelHead(model=self, then=self.inner.with_retry(**kwargs))
+        return self._head().with_retry(**kwargs)
 
-    def with_fallbacks(  # type: ignore[override]
-        self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any
-    ) -> Runnable[Any, Any]:
-        """The inner model's own, behind the boundary: a fallback gets the same release."""
-        others = [_behind(each) for each in fallbacks]
-        return ModelHead(model=self, then=self.inner.with_fallbacks(others, **kwargs))
+    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """What is made of the model is made of the inner one, behind the boundary."""
+        if name == "configurable_fields":
+            return super()._derived(name, *args, **kwargs)
+        return getattr(self._head(), name)(*args, **kwargs)
+
+    def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
+        return ModelHead(model=self, then=noted(rest or self.inner, self.session))
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -175,15 +186,14 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     # the boundary ----------------------------------------------------------------------------
 
     @property
-    def _rest(self) -> BaseChatModel:
-        return self.inner
+    def _rest(self) -> Runnable[Any, Any]:
+        return noted(self.inner, self.session)
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         released = self._released(value, config)
         given = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
         own: Any = {name: value for name, value in given.items() if value}
-        merged = merge_configs(own, ensure_config(config))
-        return released, with_notes(merged, self.session, conversation_of(config))
+        return released, merge_configs(own, ensure_config(config))
 
     def _released(self, value: Any, config: RunnableConfig | None = None) -> Any:
         session: dp.Session = self.session
@@ -192,17 +202,64 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return cross(at, lambda: read_messages(value, rules), rules, conversation_of(config))
 
     def _noting(self, callbacks: Any) -> Any:
-        config = with_notes({"callbacks": callbacks}, self.session, conversation_of(None))
-        return config["callbacks"]
+        own = Notes(self.session)(RunnableConfig())
+        return merge_configs({"callbacks": callbacks}, own)["callbacks"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ModelHead(Head):
+    """The boundary of a chat model in front of what is made of it; may run in other runs.
+
+    Attributes:
+        model: Its session and rules release.
+    """
+
+    goes_first: ClassVar[bool] = False
+
+    model: DPChatModel
+
+    def __repr__(self) -> str:
+        return f"{self.model!r}\n| {self.then!r}"
+
+    def __ror__(self, other: Any) -> Any:
+        return RunnableSequence(coerce_to_runnable(other), self)
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """The epsilon of a call, and what can be configured in the rest."""
+        return [EPSILON_SPEC, *self._rest.config_specs]
+
+    def with_fallbacks(self, fallbacks: Any, **kwargs: Any) -> Any:
+        """As :meth:`Head.with_fallbacks`: one that is a DPChatModel is called behind this."""
+        others = [noted(_behind(each), self.model.session) for each in fallbacks]
+        return super().with_fallbacks(others, **kwargs)
+
+    @property
+    def behind(self) -> Runnable[Any, Any]:
+        """What is called with released input."""
+        return self._rest.with_config(self.config) if self.config else self._rest
+
+    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
+        return self.model._enter(value, self._merged(config))
+
+
+class BoundTools(PrivateBinding):
+    """A ModelHead as the RunnableBinding that LangChain expects of ``bind_tools``."""
+
+    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.bound, name)(*args, **kwargs)
+
+    def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.bound, name)(*args, **kwargs)
 
 
 def _behind(fallback: Any) -> Any:
-    """What a fallback calls behind its own boundary, with the tools or settings bound to it."""
+    """What a fallback calls behind its own boundary."""
     if isinstance(fallback, DPChatModel):
-        return fallback.inner
-    if isinstance(fallback, RunnableBinding):
-        return fallback.model_copy(update={"bound": _behind(fallback.bound)})
-    return fallback
+        return fallback._rest
+    if isinstance(fallback, BoundTools):
+        return _behind(fallback.bound)
+    return fallback.behind if isinstance(fallback, ModelHead) else fallback
 
 
 def _require_messages(transcripts: Any) -> None:

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 import dp_middleware as dp
 from dp_middleware.boundary import guarded, session_of
 from langchain_dp_middleware._boundary import cross, refuse_outer_run
-from langchain_dp_middleware._calls import with_notes
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import Rules, one_of
+from langchain_dp_middleware._notes import noted
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
@@ -61,10 +61,10 @@ class PrivateHead(Head):
         system: See :class:`Rules`, as for the next two.
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
-        answers: ``"note"``: whatever a chat model in the rest answers is noted in the session
-            as a remote answer, and may go out again in a later transcript. Only for a rest in
-            which no model can see raw text by another way, as a local extractor does: hence
-            not the default, ``"ignore"``.
+        answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
+            nothing but prompts, is noted in the session as a remote answer, and may go out again
+            in a later transcript. The answers of other models in the rest are not, as these may
+            see raw text by another way. Default: ``"ignore"``.
 
     Raises:
         ParameterError: From a call, before anything is charged or sent: an input that cannot be
@@ -124,6 +124,9 @@ class PrivateHead(Head):
         conversation = conversation_of(merged)
         at = guarded(lambda: session_for(session, merged, self.max_epsilon))
         released = cross(at, lambda: read(value, keys, self.rules), self.rules, conversation)
-        if self.answers == "note":
-            merged = with_notes(merged, session, conversation)
         return released, merged
+
+    @property
+    def _rest(self) -> Runnable[Any, Any]:
+        rest = super()._rest
+        return noted(rest, self.session) if self.answers == "note" else rest

@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from dp_middleware.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError, RemoteError
@@ -27,6 +27,7 @@ from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
     require_ceiling,
+    require_known,
     session_for,
 )
 from langchain_dp_middleware._turns import Turn, messages_of, turn_of
@@ -35,6 +36,11 @@ from langchain_dp_middleware._wrappers import RefusedWrappers
 REMEDY = (
     "call it alone, as the whole app, or, if all that records the run may see raw text, set "
     'traced="allow"'
+)
+
+_NOTE = (
+    "keep the ids of this model's answers in the transcript, or tell the session what a remote "
+    "model wrote with note_answer(session, message)"
 )
 
 _OTHERS = "use DPChatModel, or an agent with DPAgentMiddleware(session, extractor=...)"
@@ -84,6 +90,10 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         'the answer'
     """
 
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
+    )
+
     session: Any = Field(exclude=True, repr=False)
     instruction: str = "Answer the message below."
     max_epsilon: float | None = None
@@ -102,6 +112,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         trusted_hosts: Iterable[str] = (),
         **options: Any,
     ) -> None:
+        require_known(type(self), options)
         require_ceiling(options.get("max_epsilon"))
         given: dict[str, Any] = {
             "session": session_of(session),
@@ -215,7 +226,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         conversation = conversation_of(config)
         messages = messages_of(value)
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
-        released = release_messages(at, messages, conversation=conversation)
+        released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
         with set_config_context(config) as context:
             draft = context.run(self.remote, turn_of(released, self.instruction).for_remote())
         name = f"dp-{uuid4()}"

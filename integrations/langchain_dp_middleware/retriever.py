@@ -20,7 +20,13 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import recording
 from langchain_dp_middleware._boundary import refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._session import EPSILON_SPEC, require_ceiling, session_for
+from langchain_dp_middleware._retriever_trust import require_local
+from langchain_dp_middleware._session import (
+    EPSILON_SPEC,
+    require_ceiling,
+    require_known,
+    session_for,
+)
 from langchain_dp_middleware.documents import names_of, release_documents
 from langchain_dp_middleware.tracing import quiet
 
@@ -55,26 +61,33 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
-        retriever: A LangChain retriever, inside the trust boundary, remote parts included.
+        retriever: A LangChain retriever that is in process, on loopback or on a trusted host, with
+            all that it is made of. An index or a model that is not known to be local is refused.
         public_metadata: Keys of the metadata of documents that are kept; all others are cut.
         query: ``"private"``, or ``"public"`` for one that may be recorded, such as what a remote
             model asks a tool.
+        trusted_hosts: Names of further hosts that may see the raw query.
         identify: From a document to its public event id; default its id.
         max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
             sanitizer's own epsilon.
 
     Raises:
+        UntrustedHost: A model, an embedding model or an index in the retriever may send the raw
+            query elsewhere.
         ParameterError: Not a retriever; from a call: a document that is not identified, or a
             private query inside another run.
         DPMiddlewareError: From a call: the search or a release failed. Holds no text.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
+    )
 
     session: Any = Field(exclude=True, repr=False)
     retriever: Any = Field(exclude=True, repr=False)
     public_metadata: tuple[str, ...] = ()
     query: Literal["private", "public"] = "private"
+    trusted_hosts: frozenset[str] = frozenset()
     identify: Callable[[Document], str] | None = Field(default=None, exclude=True, repr=False)
     max_epsilon: float | None = None
 
@@ -84,7 +97,9 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
                 f"expected a LangChain retriever, got {type(retriever).__name__}; a vector store "
                 "makes one with as_retriever()"
             )
+        require_known(type(self), options)
         require_ceiling(options.get("max_epsilon"))
+        require_local(retriever, options.get("trusted_hosts", ()))
         fields: Any = {"session": session_of(session), "retriever": retriever, **options}
         super().__init__(**fields)
 
@@ -113,6 +128,10 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
 
     @property
     def _may_be_recorded(self) -> bool:
+        return self.query == "public"
+
+    @property
+    def _may_be_sent(self) -> bool:
         return self.query == "public"
 
     @property

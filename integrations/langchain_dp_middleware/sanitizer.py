@@ -12,7 +12,12 @@ from dp_middleware.boundary import guarded, session_of
 from langchain_dp_middleware._boundary import cross, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import Rules
-from langchain_dp_middleware._session import conversation_of, require_ceiling, session_for
+from langchain_dp_middleware._session import (
+    conversation_of,
+    require_ceiling,
+    require_known,
+    session_for,
+)
 from langchain_dp_middleware._values import names_of, read
 
 REMEDY = (
@@ -55,7 +60,9 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         2
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
+    )
 
     session: Any = Field(exclude=True, repr=False)
     keys: tuple[str, ...] | None = None
@@ -67,6 +74,7 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
     on_other: Literal["raise", "drop", "pass"] = "raise"
 
     def __init__(self, session: Any = None, **options: Any) -> None:
+        require_known(type(self), options)
         require_ceiling(options.get("max_epsilon"))
         options["keys"] = names_of(options.get("keys"))
         given: dict[str, Any] = {"session": session_of(session), **options}

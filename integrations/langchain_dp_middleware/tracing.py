@@ -15,7 +15,7 @@ from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.carrying import carry
-from langchain_dp_middleware._calls import Noting
+from langchain_dp_middleware._notes import Noting
 
 _REMEDY = (
     "call the agent inside `with untraced():` and without callbacks, or declare with "

@@ -110,9 +110,6 @@ class Transcript:
 
         rebuilt(messages, seen)
         session = at_asked(self.session)
-        answers = [item for item in items if item[1] == "assistant"]
-        if answers:  # one that cannot be sent is refused before any charge
-            session.release_many(answers, conversation=self.conversation)
         found = iter(session.release_many(items, conversation=self.conversation))
         return rebuilt(messages, lambda role, t: t if self._passes(role, t) else next(found).text)
 

@@ -24,6 +24,7 @@ from dp_middleware.testing import (
     Probe,
     ToolCall,
     TraceSafeContract,
+    fallback_calls,
     runnable_calls,
     typed_event_calls,
 )
@@ -103,6 +104,7 @@ class TestEveryPath(TraceSafeContract):
             [DPChatModel(p.session(), p.chat_openai())]
         ).invoke(p.new_text(), p.config),
     }
+    fallbacks = fallback_calls(transcript)
     refusals = {
         "image": lambda m, p: m.invoke([HumanMessage([p.private_text, IMAGE])], p.config),
         "unknown answer": lambda m, p: m.invoke(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import types
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from langchain.agents.middleware import (
     before_model,
 )
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import tool
 from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, check_agent
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -184,10 +183,9 @@ def test_the_order_of_middleware():
 
 def test_tools_that_hold_models_and_agents():
     unprotected = create_agent(remote(), [by_closure(remote())])
-    tools = [by_global, by_agent(unprotected), Helper(remote()).ask]
+    tools = [by_agent(unprotected), Helper(remote()).ask]
     agent = create_agent(remote(), tools, middleware=[protected()])
     assert wheres(agent) == [
-        "tool by_global",
         "tool delegate > model",
         "tool delegate > tool ask",
         "tool ask",
@@ -197,16 +195,6 @@ def test_tools_that_hold_models_and_agents():
         by_closure(remote(LOOPBACK)),
     ]
     assert not check_agent(create_agent(remote(), sound, middleware=[protected()]))
-
-
-class AskingTool(BaseTool):
-    """Asks a model that its code names."""
-
-    name: str = "asking"
-    description: str = "Asks."
-
-    def _run(self, q: str) -> str:
-        return HELPER.invoke(q).text
 
 
 class OfClass:
@@ -234,64 +222,40 @@ class Slotted:
 
 
 class Looking(AgentMiddleware):
-    """Asks a global model in a hook."""
+    """Asks a model of its class in a hook."""
+
+    model = HELPER
 
     def before_model(self, state, runtime):
-        HELPER.invoke("x")
+        self.model.invoke("x")
 
 
-@before_model
-def decorated(state, runtime):
-    """Asks a global model."""
-    HELPER.invoke(state["messages"])
+def asking(model):
+    @before_model
+    def decorated(state, runtime):
+        """Asks a model of its closure."""
+        model.invoke(state["messages"])
+
+    return decorated
 
 
-def module_of(name, **attributes):
-    module = types.ModuleType(name)
-    vars(module).update(attributes)
-    return module
+def by_client(client):
+    def ask(q: str) -> str:
+        """Asks without LangChain."""
+        return client.responses.create(input=q).output_text
 
-
-mymodels = module_of("mymodels", gpt=HELPER)
-client = openai.OpenAI(api_key="key")
-near = openai.OpenAI(api_key="key", base_url=LOOPBACK)
-
-
-def by_module(q: str) -> str:
-    """Asks a model that is in a module."""
-    return mymodels.gpt.invoke(q).text
-
-
-def by_client(q: str) -> str:
-    """Asks without LangChain."""
-    return client.responses.create(input=q).output_text
-
-
-def by_near_client(q: str) -> str:
-    """Asks here."""
-    return near.responses.create(input=q).output_text
-
-
-def in_a_package_that_sounds_like_langchain(q: str) -> str:
-    """Asks a model that is a global."""
-    return HELPER.invoke(q).text
-
-
-in_a_package_that_sounds_like_langchain.__module__ = "langchain_mine.tools"
+    return ask
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        AskingTool(),
         OfClass.ask,
         OfClass().ask,
         Slotted().ask,
-        by_module,
-        by_client,
-        in_a_package_that_sounds_like_langchain,
+        by_client(openai.OpenAI(api_key="key")),
     ],
-    ids=["BaseTool", "class method", "class attribute", "slot", "module", "client", "package"],
+    ids=["class method", "class attribute", "slot", "client"],
 )
 def test_wherever_a_tool_has_its_model(given):
     [finding] = check_agent(create_agent(remote(), [given], middleware=[protected()]))
@@ -299,11 +263,16 @@ def test_wherever_a_tool_has_its_model(given):
 
 
 def test_a_client_on_loopback_is_fine():
-    assert not check_agent(create_agent(remote(), [by_near_client], middleware=[protected()]))
+    near = by_client(openai.OpenAI(api_key="key", base_url=LOOPBACK))
+    assert not check_agent(create_agent(remote(), [near], middleware=[protected()]))
 
 
-@pytest.mark.parametrize("given", [Looking(), decorated], ids=["class", "decorated"])
-def test_a_hook_that_asks_a_global_model(given):
+def test_a_global_is_not_seen():
+    assert not check_agent(create_agent(remote(), [by_global], middleware=[protected()]))
+
+
+@pytest.mark.parametrize("given", [Looking(), asking(HELPER)], ids=["class", "decorated"])
+def test_a_hook_that_asks_a_model(given):
     agent = create_agent(remote(), middleware=[given, protected()])
     assert wheres(agent) == [f"middleware {given.name}"]
 
@@ -331,7 +300,8 @@ def test_what_releases_before_it_sends_is_fine():
 def test_agents_in_a_graph():
     graph = StateGraph(MessagesState)
     graph.add_node("worker", create_agent(remote()))
-    graph.add_node("writer", lambda state: {"messages": [HELPER.invoke(state["messages"])]})
+    ask = HELPER.invoke
+    graph.add_node("writer", lambda state: {"messages": [ask(state["messages"])]})
     graph.add_edge(START, "worker")
     graph.add_edge("worker", "writer")
     graph.add_edge("writer", END)

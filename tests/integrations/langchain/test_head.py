@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_dp_middleware import PrivateHead, note_answer
 
 from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 
@@ -41,6 +41,7 @@ def values(probe):
 class TestChain(TraceSafeContract):
     hears = requires = HEARD
     calls = runnable_calls(values)
+    fallbacks = fallback_calls(values)
     retries = {
         "with_retry": lambda c, p: c.with_retry(wait_exponential_jitter=False).invoke(
             values(p), p.config

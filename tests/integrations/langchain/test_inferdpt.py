@@ -11,10 +11,10 @@ from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableLambda
-from langchain_dp_middleware import InferDPTChatModel
+from langchain_dp_middleware import InferDPTChatModel, note_answer
 
 from dp_middleware.errors import EventRefused, ParameterError, UntrustedHost
-from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 
@@ -67,6 +67,7 @@ class TestEchoingExtractor(TraceSafeContract):
 class TestFunctionAsExtractor(TraceSafeContract):
     output = "private"
     calls = {"invoke": lambda m, p: m.invoke(p.new_text(), p.config)}
+    fallbacks = fallback_calls(Probe.new_text)
 
     def adapter(self, probe):
         return InferDPTChatModel(
@@ -181,3 +182,13 @@ def test_it_shows_no_state_and_no_typed_events(probe):
     with pytest.raises(ParameterError, match=r"stream\(\)"):
         model.stream_events("x")
     assert [node.name for node in model.get_graph().nodes.values()][1] == "InferDPTChatModel"
+
+
+def test_the_advice_on_an_unknown_answer_works(probe):
+    model = model_of(probe)
+    transcript = [HumanMessage("one"), AIMessage("a draft"), HumanMessage("two")]
+    with pytest.raises(EventRefused, match=r"ids of this model's answers.*note_answer") as caught:
+        model.invoke(transcript)
+    assert "ai=" not in str(caught.value)
+    note_answer(model.session, transcript[1])
+    assert model.invoke(transcript).text

@@ -13,7 +13,7 @@ from langchain_dp_middleware import PrivateHead, PrivRewriteRunnable
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 
@@ -45,6 +45,7 @@ def rewriter(probe, k=2):
 
 class TestRewrites(TraceSafeContract):
     calls = runnable_calls(Probe.new_text)
+    fallbacks = fallback_calls(Probe.new_text)
     refusals = {
         "two messages": lambda r, p: r.invoke([("human", p.private_text)] * 2, p.config),
         "two texts": lambda r, p: r.invoke({"a": p.private_text, "b": p.private_text}, p.config),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import http.client
+import types
+from typing import Any
+
 import pytest
 
 pytest.importorskip("langchain_openai")
 
+import httpx
+import langsmith
+import openai
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -20,10 +28,12 @@ from langchain_dp_middleware import (
     DPRetriever,
     PrivateHead,
 )
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import ConfigDict
 
-from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, runnable_calls
+from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.frameworks.trust import Location
+from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
 
 class Local(BaseRetriever):
@@ -73,6 +83,7 @@ HEARS = {"LangChain callbacks", "LangSmith"}
 class TestContract(TraceSafeContract):
     output = "released"
     calls = runnable_calls(lambda probe: probe.new_text())
+    fallbacks = fallback_calls(lambda probe: probe.new_text())
     hears = HEARS
 
     def adapter(self, probe: Probe) -> DPRetriever:
@@ -197,6 +208,102 @@ def test_epsilon_of_a_call_and_the_ceiling(probe):
         retriever.invoke("x", {"configurable": {"dp_epsilon": -1}})
     with pytest.raises(ParameterError, match="max_epsilon"):
         DPRetriever(probe.session(), Local(probe=probe), max_epsilon=0)
+
+
+class Mine(BaseRetriever):
+    """The user's own: whatever it holds is looked at."""
+
+    part: Any
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return []
+
+
+class Holder:
+    """Keeps something in a slot."""
+
+    __slots__ = ("part",)
+
+    def __init__(self, part):
+        self.part = part
+
+    def ask(self, query):
+        return self.part.invoke(query)
+
+
+def by_closure(part):
+    class Inner(BaseRetriever):
+        """Asks what is in the closure of its method."""
+
+        def _get_relevant_documents(self, query, *, run_manager):
+            return part.invoke(query)
+
+    return Inner()
+
+
+HIDING = {
+    "field": lambda part: Mine(part=part),
+    "deep": lambda part: Mine(part={"x": [Mine(part=types.SimpleNamespace(y=(part,)))]}),
+    "slot": lambda part: Mine(part=Holder(part)),
+    "function": lambda part: Mine(part=lambda query: part),
+    "partial": lambda part: Mine(part=functools.partial(print, part)),
+    "method": lambda part: Mine(part=Holder(part).ask),
+    "closure": by_closure,
+    "class attribute": lambda part: Mine(part=type("Keeping", (), {"part": part})()),
+    "runnable": lambda part: Mine(part=RunnableLambda(lambda x: x) | (lambda x: part)),
+    "vector store": lambda part: InMemoryVectorStore(embedding=part).as_retriever(),
+}
+OUTSIDE = "https://api.example.com/v1"
+REMOTE = {
+    "model": lambda p: ChatOpenAI(model="m", api_key="k", base_url=OUTSIDE),
+    "embeddings": lambda p: OpenAIEmbeddings(model="m", api_key="k", base_url=OUTSIDE),
+    "client": lambda p: openai.OpenAI(api_key="k", base_url=OUTSIDE),
+}
+
+
+@pytest.mark.parametrize("remote", REMOTE)
+@pytest.mark.parametrize("hide", HIDING)
+def test_a_retriever_with_a_remote_part_is_refused(hide, remote, probe):
+    retriever = HIDING[hide](REMOTE[remote](probe))
+    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
+        DPRetriever(probe.session(), retriever)
+    DPRetriever(probe.session(), retriever, trusted_hosts=["api.example.com"])
+
+
+@pytest.mark.parametrize("hide", HIDING)
+def test_local_parts_are_fine(hide, probe):
+    DPRetriever(probe.session(), HIDING[hide](DeterministicFakeEmbedding(size=2)))
+    DPRetriever(probe.session(), HIDING[hide](probe.chat_openai()))  # on loopback
+
+
+@pytest.mark.parametrize(
+    "part",
+    [httpx.Client(), http.client.HTTPConnection("example.com"), langsmith.Client(api_key="k")],
+    ids=["httpx", "stdlib", "vendor"],
+)
+def test_a_part_that_cannot_be_judged_is_refused_unless_it_says_where_it_runs(part, probe):
+    with pytest.raises(UntrustedHost, match=f"cannot tell where {type(part).__name__} in Mine"):
+        DPRetriever(probe.session(), Mine(part=part))
+
+    class Said(Mine):
+        """Its author says that it stays here."""
+
+        @property
+        def location(self):
+            return Location()
+
+    DPRetriever(probe.session(), Said(part=part))
+
+
+def test_a_query_that_a_remote_model_rewrites_is_refused(probe):
+    retrievers = pytest.importorskip("langchain_classic.retrievers")
+    inner = store(probe).as_retriever()
+    asking = retrievers.MultiQueryRetriever.from_llm(inner, REMOTE["model"](probe))
+    with pytest.raises(UntrustedHost, match="api"):
+        DPRetriever(probe.session(), asking)
+    near = retrievers.MultiQueryRetriever.from_llm(inner, probe.chat_openai())
+    DPRetriever(probe.session(), retrievers.EnsembleRetriever(retrievers=[near], weights=[1.0]))
 
 
 def test_a_tool_on_a_public_query_may_be_wrapped(probe):

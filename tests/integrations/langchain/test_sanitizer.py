@@ -12,7 +12,7 @@ from langchain_dp_middleware import DPSanitizer
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 WORDS = [f"w{i}x" for i in range(20)]
 SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(20, 4)))
@@ -35,6 +35,7 @@ class Charges:
 class TestTexts(TraceSafeContract):
     output = "released"
     calls = runnable_calls(Probe.new_text)
+    fallbacks = fallback_calls(Probe.new_text)
     refusals = {
         "no text": lambda s, p: s.invoke([HumanMessage([IMAGE, p.private_text])], p.config),
     }

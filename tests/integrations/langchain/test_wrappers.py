@@ -62,12 +62,32 @@ def test_it_is_refused(name, wrapper, tmp_path):
         assert not probe.charges
 
 
-@pytest.mark.parametrize("wrapper", ["map", "with_retry", "with_fallbacks"])
+@pytest.mark.parametrize("wrapper", ["map", "with_retry"])
 def test_what_may_be_recorded_may_be_wrapped(wrapper, tmp_path):
     with Probe(tmp_path) as probe:
         for each in (DPSanitizer(probe.session(), traced="allow"), infer(probe, traced="allow")):
             CALLS[wrapper](each, probe)
         assert len(probe.charges) == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        infer,
+        lambda p, **o: DPChatModel(p.session(), p.chat_openai(), **o),
+        lambda p, **o: DPRetriever(p.session(), Local(), **o),
+        lambda p, **o: DPSanitizer(p.session(), **o),
+    ],
+)
+def test_a_misspelt_option_is_refused_and_not_quoted(make, tmp_path):
+    with Probe(tmp_path) as probe:
+        with pytest.raises(ParameterError, match="has no max_epsion; expected some of"):
+            make(probe, max_epsion=probe.canary)
+        with pytest.raises(ParameterError) as caught:
+            make(probe, max_epsion=probe.canary)
+        assert not probe.leaks(error=caught.value)
+        for model in (make(probe), make(probe, max_epsilon=2.0)):
+            assert model.model_copy().max_epsilon == model.max_epsilon
 
 
 @pytest.mark.parametrize("method", ["bind_tools", "with_structured_output"])

@@ -1,0 +1,153 @@
+"""A lint for chains: where raw input reaches a model, retriever, recorder or fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBranch,
+    RunnableParallel,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
+from langchain_core.runnables.base import RunnableBindingBase, RunnableEachBase
+from langchain_core.runnables.configurable import DynamicRunnable
+from langchain_core.runnables.passthrough import RunnableAssign
+
+from dp_middleware.errors import ParameterError, UntrustedHost
+from langchain_dp_middleware._composition import Head
+from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
+from langchain_dp_middleware._notes import Notes
+from langchain_dp_middleware._reachable import reachable
+from langchain_dp_middleware._retriever_trust import require_local
+from langchain_dp_middleware._wrappers import PrivateBinding
+from langchain_dp_middleware.inferdpt import InferDPTChatModel
+
+_HEAD = "put a PrivateHead first, or leave it out"
+
+
+def check_chain(runnable: Any, *, local: Collection[Any] = ()) -> list[Finding]:
+    """Where raw input reaches what is not of this package, without running the chain.
+
+    Follows the input through sequences, parallel steps, branches and fallbacks. It is raw until
+    a component of this package releases it; documents of a retriever, results of tools and answers
+    of local models are raw wherever they come from. Looks into functions' closures, partials and
+    what they wrap; globals, and what a function builds or imports when it is called, are not
+    seen, so no finding is no proof.
+
+    Args:
+        runnable: A chain; its input is taken to be private.
+        local: Models and retrievers that may see raw text. Others may if they run in process or on
+            loopback.
+
+    Raises:
+        ParameterError: Not a Runnable.
+
+    Example:
+        ``assert not check_chain(PrivateHead(session, keys=["question"]) | prompt | model)``
+    """
+    if not isinstance(runnable, Runnable):
+        raise ParameterError(f"expected a Runnable, got {type(runnable).__name__}")
+    check = _Chain(local)
+    check.visit(runnable, True, "chain")
+    return check.findings
+
+
+class _Chain:
+    """Args: models and retrievers declared local."""
+
+    def __init__(self, local: Collection[Any]) -> None:
+        self._local = [bare(each) for each in local]
+        self.findings: list[Finding] = []
+
+    def visit(self, x: Any, raw: bool, where: str) -> bool:
+        """Whether what comes out may be raw, if what goes in is ``raw``."""
+        if raw and not is_ours(x):
+            self._recorders(x, where)
+        if isinstance(x, PrivateBinding):
+            return self.visit(x.bound, raw, where)
+        if isinstance(x, Head):
+            return x.then is not None and self.visit(x.then, False, where)
+        if is_ours(x):
+            return isinstance(x, InferDPTChatModel)
+        if isinstance(x, RunnableSequence):
+            for i, step in enumerate(x.steps):
+                raw = self.visit(step, raw, f"{where}, step {i}")
+            return raw
+        if isinstance(x, RunnableAssign):
+            return self.visit(x.mapper, raw, where) or raw
+        if branches := _branches(x):
+            out = [self.visit(part, raw, f"{where}, {name}") for name, part in branches]
+            return any(out)
+        if is_model(x):
+            return self._model(x, raw, where)
+        if isinstance(x, BaseRetriever):
+            return self._retriever(x, raw, where)
+        return self._other(x, raw, where)
+
+    def _model(self, model: Any, raw: bool, where: str) -> bool:
+        if any(model is each for each in self._local) or is_local(model):
+            return raw
+        if raw:
+            self._add(where, f"{type(model).__name__} is sent raw text", WRAP)
+        return False
+
+    def _retriever(self, retriever: BaseRetriever, raw: bool, where: str) -> bool:
+        name = type(retriever).__name__
+        if raw and not any(retriever is each for each in self._local):
+            try:
+                require_local(retriever, ())
+            except UntrustedHost:
+                what = f"{name} may send the raw query to another computer"
+                self._add(where, what, "release the query first, or name it in local=")
+        return True
+
+    def _other(self, x: Any, raw: bool, where: str) -> bool:
+        """A function, tool, parser or prompt: what it holds may be given its input."""
+        held = reachable(x, lambda y: y is not x and _is_of_interest(y))
+        out = [
+            self.visit(each, raw, f"{where}, {type(x).__name__}")
+            for each in held
+            if isinstance(each, Runnable) or is_model(each)
+        ]
+        is_tool = any(kind.__name__ == "BaseTool" for kind in type(x).__mro__)
+        return raw or is_tool or any(out)
+
+    def _recorders(self, x: Any, where: str) -> None:
+        config = getattr(x, "config", None) if isinstance(x, RunnableBindingBase) else None
+        given = (config or {}).get("callbacks") or getattr(x, "callbacks", None) or []
+        handlers = list(getattr(given, "handlers", given))
+        listeners = getattr(x, "config_factories", ()) if config is not None else ()
+        handlers += [each for each in listeners if not isinstance(each, Notes)]
+        for each in handlers:
+            self._add(where, f"{type(each).__name__} records raw text", _HEAD)
+
+    def _add(self, where: str, what: str, remedy: str) -> None:
+        self.findings.append(Finding(where=where, what=what, remedy=remedy))
+
+
+def _branches(x: Any) -> list[tuple[str, Any]]:
+    """Parts of a step that are each given its input."""
+    if isinstance(x, RunnableParallel):
+        return [(f"key {name}", step) for name, step in x.steps__.items()]
+    if isinstance(x, RunnableWithFallbacks):
+        others = [(f"fallback {i}", each) for i, each in enumerate(x.fallbacks)]
+        return [("first choice", x.runnable), *others]
+    if isinstance(x, RunnableBranch):
+        conditions = [("condition", each) for each, _ in x.branches]
+        return [*conditions, *(("branch", each) for _, each in x.branches), ("default", x.default)]
+    if isinstance(x, RunnableBindingBase | RunnableEachBase):
+        return [("bound", x.bound)]
+    if isinstance(x, DynamicRunnable):
+        other = getattr(x, "alternatives", {})
+        rest = [(f"alternative {n}", e) for n, e in other.items() if isinstance(e, Runnable)]
+        return [("default", x.default), *rest]
+    return []
+
+
+def _is_of_interest(x: Any) -> bool:
+    return is_ours(x) or is_model(x) or isinstance(x, Runnable | BaseLanguageModel)

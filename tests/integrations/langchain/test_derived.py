@@ -1,0 +1,184 @@
+"""What is made of an adapter keeps its boundary, and only the remote model's answers are noted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+
+from langchain_core.messages import HumanMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.tools import tool
+from langchain_dp_middleware import DPChatModel, DPSanitizer, InferDPTChatModel, PrivateHead
+from pydantic import BaseModel
+
+from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.testing import Probe, ToolCall
+
+
+class Found(BaseModel):
+    """What was found."""
+
+    q: str
+
+
+@tool
+def look_up(q: str) -> str:
+    """Looks something up."""
+    return q
+
+
+@pytest.fixture
+def probe(tmp_path):
+    with Probe(tmp_path) as probe:
+        yield probe
+
+
+def structured(model):
+    return model.with_structured_output(Found, method="function_calling", include_raw=True)
+
+
+MADE = {
+    "or": lambda m: m,
+    "bind": lambda m: m.bind(stop=["x"]),
+    "bind_tools": lambda m: m.bind_tools([look_up]),
+    "with_config": lambda m: m.with_config(tags=["t"]),
+    "with_retry": lambda m: m.with_retry(),
+    "with_fallbacks": lambda m: m.with_fallbacks([m]),
+    "with_structured_output": structured,
+    "PrivateHead": lambda m: PrivateHead(m.session, answers="note") | m.inner,
+    "PrivateHead, with_retry": lambda m: (
+        PrivateHead(m.session, answers="note") | m.inner
+    ).with_retry(),
+}
+
+
+# answers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_local_answer_is_not_noted_as_remote(made, probe):
+    session = probe.session()
+    model = DPChatModel(session, probe.chat_openai())
+    local = probe.chat_openai(probe.local)  # echoes what it is asked
+    question = HumanMessage(probe.new_text())
+    extract = RunnableLambda(lambda _: local.invoke([question]))
+    answer = (MADE[made](model) | extract).invoke([question], probe.config)
+    assert probe.canary in answer.text
+    sent = len(probe.remote.requests)
+    for again in (model, PrivateHead(session) | probe.chat_openai()):
+        with pytest.raises(EventRefused):
+            again.invoke([question, answer, HumanMessage("two")])
+    assert len(probe.remote.requests) == sent
+    assert not probe.remote.saw(probe.canary)
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_the_remote_answer_is_noted_behind_whatever_is_made(made, probe):
+    probe.remote.reply = "a fine answer"
+    if made == "with_structured_output":
+        probe.remote.reply = [ToolCall(name="Found", arguments={"q": "x"})]
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    question, thread = HumanMessage("one"), {"configurable": {"thread_id": "t"}}
+    answer = MADE[made](model).invoke([question], thread)
+    answer = answer["raw"] if isinstance(answer, dict) else answer
+    model.invoke([question, answer, HumanMessage("two")], thread)
+    sent = json.loads(probe.remote.bodies[-1])["messages"]
+    assert sent[1].get("content") == (answer.text or None)
+
+
+def test_a_fallbacks_answer_is_noted_but_not_that_of_a_step_in_it(probe):
+    session = probe.session()
+    local = probe.chat_openai(probe.local)
+    question = HumanMessage(probe.new_text())
+    extracting = RunnableLambda(lambda _: local.invoke([question]))
+    model = DPChatModel(session, probe.chat_openai())
+    probe.remote.failures = 2
+    answer = model.with_fallbacks([extracting]).invoke([question])
+    with pytest.raises(EventRefused):
+        model.invoke([question, answer, HumanMessage("two")])
+    probe.remote.failures = 1
+    answer = model.with_fallbacks([probe.chat_openai()]).invoke([question])
+    model.invoke([question, answer, HumanMessage("two")])
+    assert not probe.remote.saw(probe.canary)
+
+
+def test_a_head_notes_the_first_model_and_none_behind_a_function(probe):
+    session = probe.session()
+    prompt = ChatPromptTemplate.from_messages([("system", "public"), ("placeholder", "{history}")])
+    head = PrivateHead(session, keys=["history"], answers="note") | prompt
+    question = HumanMessage(probe.new_text())
+    draft = (head | probe.chat_openai()).invoke({"history": [question]})
+    (PrivateHead(session) | probe.chat_openai()).invoke([question, draft, HumanMessage("two")])
+    raw = RunnableLambda(lambda _: [question])
+    answer = (head | raw | probe.chat_openai(probe.local)).invoke({"history": [question]})
+    with pytest.raises(EventRefused):
+        (PrivateHead(session) | probe.chat_openai()).invoke([question, answer])
+    assert not probe.remote.saw(probe.canary)
+
+
+# fallbacks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", ["or", "bind", "bind_tools", "with_config", "with_retry"])
+def test_a_fallback_gets_the_same_release(made, probe):
+    derived = MADE[made](DPChatModel(probe.session(), probe.chat_openai()))
+    other = probe.chat_openai(temperature=0.25)
+    probe.remote.failures = 3 if made == "with_retry" else 1
+    derived.with_fallbacks([other]).invoke(probe.new_text(), probe.config)
+    first, *_, last = [json.loads(body) for body in probe.remote.bodies]
+    assert first["messages"] == last["messages"]
+    assert last["temperature"] == 0.25
+    assert not probe.leaks()
+
+
+def test_a_parser_stays_behind_the_boundary(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    prompt = ChatPromptTemplate.from_template("{q}")
+    derived = (model | (lambda m: m.text)).with_fallbacks([probe.chat_openai()])
+    probe.remote.failures = 1
+    assert derived.invoke(probe.new_text(), probe.config).text == "a fine answer"
+    assert not probe.leaks()
+    assert (prompt | model.bind(stop=["x"]) | (lambda m: m.text)).invoke({"q": "x"})
+    assert (PrivateHead(probe.session()) | model.bind(stop=["x"])).invoke("secret").text
+
+
+def infer(probe, **options):
+    return InferDPTChatModel(
+        probe.session(), remote=probe.chat_openai(), extractor=probe.extractor, **options
+    )
+
+
+@pytest.mark.parametrize("traced", ["refuse", "allow"])
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda x: x,
+        lambda x: x.with_config(tags=["t"]),
+        lambda x: x.bind(),
+        lambda x: x | (lambda text: text),
+        lambda x: x.pipe(lambda text: text).with_config(tags=["t"]),
+        lambda x: x.configurable_fields(max_epsilon=ConfigurableField(id="c")),
+        lambda x: x.with_config(tags=["t"]) | (lambda text: text),
+    ],
+)
+@pytest.mark.parametrize("adapter", [infer, lambda p, **o: DPSanitizer(p.session(), **o)])
+def test_fallbacks_that_would_be_given_raw_text_are_refused(adapter, derive, traced, probe):
+    derived = derive(adapter(probe, traced=traced))
+    with pytest.raises(ParameterError, match=r"with_fallbacks\(\) of (Infer|DPS)"):
+        derived.with_fallbacks([probe.chat_openai()])
+    with pytest.raises(ParameterError, match="alternatives"):
+        derived.configurable_alternatives(ConfigurableField(id="m"), other=probe.chat_openai())
+
+
+def test_alternatives_of_a_chat_model_are_refused(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    with pytest.raises(ParameterError, match="alternatives"):
+        model.configurable_alternatives(ConfigurableField(id="m"), other=probe.chat_openai())
+    configured = model.configurable_fields(max_epsilon=ConfigurableField(id="c"))
+    assert configured.invoke("secret").text == "a fine answer"
+    with pytest.raises(ParameterError, match=r"with_fallbacks\(\) of DPChatModel"):
+        configured.with_fallbacks([probe.chat_openai()])

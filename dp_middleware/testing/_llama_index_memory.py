@@ -55,12 +55,13 @@ class _Nodes(BasePydanticVectorStore):
 
 async def _remembered(block: BaseMemoryBlock[Any], probe: Probe) -> Any:
     engine = create_async_engine("sqlite+aiosqlite://")
-    await block.aput([ChatMessage(probe.new_text())])
-    memory = Memory.from_defaults(memory_blocks=[block], async_engine=engine)
-    await memory.aput(ChatMessage(probe.new_text()))
-    messages = await memory.aget(input="w1x")
-    await engine.dispose()
-    return messages
+    try:
+        await block.aput([ChatMessage(probe.new_text())])
+        memory = Memory.from_defaults(memory_blocks=[block], async_engine=engine)
+        await memory.aput(ChatMessage(probe.new_text()))
+        return await memory.aget(input="w1x")
+    finally:
+        await engine.dispose()
 
 
 async def _summarised(probe: Probe) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import LLMResult
@@ -28,14 +27,13 @@ from langchain_dp_middleware._wrappers import RefusedWrappers
 
 
 class Noting(BaseCallbackHandler):
-    """Notes what one call of a chat model answered, in the session; records nothing else.
+    """Notes what a call of a chat model answered, in the session; records nothing else.
 
-    A model that is called inside of that call is not the one that was called.
+    To be added without ``inherit``: a model that is called inside of that call is another one.
     """
 
     def __init__(self, session: dp.Session, conversation: str) -> None:
         self._session, self._conversation = session, conversation
-        self._calls: set[UUID] = set()
 
     def __copy__(self) -> Noting:
         return self
@@ -43,17 +41,8 @@ class Noting(BaseCallbackHandler):
     def __deepcopy__(self, memo: dict[int, Any]) -> Noting:
         return self
 
-    def on_chat_model_start(
-        self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: Any = None, **_: Any
-    ) -> None:
-        """A call begins."""
-        if parent_run_id not in self._calls:
-            self._calls.add(run_id)
-
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
         """A call has ended."""
-        if run_id not in self._calls:
-            return
         for row in response.generations:
             for generation in row:
                 message = getattr(generation, "message", None)
@@ -72,7 +61,8 @@ class Notes:
     session: dp.Session
 
     def __call__(self, config: RunnableConfig) -> RunnableConfig:
-        return RunnableConfig(callbacks=[Noting(self.session, conversation_of(config))])
+        own = CallbackManager([Noting(self.session, conversation_of(config))])
+        return RunnableConfig(callbacks=own)
 
 
 class NotedModel(RunnableBinding[Any, Any]):

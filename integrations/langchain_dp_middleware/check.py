@@ -32,6 +32,10 @@ from langchain_dp_middleware.agents import DPAgentMiddleware
 
 _REDIRECTS = "ModelFallbackMiddleware"  # its models are called in the agent's own call
 _BORROWS = "LLMToolSelectorMiddleware"  # without a model of its own it calls the agent's
+_ON_THIS_MACHINE = (
+    *("InMemorySaver", "MemorySaver", "SqliteSaver", "AsyncSqliteSaver", "InMemoryStore"),
+    *("SqliteStore", "AsyncSqliteStore"),
+)
 _NOTICES = {  # middleware that writes AI messages, which later turns would have to send
     "ModelRetryMiddleware": ("on_failure", "continue", "error"),
     "ModelCallLimitMiddleware": ("exit_behavior", "end", "error"),
@@ -42,8 +46,8 @@ _NOTICES = {  # middleware that writes AI messages, which later turns would have
 def check_agent(agent: Any, *, local: Collection[Any] = ()) -> list[Finding]:
     """What in an agent bypasses :class:`DPAgentMiddleware`, without running it.
 
-    Looks at the agent's model, at the order of its middleware, and at the models and agents that
-    middleware, tools and other nodes hold: in their fields, closures, arguments of partials and
+    Looks at the agent's model, at the order of its middleware, at its checkpointer and store, and
+    at the models and agents that middleware, tools and other nodes hold: in their fields, closures, arguments of partials and
     what they wrap. Globals and what a tool builds or imports when it is called are not seen, so no
     finding is no proof.
 
@@ -54,7 +58,7 @@ def check_agent(agent: Any, *, local: Collection[Any] = ()) -> list[Finding]:
     Args:
         agent: What ``create_agent`` or ``StateGraph.compile`` returned, also behind a
             :class:`PrivateHead`.
-        local: Models that may see raw text.
+        local: Models, checkpointers and stores that may see raw text.
 
     Raises:
         ParameterError: Not an agent.
@@ -85,6 +89,7 @@ class _Check:
             yield Finding(
                 where=f"{above}agent", what="debug=True prints the state", remedy="leave it out"
             )
+        yield from self._memory(graph, above)
         wraps, hooks = wraps_of(graph), hooks_of(graph)
         covered = any(isinstance(each, DPAgentMiddleware) for each in wraps)
         yield from self._own(own_model(graph), covered, above)
@@ -93,6 +98,16 @@ class _Check:
             yield from self._middleware(each, wraps, above)
         for name, part in other_parts(graph):
             yield from self._inside(part, f"{above}{name}")
+
+    def _memory(self, graph: Any, above: str) -> Iterator[Finding]:
+        for kept in (graph.checkpointer, graph.store):
+            known = isinstance(kept, bool | None) or type(kept).__name__ in _ON_THIS_MACHINE
+            if not known and not any(kept is each for each in self._local):
+                yield Finding(
+                    where=f"{above}memory",
+                    what=f"{type(kept).__name__} keeps raw messages, perhaps elsewhere",
+                    remedy="keep them on this machine, or name it in local= if it does",
+                )
 
     def _own(self, model: Any, covered: bool, above: str) -> Iterator[Finding]:
         if model is None or covered or self._is_fine(model, own=not above):

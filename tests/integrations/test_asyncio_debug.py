@@ -37,7 +37,7 @@ async def late(messages):
     return slow(messages)
 
 def asked():
-    extractor = {"sync": slow, "async": aslow}[kind]
+    extractor = dp.chat_model({"sync": slow, "async": aslow}[kind], local=True)
     text, remote = probe.private_text, lambda messages: "a draft"
     if framework == "inferdpt":
         return dp.InferDPT(probe.sanitizer(), remote=remote, extractor=extractor).arun(text)

@@ -69,14 +69,12 @@ class Counting(dp.Session):
         super().__init__(SANITIZER)
         self.raw, self.out, self.error, self.at = [], [], error, at
 
-    def release_many(self, items, *, conversation=""):
-        found = []
-        for item in items:
-            self.raw.append(item[2])
-            if self.error is not None and len(self.raw) >= self.at:
-                raise self.error
-            found += super().release_many([item], conversation=conversation)
-            self.out.append(found[-1].text)
+    def _released(self, name, item, words):
+        self.raw.append(item[2])
+        if self.error is not None and len(self.raw) >= self.at:
+            raise self.error
+        found = super()._released(name, item, words)
+        self.out.append(found.text)
         return found
 
 

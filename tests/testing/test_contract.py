@@ -16,7 +16,7 @@ from langchain_core.tracers import context as hooks
 from llama_index_instrumentation import root_dispatcher
 
 from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.testing import Probe, TraceSafeContract, runnable_calls
+from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest_plugins = ["pytester"]
 
@@ -204,6 +204,29 @@ def test_langchains_obvious_wrapper_is_caught_everywhere(path, tmp_path):
     assert "remote" not in leaks
 
 
+def of_the_obvious_wrapper(**attributes):
+    return contract(
+        lambda probe: adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai()),
+        **attributes,
+    )
+
+
+@pytest.mark.parametrize("trouble", ["none", "budget"])
+@pytest.mark.parametrize("made", fallback_calls(lambda probe: probe.new_text()))
+def test_a_fallback_that_is_handed_raw_text_is_caught(made, trouble, tmp_path):
+    call = fallback_calls(lambda probe: probe.new_text())[made]
+    with Probe(tmp_path) as probe, pytest.raises(AssertionError, match=r"private text|was called"):
+        of_the_obvious_wrapper().test_a_fallback(call, trouble, probe)
+
+
+def test_a_block_that_is_not_quiet_is_caught(tmp_path):
+    def begun(model, probe):
+        return model.stream(probe.new_text())
+
+    with Probe(tmp_path) as probe, pytest.raises(AssertionError, match="LangSmith: "):
+        of_the_obvious_wrapper().test_begun_in_a_quiet_block_and_read_after_it(begun, probe)
+
+
 def test_llama_indexs_obvious_wrapper_is_caught_everywhere(tmp_path):
     def naive(probe):
         return adapters.NaiveLLM(session=probe.session(), inner=probe.llama_openai())
@@ -318,7 +341,7 @@ def outcomes_of(pytester, attributes, kind="Clean", *options):
 
 def test_paths_are_names_of_tests(pytester):
     found = outcomes_of(pytester, ONE, "Printing", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=12)
+    found.assert_outcomes(failed=1, deselected=18)
     found.stdout.fnmatch_lines(["*recorded_or_sent?the path?*", "*console: ...*zxq*"])
 
 
@@ -331,14 +354,14 @@ def test_a_suite_without_calls_is_an_error(pytester):
 def test_a_source_that_is_required_and_missing_fails(pytester):
     required = f"{ONE}; requires = frozenset({{'Telepathy'}})"
     found = outcomes_of(pytester, required, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(errors=1, deselected=12)
+    found.assert_outcomes(errors=1, deselected=18)
     found.stdout.fnmatch_lines(["*not recorded, as its package is missing: ?'Telepathy'?*"])
 
 
 def test_a_source_that_hears_nothing_fails(pytester):
     deaf = f"{ONE}; hears = frozenset({{'warnings'}})"
     found = outcomes_of(pytester, deaf, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=12)
+    found.assert_outcomes(failed=1, deselected=18)
     found.stdout.fnmatch_lines(["*no released text was recorded by ?'warnings'?*"])
 
 

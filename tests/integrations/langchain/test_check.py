@@ -27,6 +27,7 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.tools import tool
 from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, check_agent
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 import dp_middleware as dp
@@ -316,6 +317,22 @@ def test_middleware_that_writes_messages_and_printed_state():
         "middleware ModelRetryMiddleware",
         "middleware ModelCallLimitMiddleware",
     ]
+
+
+class Archive(InMemorySaver):
+    """Keeps checkpoints somewhere."""
+
+
+def test_memories_that_may_keep_raw_messages_elsewhere():
+    def agent(kept):
+        return create_agent(remote(), middleware=[protected()], checkpointer=kept)
+
+    elsewhere = Archive()
+    [finding] = check_agent(agent(elsewhere))
+    assert finding.where == "memory"
+    assert "Archive keeps raw messages" in finding.what
+    assert not check_agent(agent(elsewhere), local=[elsewhere])
+    assert not check_agent(agent(InMemorySaver()))
 
 
 def test_only_an_agent_is_taken():

@@ -33,7 +33,12 @@ NEAR = ChatOpenAI(model="m", api_key="k", base_url="http://127.0.0.1:9/v1")
 OURS = DPChatModel(SESSION, REMOTE)
 RETRIEVER = InMemoryVectorStore(DeterministicFakeEmbedding(size=2)).as_retriever()
 OUTSIDE = InMemoryVectorStore(OpenAIEmbeddings(model="m", api_key="k")).as_retriever()
-INFER = InferDPTChatModel(SESSION, remote=REMOTE, extractor=lambda messages: "x", traced="allow")
+INFER = InferDPTChatModel(
+    SESSION,
+    remote=REMOTE,
+    extractor=dp.chat_model(lambda messages: "x", local=True),
+    traced="allow",
+)
 
 
 class Handler(BaseCallbackHandler):

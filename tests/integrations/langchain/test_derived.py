@@ -8,9 +8,12 @@ import pytest
 
 pytest.importorskip("langchain_openai")
 
-from langchain_core.messages import HumanMessage
+from langchain_core.callbacks import CallbackManager
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import ConfigurableField, RunnableConfig, RunnableLambda
 from langchain_core.tools import tool
 from langchain_dp_middleware import DPChatModel, DPSanitizer, InferDPTChatModel, PrivateHead
 from pydantic import BaseModel
@@ -56,6 +59,9 @@ MADE = {
 }
 
 
+PLAIN = [name for name in MADE if name not in ("bind_tools", "with_structured_output")]
+
+
 # answers -----------------------------------------------------------------------------------------
 
 
@@ -74,6 +80,34 @@ def test_a_local_answer_is_not_noted_as_remote(made, probe):
             again.invoke([question, answer, HumanMessage("two")])
     assert len(probe.remote.requests) == sent
     assert not probe.remote.saw(probe.canary)
+
+
+class Asking(BaseChatModel):
+    """A model that asks another one, two runs below its own, and answers something else."""
+
+    other: BaseChatModel
+
+    @property
+    def _llm_type(self):
+        return "asking"
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        handlers = run_manager.inheritable_handlers
+        child = CallbackManager(handlers, handlers, parent_run_id=run_manager.run_id)
+        below = RunnableConfig(callbacks=child)
+        said = (RunnableLambda(lambda x: x) | self.other).invoke("private words", below)
+        assert said.text == "private words"
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("remote words"))])
+
+
+@pytest.mark.parametrize("made", PLAIN)
+def test_what_a_model_asks_below_its_own_call_is_not_noted(made, probe):
+    session = probe.session()
+    model = DPChatModel(session, Asking(other=probe.chat_openai(probe.local)))
+    MADE[made](model).invoke([HumanMessage(probe.new_text())], probe.config)
+    assert session.release_many([(None, "assistant", "remote words")])
+    with pytest.raises(EventRefused):
+        session.release_many([(None, "assistant", "private words")])
 
 
 @pytest.mark.parametrize("made", MADE)

@@ -136,7 +136,7 @@ class TestDPLLM(Contract):
     }
 
     def adapter(self, probe):
-        return DPLLM(probe.session(), probe.llama_openai())
+        return DPLLM(probe.session(), probe.llama_openai(), public_system=("be brief",))
 
 
 class TestBuiltOnDPLLM(Contract):

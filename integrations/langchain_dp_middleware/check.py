@@ -47,9 +47,9 @@ def check_agent(agent: Any, *, local: Collection[Any] = ()) -> list[Finding]:
     """What in an agent bypasses :class:`DPAgentMiddleware`, without running it.
 
     Looks at the agent's model, at the order of its middleware, at its checkpointer and store, and
-    at the models and agents that middleware, tools and other nodes hold: in their fields, closures, arguments of partials and
-    what they wrap. Globals and what a tool builds or imports when it is called are not seen, so no
-    finding is no proof.
+    at the models and agents that middleware, tools and other nodes hold: in their fields, closures,
+    arguments of partials and what they wrap. Globals and what a tool builds or imports when it is
+    called are not seen, so no finding is no proof.
 
     A model is fine inside a :class:`DPChatModel` or another adapter of this package; elsewhere
     than the agent's own if it runs in process or on loopback; and wherever it is, if it is named

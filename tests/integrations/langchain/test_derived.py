@@ -86,6 +86,7 @@ class Asking(BaseChatModel):
     """A model that asks another one, two runs below its own, and answers something else."""
 
     other: BaseChatModel
+    heard: list = []  # noqa: RUF012  pydantic copies it
 
     @property
     def _llm_type(self):
@@ -96,7 +97,7 @@ class Asking(BaseChatModel):
         child = CallbackManager(handlers, handlers, parent_run_id=run_manager.run_id)
         below = RunnableConfig(callbacks=child)
         said = (RunnableLambda(lambda x: x) | self.other).invoke("private words", below)
-        assert said.text == "private words"
+        self.heard.append(said)
         return ChatResult(generations=[ChatGeneration(message=AIMessage("remote words"))])
 
 
@@ -104,10 +105,13 @@ class Asking(BaseChatModel):
 def test_what_a_model_asks_below_its_own_call_is_not_noted(made, probe):
     session = probe.session()
     model = DPChatModel(session, Asking(other=probe.chat_openai(probe.local)))
-    MADE[made](model).invoke([HumanMessage(probe.new_text())], probe.config)
-    assert session.release_many([(None, "assistant", "remote words")])
+    question, last = HumanMessage(probe.new_text()), HumanMessage("two")
+    answer = MADE[made](model).invoke([question], probe.config)
+    [heard] = model.inner.heard
+    assert heard.text == "private words"
+    model.invoke([question, answer, last], probe.config)
     with pytest.raises(EventRefused):
-        session.release_many([(None, "assistant", "private words")])
+        model.invoke([question, heard, last], probe.config)
 
 
 @pytest.mark.parametrize("made", MADE)

@@ -76,11 +76,12 @@ def staying(
 
     @functools.wraps(method)
     def wrapped(client: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_private() or _verb(*args, **kwargs) in _BODILESS:
+        if not is_private() or not _has_body(*args, **kwargs):
             return method(client, *args, **kwargs)
         if following.option is None:
             raise Redirected(_REFUSED)
-        found = method(client, *args, **{**kwargs, following.option: False})
+        given = args[:2] if following.option == "redirect" else args  # it may be the third
+        found = method(client, *given, **{**kwargs, following.option: False})
         if not following.raises:
             return found
         return _achecked(found) if inspect.isawaitable(found) else _checked(found)
@@ -88,10 +89,17 @@ def staying(
     return wrapped
 
 
-def _verb(*args: Any, **kwargs: Any) -> str:
+def _has_body(*args: Any, **kwargs: Any) -> bool:
+    """Whether a request has a body, or a method that usually comes with one."""
     request = args[0] if args else kwargs.get("request", kwargs.get("method"))
     asked = getattr(request, "get_method", None)  # urllib's
-    return str(asked() if asked else getattr(request, "method", request)).upper()
+    verb = str(asked() if asked else getattr(request, "method", request)).upper()
+    headers = {name.lower(): value for name, value in getattr(request, "headers", {}).items()}
+    bodies = [getattr(request, name, None) for name in ("body", "data")]  # requests', urllib's
+    bodies += [kwargs.get(name) for name in ("data", "json", "body", "fields")]
+    length = headers.get("content-length", "0")
+    is_sent = length != "0" or "transfer-encoding" in headers
+    return verb not in _BODILESS or is_sent or any(each not in (None, b"", "") for each in bodies)
 
 
 def _checked(response: Any) -> Any:

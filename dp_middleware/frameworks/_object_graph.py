@@ -7,6 +7,7 @@ import logging
 import sys
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextvars import ContextVar
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -41,7 +42,8 @@ _COMPUTES = (  # on this computer, whatever is in them
 _REMOTE = (
     "llama_index.core.query_engine.cogniswitch_query_engine",
     *("socket", "_socket", "ssl", "_ssl", "http", "urllib.request", "socketserver", "xmlrpc"),
-    *("ftplib", "imaplib", "nntplib", "poplib", "smtplib", "telnetlib"),
+    *("multiprocessing.connection", "multiprocessing.managers", "asyncio.streams"),
+    *("logging.handlers", "ftplib", "imaplib", "nntplib", "poplib", "smtplib", "telnetlib"),
 )
 
 
@@ -110,6 +112,8 @@ def _parts(x: Any) -> Iterable[object]:
     is_method = kind is MethodType or kind.__name__ == "BoundFunctionWrapper"  # wrapt's
     if is_method and is_foreign(owner := getattr(x, "__self__", None)):
         return (owner,)
+    if kind is ContextVar:
+        return (x.get(None),)
     if issubclass(kind, weakref.ReferenceType):
         return chain(gc.get_referents(x), [x()])
     return gc.get_referents(x)

@@ -167,7 +167,9 @@ def _behind(transport: Any, depth: int) -> tuple[list[str], bool]:
     pool = dict(fields_of(dict(fields_of(transport)).get("_pool")))
     url = pool.get("_proxy_url") or getattr(pool.get("_proxy"), "url", None)
     proxies = [] if url is None else [_proxy(url.host.decode())]
-    is_known = any(_is_a(transport, each, *_OWN_TRANSPORTS) for each in _HTTPX)
+    is_known = type(transport).__name__ in _OWN_TRANSPORTS and any(
+        _is_a(transport, each, *_OWN_TRANSPORTS) for each in _HTTPX
+    )
     inner = [each for _, each in fields_of(transport) if _is_transport(each)] if depth else []
     behind = [_behind(each, depth - 1) for each in inner]
     proxies += [proxy for found, _ in behind for proxy in found]

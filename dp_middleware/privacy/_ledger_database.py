@@ -144,15 +144,25 @@ class Database:
 
     @property
     def _place(self) -> tuple[int, int] | None:
-        """Device and number of the file; ``None`` if there is none."""
+        """Device and number of the file; ``None`` if there is none.
+
+        Raises:
+            LedgerError: The file has several names: SQLite would keep a log for each.
+        """
         try:
             found = None if self.file is None else self.file.stat()
         except OSError:
             found = None
+        if found is not None and found.st_nlink > 1:
+            raise LedgerError(
+                "expected a ledger file with one name, got one with several (hard links), which "
+                "would overdraw each other; keep one of them"
+            )
         return None if found is None else (found.st_dev, found.st_ino)
 
     def _check_place(self) -> None:
-        if self._pinned is not None and self._place != self._pinned[1]:
+        place = self._place
+        if self._pinned is not None and place != self._pinned[1]:
             raise _replaced()
 
     def _begun(self, mode: Literal["read", "write"], engine: sa.Engine) -> sa.Connection:
@@ -193,6 +203,8 @@ def _resolved(url: str) -> sa.URL:
         return parsed
     if parsed.database in (None, "", ":memory:") or str(parsed.database).startswith("file:"):
         raise ParameterError("expected a ledger in a file, sqlite:///FILE; memory is not durable")
+    if parsed.query or parsed.get_driver_name() != "pysqlite":
+        raise ParameterError("expected sqlite:///FILE without a driver and options")
     return parsed.set(database=str(Path(str(parsed.database)).absolute()))
 
 

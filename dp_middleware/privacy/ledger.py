@@ -68,7 +68,8 @@ class PrivacyLedger:
 
     A subject is its name in Unicode's composed form (NFC) without blanks at its ends: ``"Ann"`` and
     ``"Ann "`` have one budget; upper and lower case differ. A ledger whose file or tables were
-    deleted or replaced while it is open refuses every charge.
+    deleted, or replaced by others, while it is open refuses every charge, and so does one whose
+    file has several names (hard links; mount its folder into a container, never the file).
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored: use

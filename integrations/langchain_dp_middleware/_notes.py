@@ -7,9 +7,13 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.outputs import LLMResult
-from langchain_core.prompts import BasePromptTemplate
+from langchain_core.prompts import (
+    ChatPromptTemplate,
+    MessagesPlaceholder,
+    SystemMessagePromptTemplate,
+)
 from langchain_core.runnables import (
     Runnable,
     RunnableBinding,
@@ -74,9 +78,10 @@ class NotedModel(RunnableBinding[Any, Any]):
 
 
 def noted(runnable: Runnable[Any, Any], session: dp.Session) -> Runnable[Any, Any]:
-    """The runnable, with notes of the chat models that are given its input or a prompt of it.
+    """The runnable, with notes of the chat models that are given its input or its messages.
 
-    Those and no others: what stands behind a model or a function may have seen raw text.
+    Those and no others: what stands behind a model or a function may have seen raw text, and a
+    prompt may add some.
     """
     if isinstance(runnable, RefusedWrappers):  # notes for itself
         return runnable
@@ -100,9 +105,19 @@ def noted(runnable: Runnable[Any, Any], session: dp.Session) -> Runnable[Any, An
 
 def _first_noted(sequence: RunnableSequence[Any, Any], session: dp.Session) -> Runnable[Any, Any]:
     steps = sequence.steps
-    first = next((i for i, s in enumerate(steps) if not isinstance(s, BasePromptTemplate)), 0)
+    first = next((i for i, step in enumerate(steps) if not _adds_nothing(step)), 0)
     changed = [*steps[:first], noted(steps[first], session), *steps[first + 1 :]]
     return RunnableSequence(*changed, name=sequence.name)
+
+
+def _adds_nothing(step: Any) -> bool:
+    """Whether it is a prompt in which all is the input's, but for what a system message says."""
+    if not isinstance(step, ChatPromptTemplate) or any(step.partial_variables.values()):
+        return False
+    return all(
+        isinstance(each, MessagesPlaceholder | SystemMessage | SystemMessagePromptTemplate)
+        for each in step.messages
+    )
 
 
 def _session_of(model: NotedModel) -> Any:

@@ -23,6 +23,7 @@ _COMPUTING = frozenset(  # nothing in these packages sends anything by being cal
     }
 )
 _NETWORK = frozenset({"asyncio", "ftplib", "http", "smtplib", "socket", "ssl", "urllib", "xmlrpc"})
+_WAITING = ("asyncio.locks", "asyncio.queues", "urllib.parse")  # and naming: nothing is sent
 _LOOKED_INTO = (  # by themselves local; what they hold is looked at
     *("langchain_core.", "langchain_text_splitters."),
     *("langchain_classic.retrievers.", "langchain_classic.storage.", "langchain_classic.chains."),
@@ -78,7 +79,8 @@ def _judged(x: Any) -> tuple[Location, bool]:
     if isinstance(x, type):
         return IN_PROCESS, False
     if package in sys.stdlib_module_names:
-        return (_unknown(x), True) if package in _NETWORK else (IN_PROCESS, False)
+        sends = package in _NETWORK and kind.__module__ not in _WAITING
+        return (_unknown(x), True) if sends else (IN_PROCESS, package == "logging")
     if is_model(x):
         location = locate(x)
         return location, location != IN_PROCESS or not _is_looked_into(kind)

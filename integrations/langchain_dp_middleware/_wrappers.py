@@ -12,6 +12,8 @@ from dp_middleware.errors import ParameterError
 _REMEDIES = {
     "map": "call batch()",
     "as_tool": "call it inside no tool",
+    "pipe": "put a PrivateHead first",
+    "__or__": "put a PrivateHead first",
     "with_retry": "retry around the call, or put the part that fails behind a PrivateHead",
     "with_fallbacks": "fall back around the call, or put the part that fails behind a PrivateHead",
     "configurable_alternatives": "choose before you wrap",
@@ -23,7 +25,7 @@ class RefusedWrappers:
 
     Raises:
         ParameterError: From ``with_fallbacks`` and ``configurable_alternatives``: the others would
-            be given raw input. From ``map``, ``as_tool`` and ``with_retry``: LangChain would
+            be given raw input. From ``map``, ``as_tool``, ``with_retry`` and ``|``: LangChain would
             trace it, unless what is recorded was declared public.
     """
 
@@ -92,17 +94,19 @@ class RefusedWrappers:
         return self._derived("configurable_fields", **kwargs)
 
     def pipe(self, *others: Any, **kwargs: Any) -> Any:
-        """As :meth:`Runnable.pipe`; refuses the same wrappers."""
+        """Refused: LangChain would trace the raw input of the sequence."""
         return self._derived("pipe", *others, **kwargs)
 
     def __or__(self, other: Any) -> Any:
-        """As :meth:`Runnable.__or__`; refuses the same wrappers."""
+        """Refused: LangChain would trace the raw input of the sequence."""
         return self._derived("__or__", other)
 
     def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(super(), name)(*args, **kwargs)
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> PrivateBinding:
+        if name in ("pipe", "__or__"):
+            self._require(name, self._may_be_recorded)
         return PrivateBinding(bound=self._plain(name, *args, **kwargs), component=self._component)
 
     def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> PrivateBinding:

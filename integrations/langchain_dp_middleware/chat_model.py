@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import (
     Runnable,
+    RunnableBinding,
     RunnableConfig,
     RunnableSequence,
     ensure_config,
@@ -108,8 +109,14 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     ) -> Runnable[Any, Any]:
         """As the inner model binds them; tools are public."""
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
-        head = self._head(self.inner.bind_tools(tools, **options))
-        return BoundTools(bound=head, component=self)
+        bound = self.inner.bind_tools(tools, **options)
+        if not isinstance(bound, RunnableBinding) or not isinstance(bound.bound, BaseChatModel):
+            raise ParameterError(
+                f"expected tools bound to {type(self.inner).__name__} as arguments of its calls, "
+                f"got {type(bound).__name__}"
+            )
+        model = self.model_copy(update={"inner": bound.bound})
+        return BoundModel(bound=model, kwargs=bound.kwargs)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the same boundary: ``|`` keeps further steps there."""
@@ -125,6 +132,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What is made of the model is made of the inner one, behind the boundary."""
+        if name in ("bind", "with_config"):
+            return getattr(BoundModel(bound=self), name)(*args, **kwargs)
         if name == "configurable_fields":
             return super()._derived(name, *args, **kwargs)
         return getattr(self._head(), name)(*args, **kwargs)
@@ -243,22 +252,43 @@ class ModelHead(Head):
         return self.model._enter(value, self._merged(config))
 
 
-class BoundTools(PrivateBinding):
-    """A ModelHead as the RunnableBinding that LangChain expects of ``bind_tools``."""
+class BoundModel(PrivateBinding):
+    """A DPChatModel with arguments and config of its calls: still a model, as LangChain expects."""
+
+    component: Any = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def _component(self) -> Any:
+        return self.bound
+
+    @property
+    def head(self) -> ModelHead:
+        """What is made of it is made of the inner model, behind the boundary."""
+        model: Any = self.bound
+        head: ModelHead = model._head(model.inner.bind(**self.kwargs))
+        return head.with_config(self.config) if self.config else head
+
+    def bind(self, **kwargs: Any) -> Any:
+        """As :meth:`RunnableBinding.bind`."""
+        return RunnableBinding.bind(self, **kwargs)
+
+    def with_config(self, config: Any = None, **kwargs: Any) -> Any:
+        """As :meth:`RunnableBinding.with_config`."""
+        return RunnableBinding.with_config(self, config, **kwargs)
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.bound, name)(*args, **kwargs)
+        return getattr(self.head, name)(*args, **kwargs)
 
     def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.bound, name)(*args, **kwargs)
+        return getattr(self.head, name)(*args, **kwargs)
 
 
 def _behind(fallback: Any) -> Any:
     """What a fallback calls behind its own boundary."""
     if isinstance(fallback, DPChatModel):
         return fallback._rest
-    if isinstance(fallback, BoundTools):
-        return _behind(fallback.bound)
+    if isinstance(fallback, BoundModel):
+        return fallback.head.behind
     return fallback.behind if isinstance(fallback, ModelHead) else fallback
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import traceback
 import urllib.request
@@ -178,6 +179,29 @@ def test_no_http_client_follows_a_redirect(
     assert not remote.raw
 
 
+@pytest.mark.parametrize(
+    "get",
+    [
+        lambda url, body: requests.get(url, data=body, timeout=5),
+        lambda url, body: httpx.request("GET", url, content=body, follow_redirects=True),
+        lambda url, body: urllib3.PoolManager().request("GET", url, body=body),
+        lambda url, body: urllib3.PoolManager().urlopen("POST", url, True, body=body),
+        lambda url, body: urllib.request.urlopen(urllib.request.Request(url, body, method="GET")),
+    ],
+)
+def test_the_body_of_a_search_follows_no_redirect(
+    get: Callable[..., Any], redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    def searching(messages: list[dict[str, str]]) -> str:
+        get(f"{redirecting.url}/search", CANARY.encode())
+        return "found"
+
+    with contextlib.suppress(ExtractorError):
+        local_model(chat_model(searching, local=True))(RAW)
+    assert redirecting.raw
+    assert not remote.raw
+
+
 def test_a_file_may_be_fetched_by_way_of_a_redirect(
     redirecting: OpenAIServer, remote: OpenAIServer
 ) -> None:
@@ -322,7 +346,11 @@ def inner() -> httpx.HTTPTransport:
     return httpx.HTTPTransport()
 
 
-@pytest.mark.parametrize("transport", [Anywhere(), Around(Anywhere())])
+class Relay(httpx.HTTPTransport):
+    """httpx's own, but for where it sends what it is given."""
+
+
+@pytest.mark.parametrize("transport", [Anywhere(), Around(Anywhere()), Relay()])
 def test_a_transport_that_is_not_known_is_refused(transport: httpx.BaseTransport) -> None:
     model = llama_index_llm(LOOPBACK, http_client=httpx.Client(transport=transport))
     with pytest.raises(dp.UntrustedHost, match=f"cannot tell where {type(transport).__name__}"):

@@ -592,3 +592,22 @@ def test_costs_are_never_understated(epsilons, units, n):
 def test_a_row_holds_no_text():
     names = set(Row.__dataclass_fields__)
     assert not names & {"text", "message", "content", "input", "ids"}
+
+
+def test_a_file_with_two_names_is_refused(tmp_path):
+    """SQLite keeps a log for each name, so that both would grant the whole budget."""
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'a.db'}", budget=1.0)
+    (tmp_path / "b.db").hardlink_to(tmp_path / "a.db")
+    with pytest.raises(LedgerError, match="one name"):
+        ledger.account("ann")
+    with pytest.raises(LedgerError, match="one name"):
+        PrivacyLedger(f"sqlite:///{tmp_path / 'b.db'}")
+
+
+@pytest.mark.parametrize("url", ["{}?mode=memory", "{}?uri=true&nolock=1", "+aiosqlite{}"])
+def test_options_and_drivers_of_sqlite_are_refused(url, tmp_path):
+    path = f"///{tmp_path / 'a.db'}"
+    url = f"sqlite{url.format(':' + path)}" if "aio" not in url else f"sqlite+aiosqlite:{path}"
+    with pytest.raises(dp.ParameterError, match="without a driver and options"):
+        PrivacyLedger(url, budget=1.0)
+    assert not list(tmp_path.iterdir())

@@ -55,8 +55,10 @@ FINE = {
     "bound": PROMPT | OURS.bind(stop=["x"]).with_fallbacks([REMOTE]),
     "model, then remote": OURS | REMOTE,
     "local": PROMPT | NEAR,
-    "released documents": DPRetriever(SESSION, RETRIEVER) | RunnableLambda(str) | REMOTE,
-    "sanitizer": DPSanitizer(SESSION) | REMOTE,
+    "released documents": DPRetriever(SESSION, RETRIEVER, query="public")
+    | RunnableLambda(str)
+    | REMOTE,
+    "sanitizer": DPSanitizer(SESSION, traced="allow") | REMOTE,
     "recorded behind the head": PrivateHead(SESSION)
     | (PROMPT | REMOTE).with_config(callbacks=[Handler()]),
     "function behind the head": PrivateHead(SESSION) | closing_over(REMOTE),

@@ -12,7 +12,7 @@ from langchain_core.callbacks import CallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import ConfigurableField, RunnableConfig, RunnableLambda
 from langchain_core.tools import tool
 from langchain_dp_middleware import DPChatModel, DPSanitizer, InferDPTChatModel, PrivateHead
@@ -205,11 +205,57 @@ def infer(probe, **options):
 )
 @pytest.mark.parametrize("adapter", [infer, lambda p, **o: DPSanitizer(p.session(), **o)])
 def test_fallbacks_that_would_be_given_raw_text_are_refused(adapter, derive, traced, probe):
-    derived = derive(adapter(probe, traced=traced))
-    with pytest.raises(ParameterError, match=r"with_fallbacks\(\) of (Infer|DPS)"):
-        derived.with_fallbacks([probe.chat_openai()])
-    with pytest.raises(ParameterError, match="alternatives"):
-        derived.configurable_alternatives(ConfigurableField(id="m"), other=probe.chat_openai())
+    with pytest.raises(ParameterError, match=r"(with_fallbacks|pipe|or__)\(\) of (Infer|DPS)"):
+        derive(adapter(probe, traced=traced)).with_fallbacks([probe.chat_openai()])
+    with pytest.raises(ParameterError, match=r"alternatives|(pipe|or__)\(\) of"):
+        derive(adapter(probe, traced=traced)).configurable_alternatives(
+            ConfigurableField(id="m"), other=probe.chat_openai()
+        )
+
+
+@pytest.mark.parametrize("adapter", [infer, lambda p, **o: DPSanitizer(p.session(), **o)])
+def test_a_sequence_that_would_record_raw_text_is_refused_when_it_is_built(adapter, probe):
+    with pytest.raises(ParameterError, match="PrivateHead first"):
+        adapter(probe) | (lambda text: text)
+    with pytest.raises(ParameterError, match="PrivateHead first"):
+        adapter(probe).bind().pipe(lambda text: text)
+    assert adapter(probe, traced="allow") | (lambda text: text)
+    configured = DPChatModel(probe.session(), probe.chat_openai()).configurable_fields(
+        max_epsilon=ConfigurableField(id="c")
+    )
+    with pytest.raises(ParameterError, match="PrivateHead first"):
+        configured | (lambda message: message)
+
+
+def test_a_prompt_that_adds_text_is_not_noted(probe):
+    """Neither its own words nor what was filled in before; what a local model echoes is private."""
+    session, question = probe.session(), HumanMessage(probe.new_text())
+    local, remote = probe.chat_openai(probe.local), probe.chat_openai()
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("m"), ("human", "{context}")])
+    filled = prompt.partial(context=probe.private_text)
+    probe.remote.failures = 1
+    with_fallback = DPChatModel(session, remote).with_fallbacks([filled | local])
+    answers = [with_fallback.invoke([question])]
+    noting = PrivateHead(session, keys=["m"], answers="note") | filled | local
+    answers.append(noting.invoke({"m": [question]}))
+    for answer in answers:
+        assert probe.canary in answer.text
+        with pytest.raises(EventRefused):
+            DPChatModel(session, remote).invoke([question, answer, HumanMessage("two")])
+    assert not probe.remote.saw(probe.canary)
+
+
+def test_a_bound_model_is_still_a_model(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    for derived in (model.bind(temperature=0.25), model.with_config(tags=["t"])):
+        assert derived.bind_tools([look_up]).invoke(probe.new_text(), probe.config)
+        assert "tools" in probe.remote.requests[-1]
+        probe.remote.script.append([ToolCall(name="Found", arguments={"q": "w1x"})])
+        found = derived.with_structured_output(Found, method="function_calling")
+        assert found.invoke(probe.new_text(), probe.config).q == "w1x"
+    assert model.bind_tools([look_up]).bind_tools([look_up]).invoke("secret")
+    assert "tools" in model.bind_tools([look_up]).kwargs
+    assert not probe.leaks()
 
 
 def test_alternatives_of_a_chat_model_are_refused(probe):

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import ConfigurableField
 from langchain_dp_middleware import InferDPTChatModel, note_answer
 
 from dp_middleware.errors import EventRefused, ParameterError, UntrustedHost
@@ -154,13 +154,10 @@ def test_the_extractor_must_be_trusted(probe):
     model_of(probe, extractor=far, trusted_hosts=["api.example"])
 
 
-@pytest.mark.parametrize("left", [False, True], ids=["first", "last"])
-def test_it_refuses_to_run_in_a_chain(left, probe):
+def test_it_refuses_to_run_in_a_chain(probe):
     prompt = ChatPromptTemplate.from_template("{q}")
-    model = model_of(probe)
-    chain = model | RunnableLambda(str) if left else prompt | model
     with pytest.raises(ParameterError, match=r"InferDPTChatModel runs inside another run"):
-        chain.invoke("x" if left else {"q": "x"})
+        (prompt | model_of(probe)).invoke({"q": "x"})
     assert not probe.remote.raw
     allowed = model_of(probe, traced="allow")
     assert (prompt | allowed).invoke({"q": "secret"}).text

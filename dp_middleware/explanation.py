@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dp_middleware._plan import Plan
-from dp_middleware._private import StaysHere
+from dp_middleware._private import LeavesWithout, StaysHere
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms._lists import smallest
@@ -33,7 +33,7 @@ class Alternative(StaysHere):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(LeavesWithout):
     """A local dry run over a text: expectations, no draw, no charge. Private: keep it local.
 
     ``repr`` hides the alternatives and pickling drops them: unpickled, there are none.
@@ -48,6 +48,8 @@ class Explanation:
         warning: Why one must not retry until a release looks good.
     """
 
+    _instead: ClassVar[Mapping[str, Any]] = {"alternatives": ()}
+
     tokens_total: int
     tokens_verbatim: int
     tokens_unknown: int
@@ -57,18 +59,6 @@ class Explanation:
         "Every release spends its epsilon again. Do not retry until one looks good: choosing "
         "among releases by looking at the input is itself a leak that no certificate covers."
     )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "alternatives": ()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    def __copy__(self) -> Explanation:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Explanation:
-        return self
 
 
 def explained(plan: Plan, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:

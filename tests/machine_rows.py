@@ -67,7 +67,8 @@ def digest(rows: np.ndarray) -> str:
 
 def main(path: str) -> None:
     written: dict[str, np.ndarray] = {}
-    for name, space in spaces().items():
+    made = spaces()
+    for name, space in made.items():
         for kind in ("distances", "cosines", "centred_cosines"):
             rows = settled(getattr(space, kind), len(space))
             written[f"{name}/{kind}"] = np.array(digest(rows))
@@ -75,7 +76,7 @@ def main(path: str) -> None:
         written[f"{name}/fingerprint"] = np.array(space.fingerprint)
     for (name, case), epsilon in itertools.product(CASES.items(), EPSILONS):
         for where in SPACES_OF.get(name, ("few dimensions",)):
-            space, mechanism = spaces()[where], case(epsilon)
+            space, mechanism = made[where], case(epsilon)
             rows = settled(partial(mechanism.log_probs, space=space), len(space))
             integers = sampling.integer_rows(rows)
             written[f"{name}/{where}/{epsilon}/weights"] = integers.weights.numpy()

@@ -82,9 +82,14 @@ def is_vendors(model: Any) -> bool:
 
 def _is_installed_model(kind: type) -> bool:
     """Whether a class of models belongs to an installed package and not to the user's own code."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
-    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
-    return bool(installed) and any(_has_base(kind, package, name) for package, name in _MODELS)
+    is_model = any(_has_base(kind, package, name) for package, name in _MODELS)
+    return is_model and is_installed(kind.__module__)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a loaded module came with an installed package, and is neither Python's nor yours."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
 
 
 def fields_of(x: Any) -> list[tuple[str, Any]]:

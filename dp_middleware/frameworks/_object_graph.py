@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from types import (
     CodeType,
     FrameType,
@@ -23,6 +22,7 @@ from types import (
 from typing import Any
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks._model_parts import is_installed
 
 _MOST = 10_000_000  # objects
 _DATA = frozenset({str, bytes, bytearray, int, float, complex, bool, NoneType, range, slice})
@@ -132,12 +132,9 @@ def _is_own(module: str) -> bool:
     top = module.partition(".")[0]
     if module not in sys.modules or top in sys.stdlib_module_names or _is_in(module, _WALKED):
         return False
-    files = (getattr(sys.modules.get(name), "__file__", None) for name in (module, top))
-    installed = {"site-packages", "dist-packages"} & {
-        part for file in files if file for part in Path(file).parts
-    }
-    return not installed
+    return not (is_installed(module) or is_installed(top))
 
 
-def _is_in(module: str, packages: Iterable[str]) -> bool:
+@cache
+def _is_in(module: str, packages: tuple[str, ...]) -> bool:
     return f"{module}.".startswith(tuple(f"{each}." for each in packages))

@@ -124,7 +124,7 @@ def _wire(holders: list[Any], parts: list[Any]) -> Wire:
                 found.urls.append(str(value))
                 found.proxies.extend(_environments(str(value)) if uses_environment else ())
     for part in parts:
-        if any(_is_a(part, each, *_HTTPX_CLIENTS) for each in _HTTPX):
+        if _is_httpx(part, *_HTTPX_CLIENTS):
             for url in found.urls or [_NOWHERE]:
                 _add_transport(part, url, found)
     return found
@@ -167,17 +167,17 @@ def _behind(transport: Any, depth: int) -> tuple[list[str], bool]:
     pool = dict(fields_of(dict(fields_of(transport)).get("_pool")))
     url = pool.get("_proxy_url") or getattr(pool.get("_proxy"), "url", None)
     proxies = [] if url is None else [_proxy(url.host.decode())]
-    is_known = type(transport).__name__ in _OWN_TRANSPORTS and any(
-        _is_a(transport, each, *_OWN_TRANSPORTS) for each in _HTTPX
-    )
-    inner = [each for _, each in fields_of(transport) if _is_transport(each)] if depth else []
+    is_known = type(transport).__name__ in _OWN_TRANSPORTS  # one derived from it is not
+    is_known = is_known and _is_httpx(transport, *_OWN_TRANSPORTS)
+    held = [each for _, each in fields_of(transport)] if depth else []
+    inner = [each for each in held if _is_httpx(each, *_TRANSPORTS)]
     behind = [_behind(each, depth - 1) for each in inner]
     proxies += [proxy for found, _ in behind for proxy in found]
     return proxies, is_known or (bool(behind) and all(known for _, known in behind))
 
 
-def _is_transport(x: Any) -> bool:
-    return any(_is_a(x, each, *_TRANSPORTS) for each in _HTTPX)
+def _is_httpx(x: Any, *names: str) -> bool:
+    return any(_is_a(x, library, *names) for library in _HTTPX)
 
 
 def _proxy(host: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode
@@ -48,12 +48,8 @@ def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> Embed
     service = EmbeddingService.of(model)
     _refuse_cache(getattr(service.backend, "inner", service.backend))
     if not isinstance(service.backend, EmbeddingServer | _Framework):  # these were checked
-        require_trusted(_Located(locate(service.backend)), trusted_hosts)
+        require_trusted(locate(service.backend), trusted_hosts)
     return service
-
-
-class _Located(NamedTuple):
-    location: Location
 
 
 class _Framework(Given):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from dp_middleware._private import LeavesWithout
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import prompts
 from dp_middleware.frameworks.chat import chat_model
@@ -14,8 +15,6 @@ from dp_middleware.frameworks.local import local_model
 
 if TYPE_CHECKING:
     from dp_middleware.releases import Release
-
-_NOT_PICKLED = "(private text, dropped when the answer was pickled)"
 
 
 class Releases(Protocol):
@@ -26,7 +25,7 @@ class Releases(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(LeavesWithout):
     """The answer to a private document.
 
     ``text`` was written from the raw document: it has **no** privacy guarantee and must not
@@ -39,21 +38,13 @@ class Answer:
         release: What the remote model was sent, and its certificate.
     """
 
+    _instead: ClassVar[Mapping[str, Any]] = {
+        "text": "(private text, dropped when the answer was pickled)"
+    }
+
     text: str = field(repr=False)
     remote_text: str
     release: Release
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "text": _NOT_PICKLED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    def __copy__(self) -> Answer:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Answer:
-        return self
 
 
 class InferDPT:

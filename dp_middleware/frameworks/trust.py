@@ -57,11 +57,11 @@ class Located(Protocol):
         """Where it runs."""
 
 
-def require_trusted(model: Located, trusted_hosts: Iterable[str] = ()) -> None:
+def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()) -> None:
     """Refuse a model that would take raw text out of this computer.
 
     Args:
-        model: A :class:`~dp_middleware.frameworks.chat.ChatModel`.
+        model: A :class:`~dp_middleware.frameworks.chat.ChatModel`, or where something else runs.
         trusted_hosts: Host names, without scheme or port, that may see raw text.
 
     Raises:
@@ -69,7 +69,7 @@ def require_trusted(model: Located, trusted_hosts: Iterable[str] = ()) -> None:
         ParameterError: ``trusted_hosts`` is not a collection of host names.
     """
     trusted = _trusted(trusted_hosts)
-    location = model.location
+    location = model if isinstance(model, Location) else model.location
     if location.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(location.unknown))} runs; if raw text may go "

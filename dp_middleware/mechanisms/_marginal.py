@@ -67,7 +67,7 @@ class RadiusGrid:
     ) -> None:
         edges, per_unit = _edges(law, noise_scale, reach)
         log_mass, radii = law.log_masses(edges * noise_scale)
-        grid, low = edges[edges <= reach], law.quantiles()[0] / noise_scale
+        grid, low = edges[edges <= reach], law.quantiles[0] / noise_scale
         first = min(int(np.searchsorted(edges, low, side="right")) - 1, len(grid) - 1)
         if law.dimensions <= FEW:
             first = 0  # small radii are likely
@@ -165,7 +165,7 @@ def _edges(law: RadiusLaw, noise_scale: float, reach: float) -> tuple[Floats, fl
 
     The law has last bits of its own on every machine: its quantiles are rounded.
     """
-    low, high = (_coarse(q / noise_scale) for q in law.quantiles())
+    low, high = (_coarse(q / noise_scale) for q in law.quantiles)
     end = max(high, 1.01 * reach)
     if law.dimensions > FEW and high - low > _RESOLVED * reach / _CELLS:
         beyond = np.linspace(max(low, reach), end, _REFINED + 1)

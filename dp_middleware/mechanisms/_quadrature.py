@@ -28,20 +28,13 @@ class RadiusQuadrature:
     """Rows as :class:`RadiusGrid` has them, without a grid: V times V + 165 radii a row.
 
     Between two distances of a row, what it integrates is as smooth as the density of the radius:
-    three nodes of Gauss and Legendre there, and between public radii.
-
-    Args:
-        law: Radius for noise epsilon 1.
-        noise_scale: Noise epsilon e; the radius is 1/e of the law's.
-        reach: An upper bound on the distances.
-        epsilon: Of the exponential mechanism, nats.
-        literal: Whether tokens beyond the radius have probability 0.
+    three nodes of Gauss and Legendre there, and between public radii. Arguments are the grid's.
     """
 
     def __init__(
         self, law: RadiusLaw, *, noise_scale: float, reach: float, epsilon: float, literal: bool
     ) -> None:
-        low, high = (q / noise_scale for q in law.quantiles())
+        low, high = (q / noise_scale for q in law.quantiles)
         end = max(high, 1.01 * reach)
         self._law, self._noise_scale = law, noise_scale
         self._half, self._literal = 0.5 * epsilon, literal

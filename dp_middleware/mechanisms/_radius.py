@@ -12,6 +12,7 @@ is small in both tails, where a Fourier inversion has an absolute floor near e^-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
+    from scipy.interpolate import CubicSpline
 
 Floats = NDArray[np.float64]
 
@@ -50,13 +52,8 @@ class RadiusLaw:
 
     def log_pdf(self, radii: Floats) -> Floats:
         """ln f at positive radii up to the end of the grid."""
-        from scipy.interpolate import CubicSpline
-
-        if self.grid[0] > 0:
-            inside = np.log(np.maximum(radii, self.grid[0]))
-            h = CubicSpline(np.log(self.grid), self.log_h)(inside)
-        else:
-            h = CubicSpline(self.grid, self.log_h)(radii)
+        inside = np.log(np.maximum(radii, self.grid[0])) if self.grid[0] > 0 else radii
+        h = self._spline(inside)
         return np.asarray(h + (self.dimensions - 1) * np.log(radii), dtype=np.float64)
 
     def log_masses(self, edges: Floats) -> tuple[Floats, Floats]:
@@ -68,6 +65,7 @@ class RadiusLaw:
         log_mass = np.logaddexp.reduce(parts, axis=1)
         return log_mass, np.sum(np.exp(parts - log_mass[:, None]) * radii, axis=1)
 
+    @cached_property
     def quantiles(self) -> tuple[float, float]:
         """Radii with probability about e^-37 below and above."""
         log_mass, _ = self.log_masses(self.grid)
@@ -77,6 +75,13 @@ class RadiusLaw:
             float(self.grid[np.argmax(below > -TAIL)]),
             float(self.grid[len(above) - np.argmax(above[::-1] > -TAIL)]),
         )
+
+    @cached_property
+    def _spline(self) -> CubicSpline:
+        """h, as a function of the radius or, on a grid of equal ratios, of its logarithm."""
+        from scipy.interpolate import CubicSpline
+
+        return CubicSpline(np.log(self.grid) if self.grid[0] > 0 else self.grid, self.log_h)
 
 
 def radius_law(scales: Floats, reach: float) -> RadiusLaw:

@@ -7,9 +7,10 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import BuiltinMethodType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
+
+from dp_middleware.frameworks._model_parts import is_installed
 
 _LEAVES = (ModuleType, str, bytes, bytearray, int, float, complex, type(None))
 
@@ -68,8 +69,7 @@ def is_users(kind: type) -> bool:
     """Whether a class is the user's own code, not a package's and not Python's."""
     if kind.__module__.partition(".")[0] in sys.stdlib_module_names:
         return kind.__module__ == "__main__"
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
-    return not {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not is_installed(kind.__module__)
 
 
 def _is_made_by_a_call(kind: type) -> bool:

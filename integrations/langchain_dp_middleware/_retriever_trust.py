@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.documents import Document
@@ -31,11 +30,6 @@ _LOOKED_INTO = (  # by themselves local; what they hold is looked at
 _LOCAL = frozenset(  # of langchain_community
     {"BM25Retriever", "TFIDFRetriever", "KNNRetriever", "SVMRetriever", "FAISS", "InMemoryDocstore"}
 )
-
-
-@dataclass(frozen=True)
-class _Place:
-    location: Location
 
 
 def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
@@ -65,7 +59,7 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
             "sends a query; use a local index and embedding model, or give your own retriever a "
             "property location, a dp_middleware Location, that says where it runs"
         )
-    require_trusted(_Place(place), trusted_hosts)
+    require_trusted(place, trusted_hosts)
 
 
 def _judged(x: Any) -> tuple[Location, bool]:

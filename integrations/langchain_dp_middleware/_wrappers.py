@@ -67,6 +67,14 @@ class RefusedWrappers:
         """Refused: an alternative would be given the raw input."""
         return self._wrapped("configurable_alternatives", self._may_be_sent, *args, **kwargs)
 
+    def pipe(self, *others: Any, **kwargs: Any) -> Any:
+        """Refused: LangChain would trace the raw input of the sequence."""
+        return self._wrapped("pipe", self._may_be_recorded, *others, **kwargs)
+
+    def __or__(self, other: Any) -> Any:
+        """Refused: LangChain would trace the raw input of the sequence."""
+        return self._wrapped("__or__", self._may_be_recorded, other)
+
     # derived ---------------------------------------------------------------------------------
 
     def bind(self, **kwargs: Any) -> Any:
@@ -93,20 +101,10 @@ class RefusedWrappers:
         """As :meth:`RunnableSerializable.configurable_fields`; refuses the same wrappers."""
         return self._derived("configurable_fields", **kwargs)
 
-    def pipe(self, *others: Any, **kwargs: Any) -> Any:
-        """Refused: LangChain would trace the raw input of the sequence."""
-        return self._derived("pipe", *others, **kwargs)
-
-    def __or__(self, other: Any) -> Any:
-        """Refused: LangChain would trace the raw input of the sequence."""
-        return self._derived("__or__", other)
-
     def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(super(), name)(*args, **kwargs)
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> PrivateBinding:
-        if name in ("pipe", "__or__"):
-            self._require(name, self._may_be_recorded)
         return PrivateBinding(bound=self._plain(name, *args, **kwargs), component=self._component)
 
     def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> PrivateBinding:
@@ -136,11 +134,11 @@ class PrivateBinding(RefusedWrappers, RunnableBinding[Any, Any]):  # type: ignor
 
     @property
     def _may_be_recorded(self) -> bool:
-        return bool(self.component._may_be_recorded)
+        return bool(self._component._may_be_recorded)
 
     @property
     def _may_be_sent(self) -> bool:
-        return bool(self.component._may_be_sent)
+        return bool(self._component._may_be_sent)
 
     def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.bound, name)(*args, **kwargs)

@@ -52,7 +52,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     Callbacks and tracers of the inner model's runs get released text. Those of an enclosing
     sequence, graph or agent record what that is given, raw; put a :class:`PrivateHead` in front
     of it where they may not. Structured output, retries and fallbacks stand behind the boundary
-    and so may be traced; wrappers of a model with bound tools do not.
+    and so may be traced, also those of a model with bound tools.
 
     Messages, epsilon and conversations are as for :class:`PrivateHead`. With the memo of its
     session, a retry of messages sends the same release again and costs nothing.
@@ -129,6 +129,14 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def with_retry(self, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the boundary: the same release is sent again."""
         return self._head().with_retry(**kwargs)
+
+    def pipe(self, *others: Any, **kwargs: Any) -> Any:
+        """The inner model's own, behind the boundary: what is piped is given its answers."""
+        return self._head().pipe(*others, **kwargs)
+
+    def __or__(self, other: Any) -> Any:
+        """As :meth:`pipe`."""
+        return self._head() | other
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What is made of the model is made of the inner one, behind the boundary."""
@@ -266,7 +274,7 @@ class BoundModel(PrivateBinding):
         """What is made of it is made of the inner model, behind the boundary."""
         model: Any = self.bound
         head: ModelHead = model._head(model.inner.bind(**self.kwargs))
-        return head.with_config(self.config) if self.config else head
+        return head.with_config(self.config)
 
     def bind(self, **kwargs: Any) -> Any:
         """As :meth:`RunnableBinding.bind`."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from dataclasses import replace
 from types import FunctionType, ModuleType
-from typing import NamedTuple
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -21,10 +19,6 @@ from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate, require
 _LOCAL = frozenset({"BM25Retriever", "FaissVectorStore", "FaissMapVectorStore"})
 _UNUSED = (CallbackManager, dp.Session, dp.Sanitizer)  # the first is silenced, the others release
 _CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
-
-
-class _Located(NamedTuple):
-    location: Location
 
 
 def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> None:
@@ -47,7 +41,7 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
             "raw text may go there, call it in a class of yours that says so: `location = "
             "Location()`, of dp_middleware.frameworks.trust"
         )
-    require_trusted(_Located(replace(location, unknown=frozenset())), trusted_hosts)
+    require_trusted(location, trusted_hosts)
 
 
 def _is_whole(part: object) -> bool:

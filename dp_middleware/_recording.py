@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import functools
 import logging
+import sys
 import sysconfig
 from asyncio.base_events import BaseEventLoop
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar
 from multiprocessing.pool import Pool
+from multiprocessing.process import BaseProcess
 from pathlib import PurePath
 from threading import RLock, Thread
 from typing import Any, ParamSpec, TypeVar
@@ -32,6 +35,7 @@ _PACKAGES = {"site-packages", "dist-packages"}  # those of the system are beside
 
 _PATCHED = "__dp_middleware_unrecorded__"
 _patching = RLock()  # a finalizer may make an unrecorded call anywhere
+_watches: dict[Callable[[], None], None] = {}
 _unrecorded: ContextVar[bool] = ContextVar("dp_middleware_unrecorded", default=False)
 
 
@@ -49,9 +53,10 @@ def unrecorded() -> Iterator[None]:
     """Nothing in this block is traced by LangSmith, logged by vendors or dispatched.
 
     A request that has a body follows no redirect, whatever HTTP client it is made with.
-    This holds for tasks and threads that are started in it, to their end, and for what it hands to
-    the standard library's pools of threads and processes. Not reached: threads that wait for work
-    of a queue of their own, and processes that are started with another method than ``fork``.
+    This holds for tasks, threads and ``multiprocessing``'s processes that are started in it, to
+    their end, and for what it hands to the standard library's pools of threads and processes. Not
+    reached: threads that wait for work of a queue of their own, threads that do not begin with
+    ``threading`` or ``_thread.start_new_thread``, looked up there, and other programs.
     """
     _watch()
     token = _unrecorded.set(True)
@@ -65,6 +70,16 @@ def unrecorded() -> Iterator[None]:
 def is_unrecorded() -> bool:
     """Whether the calling code runs inside :func:`unrecorded`."""
     return _unrecorded.get()
+
+
+def watch(how: Callable[[], None]) -> None:
+    """Wrap what a framework records with, here and in processes that do unrecorded work.
+
+    Args:
+        how: A module's function, which may be called again.
+    """
+    how()
+    _watches[how] = None
 
 
 def wrap_once(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) -> None:
@@ -98,8 +113,11 @@ def _watch() -> None:
     """
     wrap_once(logging.Logger, "handle", _dropping)
     wrap_once(logging.Logger, "callHandlers", _dropping)
-    wrap_once(BaseEventLoop, "create_task", _finishing_quietly)
+    for loop in (BaseEventLoop, getattr(sys.modules.get("uvloop"), "Loop", BaseEventLoop)):
+        wrap_once(loop, "create_task", _finishing_quietly)
     wrap_once(Thread, "start", _starting_quietly)
+    wrap_once(_thread, "start_new_thread", _beginning_quietly)
+    wrap_once(BaseProcess, "start", _launching_quietly)
     for pool in (ThreadPoolExecutor, ProcessPoolExecutor):
         wrap_once(pool, "submit", _working_quietly)
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
@@ -114,17 +132,22 @@ def _watch() -> None:
 def _dropping(handle: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(handle)
     def wrapped(logger: logging.Logger, record: logging.LogRecord) -> None:
-        is_quiet = is_unrecorded() or (record.name == "asyncio" and _is_quiet_step())
+        is_quiet = is_unrecorded() or (record.name == "asyncio" and _is_quiet_step(record))
         if not (is_quiet and _is_vendors(record)):
             handle(logger, record)
 
     return wrapped
 
 
-def _is_quiet_step() -> bool:
-    """Whether an event loop, which says in its debug mode what was slow, ran an unrecorded step."""
-    handle = getattr(asyncio._get_running_loop(), "_current_handle", None)
-    context = getattr(handle, "_context", None)
+def _is_quiet_step(record: logging.LogRecord) -> bool:
+    """Whether an event loop, which says in its debug mode what was slow, ran an unrecorded step.
+
+    One that does not tell which step it ran, as uvloop, may have.
+    """
+    loop = asyncio._get_running_loop()
+    if loop is not None and not hasattr(loop, "_current_handle"):
+        return str(record.msg).startswith("Executing ")
+    context = getattr(getattr(loop, "_current_handle", None), "_context", None)
     return context is not None and context.get(_unrecorded, False)
 
 
@@ -170,17 +193,59 @@ def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def _beginning_quietly(start_new_thread: Callable[..., int]) -> Callable[..., int]:
+    @functools.wraps(start_new_thread)
+    def wrapped(function: Callable[..., None], /, *given: Any) -> int:
+        work = functools.partial(_quietly, function) if is_unrecorded() else function
+        return start_new_thread(work, *given)
+
+    return wrapped
+
+
+def _launching_quietly(start: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(start)
+    def wrapped(process: BaseProcess) -> None:
+        if not is_unrecorded():
+            return start(process)
+        process.run = _Quiet(process.run)  # type: ignore[method-assign]
+        try:
+            return start(process)
+        finally:
+            process.__dict__.pop("run", None)  # its parent has no use for it
+
+    return wrapped
+
+
 def _working_quietly(submit: Callable[..., T]) -> Callable[..., T]:
     @functools.wraps(submit)
     def wrapped(pool: Any, /, *args: Any, **kwargs: Any) -> T:
         if not is_unrecorded():
             return submit(pool, *args, **kwargs)
         function, *rest = args or [kwargs.pop("func")]
-        work = functools.partial(_quietly, function)
         # A thread that this starts is for others too.
-        return Context().run(submit, pool, work, *rest, **kwargs)
+        return Context().run(submit, pool, _Quiet(function), *rest, **kwargs)
 
     return wrapped
+
+
+class _Quiet:
+    """Unrecorded work. Where another process unpickles it, that watches what this one does."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self._work = work
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _quietly(self._work, *args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return _arrived, (self._work, *_watches)
+
+
+def _arrived(work: Callable[..., Any], *watches: Callable[[], None]) -> Callable[..., Any]:
+    for each in watches:
+        watch(each)
+    # A process that was forked in some run has that run's callbacks to hand down.
+    return functools.partial(call_unrecorded, Context(), work)
 
 
 def _untraced() -> AbstractContextManager[Any]:

@@ -9,6 +9,7 @@ from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode
 from dp_middleware.embedding.encoders import Given
 from dp_middleware.errors import EmbeddingError, ParameterError
+from dp_middleware.frameworks import recording
 from dp_middleware.frameworks._model_parts import fields_of, inherits, models_in
 from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
 from dp_middleware.frameworks.embedding_server import EmbeddingServer
@@ -87,7 +88,7 @@ class _LlamaIndex(_Framework):
     _embeds = "get_text_embedding_batch"
 
     def open(self) -> Encode:
-        skip_unrecorded()
+        recording.watch(skip_unrecorded)
         return super().open()
 
 

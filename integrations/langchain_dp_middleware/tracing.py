@@ -68,14 +68,18 @@ def untraced() -> Iterator[None]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """As :func:`untraced`, without its refusal: a handler that is put into every call remains."""
-    recording.wrap_once(manager, "_configure", _adding_none)
-    carry(Runnable)
+    recording.watch(_watch)
     token = var_child_runnable_config.set(None)
     try:
         with recording.unrecorded():
             yield
     finally:
         var_child_runnable_config.reset(token)
+
+
+def _watch() -> None:
+    recording.wrap_once(manager, "_configure", _adding_none)
+    carry(Runnable)
 
 
 def _adding_none(configure: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
-from contextvars import Context, copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index_instrumentation import DispatcherSpanMixin
 
 from dp_middleware.frameworks import recording
 from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
-from dp_middleware.frameworks.carrying import carry, within
-from dp_middleware.frameworks.streams import aclose, close
+from dp_middleware.frameworks.carrying import carried, carry
 
 T = TypeVar("T")
-
-_END: Any = object()
 
 
 @contextmanager
@@ -33,9 +29,7 @@ def unrecorded() -> Iterator[None]:
         >>> with unrecorded():  # doctest: +SKIP
         ...     answer = await agent.run(user_msg="raw", memory=memory)
     """
-    skip_unrecorded()
-    for kind in (DispatcherSpanMixin, IngestionPipeline):
-        carry(kind)
+    recording.watch(_watch)
     with recording.unrecorded():
         yield
 
@@ -53,34 +47,18 @@ async def asilenced(function: Callable[..., Awaitable[T]], *args: Any, **kwargs:
 
 
 def silent_pieces(pieces: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not.
-
-    They run in the context of this call, which may be left before the first item is asked for.
-    """
-    return _silent_pieces(pieces, copy_context())
+    """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
+    with unrecorded():
+        return cast(Generator[T, None, None], carried(pieces))
 
 
 def asilent_pieces(pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """As :func:`silent_pieces`, for an asynchronous generator."""
-    return _asilent_pieces(pieces, copy_context())
+    with unrecorded():
+        return cast(AsyncGenerator[T, None], carried(pieces))
 
 
-def _silent_pieces(pieces: Generator[T, None, None], context: Context) -> Generator[T, None, None]:
-    try:
-        while (piece := context.run(silenced, next, pieces, _END)) is not _END:
-            yield piece
-    finally:
-        context.run(silenced, close, pieces)
-
-
-async def _asilent_pieces(
-    pieces: AsyncGenerator[T, None], context: Context
-) -> AsyncGenerator[T, None]:
-    async def step() -> Any:
-        return await asilenced(anext, pieces, _END)
-
-    try:
-        while (piece := await within(context, step())) is not _END:
-            yield piece
-    finally:
-        await within(context, asilenced(aclose, pieces))
+def _watch() -> None:
+    skip_unrecorded()
+    for kind in (DispatcherSpanMixin, IngestionPipeline):
+        carry(kind)

@@ -37,7 +37,7 @@ class LlamaIndexAdapter(Adapter):
         """A copy without callback handlers; instrumentation skips unrecorded calls."""
         from llama_index.core.callbacks import CallbackManager
 
-        skip_unrecorded()
+        recording.watch(skip_unrecorded)
         silent = CallbackManager()
         silent.handlers = []  # its constructor adds the global handlers
         return LlamaIndexAdapter(self._llm.model_copy(update={"callback_manager": silent}))

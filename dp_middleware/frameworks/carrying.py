@@ -13,10 +13,11 @@ from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 from dp_middleware.frameworks import recording
+from dp_middleware.frameworks.streams import aclose, close
 
 T = TypeVar("T")
 
-_END: Any = object()
+_STREAMS = (Generator, AsyncGenerator, Coroutine)
 _LAZY = ("stream", "query", "synthesize")  # in names of methods that may return what runs later
 _seen: WeakSet[type] = WeakSet()
 
@@ -39,18 +40,61 @@ def carry(base: type) -> None:
 def carried(result: Any) -> Any:
     """A generator or coroutine whose steps run in the context of this call; else the same.
 
-    Of another object, such as a response, the generators that it holds.
+    Of another object, such as a response, the streams in its fields; of a tuple, which is made anew
+    if it holds any, of a list and of the values of a dict also those in the fields of their items.
     """
+    if isinstance(result, _STREAMS):
+        return _carried_stream(result)
+    if isinstance(result, tuple):
+        items = [_carried_item(x) for x in result]
+        is_same = all(new is old for new, old in zip(items, result, strict=True))
+        return result if is_same else tuple.__new__(type(result), items)
+    if isinstance(result, list | dict):
+        held = result.items() if isinstance(result, dict) else enumerate(result)
+        for key, item in [*held]:
+            if (new := _carried_item(item)) is not item:
+                result[key] = new
+        return result
+    return _carried_item(result)
+
+
+def _carried_item(item: Any) -> Any:
+    if isinstance(item, _STREAMS):
+        return _carried_stream(item)
+    _carry_values(getattr(item, "__dict__", None))
+    for slot in _slots_of(type(item)):
+        held = _held(slot, item)
+        if isinstance(held, _STREAMS):
+            slot.__set__(item, _carried_stream(held))
+        _carry_values(held)  # pydantic keeps private and extra fields in slots
+    return item
+
+
+def _carry_values(fields: Any) -> None:
+    if isinstance(fields, dict):
+        fields |= {k: _carried_stream(x) for k, x in fields.items() if isinstance(x, _STREAMS)}
+
+
+def _slots_of(kind: type) -> list[types.MemberDescriptorType]:
+    declaring = [vars(base) for base in kind.__mro__ if "__slots__" in vars(base)]
+    members = [each for names in declaring for each in names.values()]
+    return [each for each in members if isinstance(each, types.MemberDescriptorType)]
+
+
+def _held(slot: types.MemberDescriptorType, item: Any) -> Any:
+    try:
+        return slot.__get__(item)
+    except AttributeError:  # it was not set
+        return None
+
+
+def _carried_stream(stream: Any) -> Any:
     context = copy_context()
-    if isinstance(result, Generator):
-        return _pieces(result, context)
-    if isinstance(result, AsyncGenerator):
-        return _apieces(result, context)
-    if isinstance(result, Coroutine):
-        return _result(result, context)
-    kept = getattr(result, "__dict__", {})
-    kept |= {k: carried(x) for k, x in kept.items() if isinstance(x, Generator | AsyncGenerator)}
-    return result
+    if isinstance(stream, Generator):
+        return _pieces(stream, context)
+    if isinstance(stream, AsyncGenerator):
+        return _apieces(stream, context)
+    return _result(stream, context)
 
 
 def _is_lazy(name: str, method: Any) -> bool:
@@ -76,20 +120,45 @@ class _Carrying:
         return carried(result) if recording.is_unrecorded() else result
 
 
-def _pieces(pieces: Generator[Any, Any, Any], context: Context) -> Generator[Any, None, None]:
-    try:
-        while (piece := context.run(next, pieces, _END)) is not _END:
-            yield piece
-    finally:
-        context.run(pieces.close)
+class _Steps(Generator[Any, Any, Any]):
+    """Steps that are taken in a context, for ``yield from``, which hands on all that callers do."""
+
+    def __init__(self, steps: Any, context: Context) -> None:
+        self._steps = steps
+        self._context = context
+
+    def send(self, value: Any) -> Any:
+        return self._context.run(self._steps.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._context.run(self._steps.throw, *error)
+
+    def close(self) -> None:
+        self._context.run(close, self._steps)
 
 
-async def _apieces(pieces: AsyncGenerator[Any, Any], context: Context) -> AsyncGenerator[Any, None]:
+def _pieces(pieces: Generator[Any, Any, T], context: Context) -> Generator[Any, Any, T]:
+    returned: T = yield from _Steps(pieces, context)
+    return returned
+
+
+async def _apieces(pieces: AsyncGenerator[Any, Any], context: Context) -> AsyncGenerator[Any, Any]:
+    step: Callable[[Any], Awaitable[Any]] = pieces.asend
+    value: Any = None
     try:
-        while (piece := await within(context, anext(pieces, _END))) is not _END:
-            yield piece
+        while True:
+            try:
+                piece = await within(context, step(value))
+            except StopAsyncIteration:
+                return
+            try:
+                step, value = pieces.asend, (yield piece)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                step, value = pieces.athrow, error
     finally:
-        await within(context, pieces.aclose())
+        await within(context, aclose(pieces))
 
 
 async def _result(work: Awaitable[Any], context: Context) -> Any:
@@ -99,14 +168,4 @@ async def _result(work: Awaitable[Any], context: Context) -> Any:
 @types.coroutine
 def within(context: Context, work: Awaitable[T]) -> Generator[Any, Any, T]:
     """Await in a context, but in the caller's task, which cancel scopes and timeouts keep to."""
-    steps: Any = work.__await__()
-    step, value = steps.send, None
-    while True:
-        try:
-            waited_for = context.run(step, value)
-        except StopIteration as end:
-            return cast(T, end.value)
-        try:
-            step, value = steps.send, (yield waited_for)
-        except BaseException as error:
-            step, value = steps.throw, error
+    return cast(T, (yield from _Steps(work.__await__(), context)))

@@ -16,19 +16,14 @@ Call = Callable[[Any, "Probe"], Any]
 
 
 def result_of(call: Call, adapter: Any, probe: Probe) -> Any:
-    """What a call gives, waited for and drained.
+    """What a call gives, waited for and drained, also what is in lists, tuples and dicts.
 
     A plain function is called outside of any event loop; what it returns is awaited or iterated
     in one if it must be.
     """
     if inspect.iscoroutinefunction(call):
         return asyncio.run(call(adapter, probe))
-    found = call(adapter, probe)
-    if isinstance(found, Iterator):
-        return list(found)
-    if inspect.isawaitable(found) or isinstance(found, AsyncIterator):
-        return asyncio.run(_drained(found))
-    return found
+    return _drained_here(call(adapter, probe))
 
 
 def result_of_begun(
@@ -45,7 +40,19 @@ def result_of_begun(
         return asyncio.run(awaited())
     with quiet():
         found = call(adapter, probe)
-    return result_of(lambda *_: found, adapter, probe)
+    return _drained_here(found)
+
+
+def _drained_here(found: Any) -> Any:
+    if isinstance(found, Iterator):
+        return list(found)
+    if isinstance(found, dict):
+        return {key: _drained_here(each) for key, each in found.items()}
+    if isinstance(found, list | tuple):  # as a message with the stream of its answer
+        return [_drained_here(each) for each in found]
+    if inspect.isawaitable(found) or isinstance(found, AsyncIterator):
+        return asyncio.run(_drained(found))
+    return found
 
 
 async def _drained(found: Any) -> Any:
@@ -53,6 +60,10 @@ async def _drained(found: Any) -> Any:
         found = await found
     if isinstance(found, AsyncIterable):
         return [each async for each in found]
+    if isinstance(found, dict):
+        return {key: await _drained(each) for key, each in found.items()}
+    if isinstance(found, list | tuple):
+        return [await _drained(each) for each in found]
     return list(found) if isinstance(found, Iterator) else found
 
 

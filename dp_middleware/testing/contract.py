@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextvars
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,8 +55,9 @@ class TraceSafeContract:
             :func:`fallback_calls`.
         refusals: Must raise a ``DPMiddlewareError`` before anything is charged or sent.
         quiet: A block, such as ``untraced``, in which what stands above is not recorded.
-        begun: Called in a quiet block without one of their own; what they return is read after it,
-            and, in another test, they run in a thread that starts in it.
+        begun: Called in a quiet block without one of their own; what they return, also streams in
+            a list, tuple or dict, is read after it, and, in another test, they run in threads that
+            start in it.
         requires: Sources that must be recorded, see ``Probe.sources``: a framework that is not
             installed then fails the tests instead of being left out.
         hears: Sources that must have recorded released words: traces stay useful.
@@ -231,19 +233,25 @@ class TraceSafeContract:
         result_of_begun(begun_call, self.adapter(probe), probe, type(self).quiet)
         self._assert_used(probe)
 
-    def test_a_thread_of_a_quiet_block(self, begun_call: Call, probe: Probe) -> None:
+    @pytest.mark.parametrize("starter", ["threading", "_thread"])
+    def test_a_thread_of_a_quiet_block(self, begun_call: Call, starter: str, probe: Probe) -> None:
         """Rule 1: a thread that starts in the block, and ends after it."""
-        adapter, go = self.adapter(probe), Event()
+        adapter, go, done = self.adapter(probe), Event(), Event()
 
         def work() -> None:
-            assert go.wait(60)
-            result_of_begun(begun_call, adapter, probe, nullcontext)
+            try:
+                assert go.wait(60)
+                result_of_begun(begun_call, adapter, probe, nullcontext)
+            finally:
+                done.set()
 
-        thread = Thread(target=work)
         with type(self).quiet():
-            thread.start()
+            if starter == "threading":
+                Thread(target=work).start()
+            else:
+                _thread.start_new_thread(work, ())
         go.set()
-        thread.join()
+        assert done.wait(60), "the thread did not end"
         self._assert_used(probe)
 
     def test_components_show_no_secret(self, probe: Probe) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 
 import dp_middleware as dp
 from dp_middleware.frameworks.trust import Location
-from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.ledger import PrivacyLedger, Row
+from dp_middleware.testing._doubles import Echo, QuotingLedger
 from dp_middleware.testing._reading import text_of, window
 from dp_middleware.testing._sources import Console, Logs, Recorder, Warnings, installed
 from dp_middleware.testing.openai_server import OpenAIServer
@@ -58,7 +58,7 @@ class Probe:
         self.words = _WORDS
         self.remote = OpenAIServer()
         self.local = OpenAIServer(mode="echo")
-        self.extractor = _Echo(self.local)
+        self.extractor = Echo(self.local)
         self._proxy: str | None = None  # in front of the local model
         self._key = secrets.token_bytes(32)
         self._secret = f"secret{secrets.token_hex(4)}"  # stands for a password in a ledger's URL
@@ -140,7 +140,7 @@ class Probe:
 
     def break_ledger(self) -> None:
         """Sessions made from now on fail with errors that quote the private text."""
-        self._ledger = _QuotingLedger(self.private_text)
+        self._ledger = QuotingLedger(self.private_text)
 
     def put_proxy_before_local(self) -> None:
         """Clients of the local model made from now on pass through the remote one's server.
@@ -158,7 +158,7 @@ class Probe:
     @property
     def charges(self) -> list[Row]:
         """Everything that was charged, one row per release; none from a broken ledger."""
-        if isinstance(self._ledger, _QuotingLedger):
+        if isinstance(self._ledger, QuotingLedger):
             return []
         return [row for row in self._ledger.rows(SUBJECT) if row.event == "charge"]
 
@@ -223,34 +223,6 @@ def _http_clients(proxy: str | None = None) -> dict[str, Any]:
         "http_client": openai.DefaultHttpxClient(verify=False, proxy=proxy),
         "http_async_client": openai.DefaultAsyncHttpxClient(verify=False, proxy=proxy),
     }
-
-
-class _Echo:
-    """A local model as a function: echoes the last message, or fails as the server does."""
-
-    def __init__(self, server: OpenAIServer) -> None:
-        self._server = server
-        self.location = Location()
-
-    def __call__(self, messages: list[dict[str, str]]) -> str:
-        text = messages[-1]["content"]
-        self._server.requests.append({"messages": messages})
-        if self._server.mode in ("error", "redirect"):
-            raise RuntimeError(f"cannot extract from {text}")
-        return text
-
-
-class _QuotingLedger:
-    """Fails as foreign code does: while it handles an error, and both quote the text."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def charge(self, subject: str, certificate: Certificate, n: int) -> object:
-        try:
-            raise KeyError(self._text)
-        except KeyError as error:
-            raise RuntimeError(f"cannot charge for {self._text}") from error
 
 
 def _of_frameworks() -> list[Recorder]:

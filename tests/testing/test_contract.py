@@ -219,12 +219,24 @@ def test_a_fallback_that_is_handed_raw_text_is_caught(made, trouble, tmp_path):
         of_the_obvious_wrapper().test_a_fallback(call, trouble, probe)
 
 
-def test_a_block_that_is_not_quiet_is_caught(tmp_path):
+@pytest.mark.parametrize(
+    "held", [lambda x: x, lambda x: ("message", x), lambda x: [x], lambda x: {"pieces": x}]
+)
+def test_a_block_that_is_not_quiet_is_caught(held, tmp_path):
     def begun(model, probe):
-        return model.stream(probe.new_text())
+        return held(model.stream(probe.new_text()))
 
     with Probe(tmp_path) as probe, pytest.raises(AssertionError, match="LangSmith: "):
         of_the_obvious_wrapper().test_begun_in_a_quiet_block_and_read_after_it(begun, probe)
+
+
+@pytest.mark.parametrize("starter", ["threading", "_thread"])
+def test_a_thread_that_is_not_quiet_is_caught(starter, tmp_path):
+    def begun(model, probe):
+        return model.invoke(probe.new_text())
+
+    with Probe(tmp_path) as probe, pytest.raises(AssertionError, match="LangSmith: "):
+        of_the_obvious_wrapper().test_a_thread_of_a_quiet_block(begun, starter, probe)
 
 
 def test_llama_indexs_obvious_wrapper_is_caught_everywhere(tmp_path):

@@ -353,7 +353,7 @@ def outcomes_of(pytester, attributes, kind="Clean", *options):
 
 def test_paths_are_names_of_tests(pytester):
     found = outcomes_of(pytester, ONE, "Printing", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=18)
+    found.assert_outcomes(failed=1, deselected=19)
     found.stdout.fnmatch_lines(["*recorded_or_sent?the path?*", "*console: ...*zxq*"])
 
 
@@ -366,14 +366,14 @@ def test_a_suite_without_calls_is_an_error(pytester):
 def test_a_source_that_is_required_and_missing_fails(pytester):
     required = f"{ONE}; requires = frozenset({{'Telepathy'}})"
     found = outcomes_of(pytester, required, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(errors=1, deselected=18)
+    found.assert_outcomes(errors=1, deselected=19)
     found.stdout.fnmatch_lines(["*not recorded, as its package is missing: ?'Telepathy'?*"])
 
 
 def test_a_source_that_hears_nothing_fails(pytester):
     deaf = f"{ONE}; hears = frozenset({{'warnings'}})"
     found = outcomes_of(pytester, deaf, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=18)
+    found.assert_outcomes(failed=1, deselected=19)
     found.stdout.fnmatch_lines(["*no released text was recorded by ?'warnings'?*"])
 
 

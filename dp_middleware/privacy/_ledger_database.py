@@ -22,6 +22,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from dp_middleware.errors import LedgerError, MissingExtra, ParameterError
 from dp_middleware.privacy import _ledger_statements as statements
+from dp_middleware.privacy._ledger_memory import Memory
 from dp_middleware.privacy._ledger_rows import metadata, releases, settings
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class Database:
         self._engine: sa.Engine | None = None
         self._lock = RLock()
         self._pinned: tuple[str, object] | None = None
+        self._memory = Memory()
         _databases.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,8 +92,13 @@ class Database:
 
         Args:
             ledger: Its random name, as its settings have it.
+
+        Raises:
+            LedgerError: It lacks a row that this process has seen.
         """
         self._pinned = ledger, self._place
+        self._memory = Memory(ledger, self.file)
+        self.read(lambda _: None)
 
     def create(self, values: dict[str, str]) -> None:
         """Make the tables and keep the settings, unless another process was faster."""
@@ -125,22 +132,34 @@ class Database:
                 self._engine = _engine(self._url)
                 weakref.finalize(self, self._engine.dispose)
             try:
-                with self._begun(mode, self._engine) as connection:
-                    if mode == "write" and self.kind == "postgresql":
-                        lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
-                        connection.execute(sa.select(lock))
-                    if self._pinned is not None and statements.name(connection) != self._pinned[0]:
-                        raise _replaced()
-                    done = work(connection)
-                    connection.commit()
-                    self._check_place()
-                    return done
+                return self._committed(mode, work, subject, self._engine)
             except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
                 failure = type(getattr(error, "orig", None) or error).__name__
         raise LedgerError(  # out of the handler: a driver's own error may quote a row
             f"expected a working {self.kind} ledger, got {failure}; nothing may be released, and "
             "a charge that was under way may be recorded all the same"
         )
+
+    def _committed(
+        self,
+        mode: Literal["read", "write"],
+        work: Callable[[sa.Connection], T],
+        subject: str,
+        engine: sa.Engine,
+    ) -> T:
+        known = self._memory.known
+        with self._begun(mode, engine) as connection:
+            if mode == "write" and self.kind == "postgresql":
+                lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
+                connection.execute(sa.select(lock))
+            if self._pinned is not None and statements.name(connection) != self._pinned[0]:
+                raise _replaced()
+            done = work(connection)
+            newest = self._memory.newest(connection, known)
+            connection.commit()
+            self._memory.keep(newest)
+            self._check_place()
+            return done
 
     @property
     def _place(self) -> tuple[int, int] | None:

@@ -20,26 +20,15 @@ from typing import Any, Literal, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from dp_middleware.errors import LedgerError, MissingExtra, ParameterError
+from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy import _ledger_statements as statements
+from dp_middleware.privacy._ledger_engine import PATIENCE, create, new_engine
 from dp_middleware.privacy._ledger_memory import Memory
-from dp_middleware.privacy._ledger_rows import metadata, releases, settings
+from dp_middleware.privacy._ledger_rows import settings
 
 T = TypeVar("T")
 
-PATIENCE = 60  # seconds until a transaction that waits for another one gives up
 _PAUSE = 0.01
-_SQLITE_APPEND_ONLY = """CREATE TRIGGER {table}_{event} BEFORE {event} ON {table}
-BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
-_POSTGRESQL_APPEND_ONLY = (
-    """CREATE FUNCTION dp_append_only() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$""",
-    *(
-        f"""CREATE TRIGGER dp_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
-FOR EACH STATEMENT EXECUTE FUNCTION dp_append_only()"""
-        for table in (releases.name, settings.name)
-    ),
-)
 
 
 class Database:
@@ -107,7 +96,7 @@ class Database:
             if not path.parent.is_dir():
                 raise ParameterError("expected a ledger in an existing folder; create the folder")
             path.touch(mode=0o600)
-        self.write("", lambda connection: _create(connection, values))
+        self.write("", lambda connection: create(connection, values))
 
     def write(self, subject: str, work: Callable[[sa.Connection], T]) -> T:
         """Do ``work`` alone on this subject's rows; durable on return, undone on any error."""
@@ -129,7 +118,7 @@ class Database:
         with self._lock:
             self._check_place()  # to connect would create a file
             if self._engine is None:
-                self._engine = _engine(self._url)
+                self._engine = new_engine(self._url)
                 weakref.finalize(self, self._engine.dispose)
             try:
                 return self._committed(mode, work, subject, self._engine)
@@ -225,63 +214,6 @@ def _resolved(url: str) -> sa.URL:
     if parsed.query or parsed.get_driver_name() != "pysqlite":
         raise ParameterError("expected sqlite:///FILE without a driver and options")
     return parsed.set(database=str(Path(str(parsed.database)).absolute()))
-
-
-def _engine(url: sa.URL) -> sa.Engine:
-    """Connects at first use; never shows parameters, which hold subjects."""
-    common: dict[str, Any] = {"pool_size": 1, "max_overflow": 0, "hide_parameters": True}
-    if url.get_backend_name() == "sqlite":
-        arguments = {"timeout": PATIENCE, "check_same_thread": False}
-        engine = sa.create_engine(url, connect_args=arguments, paramstyle="named", **common)
-        sa.event.listen(engine, "connect", _prepare_sqlite)
-        sa.event.listen(engine, "begin", _begin_sqlite)
-        return engine
-    try:
-        engine = sa.create_engine(
-            url, pool_pre_ping=True, isolation_level="READ COMMITTED", **common
-        )
-    except ImportError:
-        raise MissingExtra("psycopg", "postgresql") from None
-    sa.event.listen(engine, "connect", _prepare_postgresql)
-    return engine
-
-
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say so
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA fullfsync=ON")
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("dp_ledger") == "write"
-    driver: Any = connection.connection
-    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _prepare_postgresql(connection: Any, _record: object) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW synchronous_commit")
-        if cursor.fetchone()[0] == "off":
-            cursor.execute("SET synchronous_commit = on")
-        cursor.execute(f"SET lock_timeout = '{PATIENCE}s'")
-        cursor.execute(f"SET idle_in_transaction_session_timeout = '{PATIENCE}s'")
-    connection.commit()
-
-
-def _create(connection: sa.Connection, values: dict[str, str]) -> None:
-    if sa.inspect(connection).has_table(settings.name):
-        return
-    metadata.create_all(connection)
-    if connection.dialect.name == "postgresql":
-        for statement in _POSTGRESQL_APPEND_ONLY:
-            connection.exec_driver_sql(statement)
-    else:
-        for table in (releases.name, settings.name):
-            for event in ("UPDATE", "DELETE"):
-                connection.exec_driver_sql(_SQLITE_APPEND_ONLY.format(table=table, event=event))
-    rows = [{"name": name, "value": value} for name, value in values.items()]
-    connection.execute(sa.insert(settings), rows)
 
 
 def _lock_number(subject: str) -> int:

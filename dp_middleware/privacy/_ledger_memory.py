@@ -1,4 +1,4 @@
-"""What this process knows of its ledgers: no row goes, so where one is missing it is a copy."""
+"""What this process knows of its ledgers: no row goes, so a ledger without a known one is older."""
 
 from __future__ import annotations
 

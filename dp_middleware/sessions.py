@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from dp_middleware import _replays, _validate
 from dp_middleware._by_epsilon import ByEpsilon
@@ -15,18 +15,16 @@ from dp_middleware._digests import Digests
 from dp_middleware._events import Events
 from dp_middleware._memo import FileMemo, Limits, MemoryMemo, WhenFull
 from dp_middleware._plan import Detector
+from dp_middleware._planned import Planned, Unknown, planned
 from dp_middleware._transcripts import ONCE as ONCE
 from dp_middleware._transcripts import Item as Item
 from dp_middleware._transcripts import by_role, checked
-from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
+from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.releases import Release
 from dp_middleware.sanitizers import Sanitizer
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
-
-Unknown = Literal["refuse", "pass"]
-"""What happens to an assistant's text that was not noted."""
 
 _SAME = 1e-9  # nats
 
@@ -179,7 +177,8 @@ class Session:
             conversation: Its name; two without ids that begin with the same texts under the same
                 name begin with the same releases.
             unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
-                ``"pass"``, which **declares it public** and sends it as it is.
+                ``"pass"``, which **declares it public** and sends it as it is; its certificate says
+                so.
 
         Raises:
             EventRefused: As :meth:`release`, before anything is charged.
@@ -199,50 +198,19 @@ class Session:
         if unknown not in ("refuse", "pass"):
             raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
         within = self._conversation(conversation)
-        planned = [self._planned(within, items, unknown) for items in transcripts]
-        return [[self._released(*event) for event in events] for events in planned]
+        looked_at = [
+            planned(self._events, self._digests, within, items, unknown) for items in transcripts
+        ]
+        return [[self._released(each) for each in messages] for messages in looked_at]
 
-    def _planned(
-        self, within: bytes, items: Iterable[Item], unknown: Unknown
-    ) -> list[tuple[bytes, Item, str | None]]:
-        """Each event's name, the event, and what goes out for it if it is an answer.
-
-        Raises:
-            EventRefused: One of them cannot be released.
-        """
-        transcript = [checked(item) for item in items]
-        given = [event_id for event_id, _, _ in transcript if isinstance(event_id, str)]
-        if len(set(given)) < len(given):
-            raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
-        names = self._digests.names(within, transcript)
-        notes = [self._note(within, *pair) for pair in zip(names, transcript, strict=True)]
-        words = self._events.answers(notes)
-        for i, (event_id, role, text) in enumerate(transcript):
-            if role == "assistant" and event_id is ONCE:
-                raise EventRefused(
-                    "expected a private role for a text without an event, got assistant"
-                )
-            if role == "assistant" and words[i] is None:
-                words[i] = _declared_public(text, unknown)
-            elif role != "assistant" and words[i] is not None:
-                raise EventRefused(f"expected role assistant for a noted event, got {role}")
-        return list(zip(names, transcript, words, strict=True))
-
-    def _note(self, within: bytes, name: bytes, item: Item) -> bytes | None:
-        """Under what an event would be noted as a remote answer."""
-        event_id, role, text = item
-        if isinstance(event_id, str):
-            return self._digests.note(name)
-        return self._digests.answer(within, text) if role == "assistant" else None
-
-    def _released(self, name: bytes, item: Item, words: str | None) -> Release:
-        event_id, role, text = item
-        if words is not None:
-            return _replays.remote_answer(words, self.sanitizer)
+    def _released(self, planned: Planned) -> Release:
+        event_id, role, text = planned.item
+        if planned.public is not None:
+            return _replays.public(*planned.public, self.sanitizer)
         if event_id is ONCE:
             return self.release_once(role, text)
-        event, scope = self._digests.event(name, self._settings), self._scopes.get(role)
-        return self._events.release(event, role, text, self.sanitizer, scope)
+        event = self._digests.event(planned.name, self._settings)
+        return self._events.release(event, role, text, self.sanitizer, self._scopes.get(role))
 
     def release_once(self, role: str, text: str) -> Release:
         """What goes out for a text that will never come again; kept in no memo.
@@ -342,12 +310,3 @@ class Session:
 
     def _conversation(self, name: str) -> bytes:
         return self._digests.of("conversation", self.sanitizer.subject or "", name)
-
-
-def _declared_public(text: str, unknown: Unknown) -> str:
-    if unknown == "pass":
-        return text
-    raise UnknownAnswer(
-        "expected an assistant's message known from note_remote, got another; it may hold private "
-        "text and is not sent"
-    )

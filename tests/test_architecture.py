@@ -39,6 +39,7 @@ LAYERS = [
         "policies",
         "explanation",
         "_plan",
+        "_planned",
         "_reader",
         "_certifier",
         "releases",

@@ -314,6 +314,10 @@ def test_an_unknown_answer_may_be_declared_public(options: dict[str, Any]) -> No
     transcript: list[Any] = [(None, "assistant", "an example"), ("a", "assistant", "local words")]
     sent = talk.release_many(transcript, unknown="pass")
     assert [each.text for each in sent] == ["an example", "remote words"]
+    declared, noted = (each.certificate for each in sent)
+    assert (declared.mechanism, noted.mechanism) == ("declared-public", "remote-answer")
+    assert declared.assumptions == ("declared public by the caller; nothing was checked",)
+    assert noted.assumptions == ("written by the remote model, which saw released texts only",)
     with pytest.raises(ParameterError, match="expected unknown in"):
         talk.release_many(transcript, unknown="ignore")  # type: ignore[arg-type]
 

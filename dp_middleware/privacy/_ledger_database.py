@@ -20,25 +20,15 @@ from typing import Any, Literal, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from dp_middleware.errors import LedgerError, MissingExtra, ParameterError
+from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy import _ledger_statements as statements
-from dp_middleware.privacy._ledger_rows import metadata, releases, settings
+from dp_middleware.privacy._ledger_engine import PATIENCE, create, new_engine
+from dp_middleware.privacy._ledger_memory import Memory
+from dp_middleware.privacy._ledger_rows import settings
 
 T = TypeVar("T")
 
-PATIENCE = 60  # seconds until a transaction that waits for another one gives up
 _PAUSE = 0.01
-_SQLITE_APPEND_ONLY = """CREATE TRIGGER {table}_{event} BEFORE {event} ON {table}
-BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
-_POSTGRESQL_APPEND_ONLY = (
-    """CREATE FUNCTION dp_append_only() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$""",
-    *(
-        f"""CREATE TRIGGER dp_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
-FOR EACH STATEMENT EXECUTE FUNCTION dp_append_only()"""
-        for table in (releases.name, settings.name)
-    ),
-)
 
 
 class Database:
@@ -59,6 +49,7 @@ class Database:
         self._engine: sa.Engine | None = None
         self._lock = RLock()
         self._pinned: tuple[str, object] | None = None
+        self._memory = Memory()
         _databases.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,8 +81,13 @@ class Database:
 
         Args:
             ledger: Its random name, as its settings have it.
+
+        Raises:
+            LedgerError: It lacks a row that this process has seen.
         """
         self._pinned = ledger, self._place
+        self._memory = Memory(ledger, self.file)
+        self.read(lambda _: None)
 
     def create(self, values: dict[str, str]) -> None:
         """Make the tables and keep the settings, unless another process was faster."""
@@ -100,7 +96,7 @@ class Database:
             if not path.parent.is_dir():
                 raise ParameterError("expected a ledger in an existing folder; create the folder")
             path.touch(mode=0o600)
-        self.write("", lambda connection: _create(connection, values))
+        self.write("", lambda connection: create(connection, values))
 
     def write(self, subject: str, work: Callable[[sa.Connection], T]) -> T:
         """Do ``work`` alone on this subject's rows; durable on return, undone on any error."""
@@ -122,25 +118,37 @@ class Database:
         with self._lock:
             self._check_place()  # to connect would create a file
             if self._engine is None:
-                self._engine = _engine(self._url)
+                self._engine = new_engine(self._url)
                 weakref.finalize(self, self._engine.dispose)
             try:
-                with self._begun(mode, self._engine) as connection:
-                    if mode == "write" and self.kind == "postgresql":
-                        lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
-                        connection.execute(sa.select(lock))
-                    if self._pinned is not None and statements.name(connection) != self._pinned[0]:
-                        raise _replaced()
-                    done = work(connection)
-                    connection.commit()
-                    self._check_place()
-                    return done
+                return self._committed(mode, work, subject, self._engine)
             except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
                 failure = type(getattr(error, "orig", None) or error).__name__
         raise LedgerError(  # out of the handler: a driver's own error may quote a row
             f"expected a working {self.kind} ledger, got {failure}; nothing may be released, and "
             "a charge that was under way may be recorded all the same"
         )
+
+    def _committed(
+        self,
+        mode: Literal["read", "write"],
+        work: Callable[[sa.Connection], T],
+        subject: str,
+        engine: sa.Engine,
+    ) -> T:
+        known = self._memory.known
+        with self._begun(mode, engine) as connection:
+            if mode == "write" and self.kind == "postgresql":
+                lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
+                connection.execute(sa.select(lock))
+            if self._pinned is not None and statements.name(connection) != self._pinned[0]:
+                raise _replaced()
+            done = work(connection)
+            newest = self._memory.newest(connection, known)
+            connection.commit()
+            self._memory.keep(newest)
+            self._check_place()
+            return done
 
     @property
     def _place(self) -> tuple[int, int] | None:
@@ -206,63 +214,6 @@ def _resolved(url: str) -> sa.URL:
     if parsed.query or parsed.get_driver_name() != "pysqlite":
         raise ParameterError("expected sqlite:///FILE without a driver and options")
     return parsed.set(database=str(Path(str(parsed.database)).absolute()))
-
-
-def _engine(url: sa.URL) -> sa.Engine:
-    """Connects at first use; never shows parameters, which hold subjects."""
-    common: dict[str, Any] = {"pool_size": 1, "max_overflow": 0, "hide_parameters": True}
-    if url.get_backend_name() == "sqlite":
-        arguments = {"timeout": PATIENCE, "check_same_thread": False}
-        engine = sa.create_engine(url, connect_args=arguments, paramstyle="named", **common)
-        sa.event.listen(engine, "connect", _prepare_sqlite)
-        sa.event.listen(engine, "begin", _begin_sqlite)
-        return engine
-    try:
-        engine = sa.create_engine(
-            url, pool_pre_ping=True, isolation_level="READ COMMITTED", **common
-        )
-    except ImportError:
-        raise MissingExtra("psycopg", "postgresql") from None
-    sa.event.listen(engine, "connect", _prepare_postgresql)
-    return engine
-
-
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say so
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA fullfsync=ON")
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("dp_ledger") == "write"
-    driver: Any = connection.connection
-    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _prepare_postgresql(connection: Any, _record: object) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW synchronous_commit")
-        if cursor.fetchone()[0] == "off":
-            cursor.execute("SET synchronous_commit = on")
-        cursor.execute(f"SET lock_timeout = '{PATIENCE}s'")
-        cursor.execute(f"SET idle_in_transaction_session_timeout = '{PATIENCE}s'")
-    connection.commit()
-
-
-def _create(connection: sa.Connection, values: dict[str, str]) -> None:
-    if sa.inspect(connection).has_table(settings.name):
-        return
-    metadata.create_all(connection)
-    if connection.dialect.name == "postgresql":
-        for statement in _POSTGRESQL_APPEND_ONLY:
-            connection.exec_driver_sql(statement)
-    else:
-        for table in (releases.name, settings.name):
-            for event in ("UPDATE", "DELETE"):
-                connection.exec_driver_sql(_SQLITE_APPEND_ONLY.format(table=table, event=event))
-    rows = [{"name": name, "value": value} for name, value in values.items()]
-    connection.execute(sa.insert(settings), rows)
 
 
 def _lock_number(subject: str) -> int:

@@ -69,7 +69,8 @@ class PrivacyLedger:
     A subject is its name in Unicode's composed form (NFC) without blanks at its ends: ``"Ann"`` and
     ``"Ann "`` have one budget; upper and lower case differ. A ledger whose file or tables were
     deleted, or replaced by others, while it is open refuses every charge, and so does one whose
-    file has several names (hard links; mount its folder into a container, never the file).
+    file has several names (hard links; mount its folder into a container, never the file). So does
+    a SQLite ledger that lacks a row which this process has seen: an older copy of it.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored: use
@@ -84,7 +85,7 @@ class PrivacyLedger:
     Raises:
         ParameterError: The ledger was created with other terms, or none is there, or a window or
             metric budget comes without a budget.
-        LedgerError: The database cannot be used.
+        LedgerError: The database cannot be used, or is an older copy of what this process has seen.
     """
 
     def __init__(

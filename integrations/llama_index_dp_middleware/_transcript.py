@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
@@ -14,6 +15,7 @@ import dp_middleware as dp
 from dp_middleware.boundary import guarded
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks.streams import aclosing, closing
+from dp_middleware.sessions import Item
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import rebuilt, words_of
 
@@ -101,7 +103,7 @@ class Transcript:
         return at_asked(self.session).release_once("user", prompt).text
 
     def _released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        items: list[tuple[None, str, str]] = []
+        items: list[Item] = []
 
         def seen(role: str, text: str) -> str:
             if not self._passes(role, text):
@@ -109,9 +111,22 @@ class Transcript:
             return text
 
         rebuilt(messages, seen)
+        found = iter(self._texts(items))
+        return rebuilt(messages, lambda role, t: t if self._passes(role, t) else next(found))
+
+    def _texts(self, items: Sequence[Item]) -> list[str]:
+        """What goes out for each; what stands before the history changes no name in it.
+
+        A memory rewrites its text again and again, so this is an event of its own, known by its
+        place and by the message with which the conversation begins.
+        """
         session = at_asked(self.session)
-        found = iter(session.release_many(items, conversation=self.conversation))
-        return rebuilt(messages, lambda role, t: t if self._passes(role, t) else next(found).text)
+        leading = list(takewhile(lambda item: item[1] == "system", items))
+        history = items[len(leading) :]
+        start = session.digest(*history[0][1:]) if history else ""
+        memories = [(f"{start} {k}", role, text) for k, (_, role, text) in enumerate(leading)]
+        parts = session.release_all([memories, history], conversation=self.conversation)
+        return [release.text for part in parts for release in part]
 
     def _passes(self, role: str, text: str) -> bool:
         return role == "system" and (self.system == "pass" or text in self.public_system)

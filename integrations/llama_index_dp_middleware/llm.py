@@ -44,15 +44,18 @@ class DPLLM(QuietLLM):
     User and tool messages are released, block by block, without their metadata. Messages have no
     ids here, so a transcript must start at its conversation's beginning: it may grow, and what was
     sent is sent again with the same bytes and costs nothing; when an agent's memory drops or
-    rewrites its beginning, all is released anew. Two conversations with one beginning must not
-    share a model. Answers of the inner model may go out again; an assistant's message that it did
-    not write (an extracted answer, a tool's result returned directly) is refused.
+    rewrites its beginning, all is released anew. Two conversations with one beginning, system
+    messages apart, must not share a model. Answers of the inner model may go out again; an
+    assistant's message that it did not write (an extracted answer, a tool's result returned
+    directly) is refused.
 
-    **System messages are released** too: memories write what users said into them. What you wrote
-    yourself, such as an agent's ``system_prompt``, passes as it is where ``public_system`` names
-    it, and so does the inner model's ``system_prompt``. ``system="pass"`` sends all as they are; it
-    is for conversations without memory blocks, summaries or anything else that puts private text
-    there. Tools' names, descriptions and all keyword arguments of a call are public as well.
+    **System messages are released** too: memories write what users said into them. Those before
+    the history are known by their place: another text there is an edit, released and charged alone,
+    as :class:`dp_middleware.Session` does it. What you wrote yourself, such as an agent's
+    ``system_prompt``, passes as it is where ``public_system`` names it, and so does the inner
+    model's ``system_prompt``. ``system="pass"`` sends all as they are; it is for conversations
+    without memory blocks, summaries or anything else that puts private text there. Tools' names,
+    descriptions and all keyword arguments of a call are public as well.
 
     What stands above the model (an agent's events, a query engine's spans) records raw text: run
     it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:

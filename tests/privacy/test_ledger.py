@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import pickle
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware.errors import LedgerError
-from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
+from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP, _ledger_memory
 from dp_middleware.privacy._ledger_rows import Cost, Row, integer
 from dp_middleware.privacy.ledger import PrivacyLedger
 
@@ -362,14 +363,16 @@ def test_forgeries_are_found(tmp_path, file_url, forgery, finding):
 
 
 def test_a_cut_tail_shows_in_the_head(tmp_path, file_url):
-    """The rest is a ledger that might have been: only a head noted elsewhere tells."""
+    """The rest is a ledger that might have been: to later processes only a noted head tells."""
     ledger = PrivacyLedger(file_url, budget=3)
     for _ in range(3):
         ledger.charge("anna", pure(1), 1)
     noted = ledger.verify().head
-    forge(tmp_path / "ledger.db", "DELETE FROM dp_releases WHERE number = 3")
-    assert ledger.verify().head != noted
-    assert ledger.verify().charges == 2
+    ledger.close()
+    cut = (tmp_path / "ledger.db").rename(tmp_path / "cut.db")  # unknown there
+    forge(cut, "DELETE FROM dp_releases WHERE number = 3")
+    found = PrivacyLedger(f"sqlite:///{cut}").verify()
+    assert (found.head != noted, found.charges) == (True, 2)
 
 
 def forge(path, *statements):
@@ -499,6 +502,91 @@ def test_another_ledger_in_the_same_file_or_database_is_noticed(url):
     assert PrivacyLedger(url, budget=1).spent("anna") == 0
     with pytest.raises(LedgerError, match="another one in its place"):
         ledger.charge("anna", pure(0.5), 1)
+
+
+@pytest.fixture
+def restored(tmp_path, file_url):
+    """A ledger of two charges, and a function that writes the copy of the first into its file."""
+    ledger, path = PrivacyLedger(file_url, budget=1), tmp_path / "ledger.db"
+    ledger.charge("anna", pure(0.5), 1)
+    ledger.close()
+    older = path.read_bytes()
+    ledger.charge("ben", pure(0.5), 1)
+
+    def restore():
+        ledger.close()
+        newer = path.read_bytes()
+        path.write_bytes(older)
+        return newer
+
+    return ledger, restore
+
+
+def test_an_older_copy_in_the_same_file_is_noticed(restored, tmp_path, file_url):
+    ledger, restore = restored
+    newer = restore()
+    calls = (
+        lambda: ledger.charge("anna", pure(0.1), 1),
+        lambda: ledger.remaining("carl"),
+        lambda: PrivacyLedger(file_url),
+        lambda: pickle.loads(pickle.dumps(ledger)),
+    )
+    for call in calls:
+        with pytest.raises(LedgerError, match="older copy"):
+            call()
+    (tmp_path / "aside.db").write_bytes((tmp_path / "ledger.db").read_bytes())
+    assert PrivacyLedger(f"sqlite:///{tmp_path}/aside.db").subjects() == ["anna"]
+    ledger.close()
+    (tmp_path / "ledger.db").write_bytes(newer)
+    assert (ledger.remaining("anna"), ledger.remaining("ben")) == (0.5, 0.5)
+
+
+def test_an_older_copy_that_has_grown_meanwhile_is_noticed(restored, tmp_path):
+    """Another process, which does not know what is missing, has charged as often and more."""
+    ledger, restore = restored
+    restore()
+    elsewhere = (tmp_path / "ledger.db").rename(tmp_path / "elsewhere.db")
+    other = PrivacyLedger(f"sqlite:///{elsewhere}")
+    for _ in range(3):
+        other.charge("ben", pure(0.1), 1)
+    other.close()
+    elsewhere.rename(tmp_path / "ledger.db")
+    with pytest.raises(LedgerError, match="older copy"):
+        ledger.charge("ben", pure(0.1), 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_knows_what_its_parent_knew(restored):
+    ledger, restore = restored
+    restore()
+    child = os.fork()
+    if not child:
+        code = 1
+        with contextlib.suppress(BaseException):
+            try:
+                ledger.charge("anna", pure(0.1), 1)
+            except LedgerError:
+                code = 0
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_objects_and_threads_that_charge_at_once_know_no_row_too_early(file_url):
+    ledgers = [PrivacyLedger(file_url, budget=100) for _ in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        charges = [pool.submit(ledgers[k % 4].charge, "anna", pure(0.1), 1) for k in range(80)]
+        looks = [pool.submit(ledgers[k % 4].spent, "anna") for k in range(80)]
+    assert {each.result().number for each in charges} == set(range(1, 81))
+    assert max(each.result() for each in looks) <= 8
+
+
+def test_what_another_process_charged_is_known_once_seen(restored, tmp_path, monkeypatch):
+    ledger, restore = restored
+    monkeypatch.setattr(_ledger_memory, "_newest", {})  # as where the charges were another's
+    assert ledger.subjects() == ["anna", "ben"]
+    restore()
+    with pytest.raises(LedgerError, match="older copy"):
+        ledger.subjects()
 
 
 def test_a_file_that_vanishes_while_a_charge_is_written_is_noticed(tmp_path, file_url):

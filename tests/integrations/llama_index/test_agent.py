@@ -14,6 +14,7 @@ pytest.importorskip("llama_index.llms.openai")
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import Memory, StaticMemoryBlock
+from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index_dp_middleware import DPLLM
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -148,6 +149,40 @@ async def test_what_a_memory_writes_is_released_and_the_agents_prompt_is_not(des
     sent = desk.remote.requests[-1]["messages"]
     assert [each["role"] for each in sent] == ["system", "system", "user"]
     assert sent[0]["content"] == "be brief"
+    assert not desk.remote.saw(desk.canary)
+
+
+class LastWords(BaseMemoryBlock[str]):
+    """Another text in every turn, none in the first."""
+
+    name: str = "last words"
+    said: list[str]
+
+    async def _aget(self, messages=None, **kwargs):
+        return self.said[-1] if self.said else ""
+
+    async def _aput(self, messages):
+        """Told by the test."""
+
+
+@pytest.mark.asyncio
+async def test_a_memory_that_changes_charges_each_message_once(desk, tmp_path):
+    """The memory's text stands before the history, which does not depend on it."""
+    agent = FunctionAgent(
+        tools=tools_of(desk),
+        llm=DPLLM(desk.session(), desk.llama_openai(), public_system=("be brief",)),
+        system_prompt="be brief",
+    )
+    block = LastWords(said=[])
+    async with memory_in(tmp_path, memory_blocks=[block]) as memory:
+        for k in range(6):
+            await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)
+            block.said.append(f"{desk.canary} w{k}x")
+    first, *later = desk.charges
+    assert first == 6
+    assert later == [8, 6, *[1, 6] * 4]  # of the memory's text the word that changed
+    histories = [each["messages"][-2 * k - 1 :] for k, each in enumerate(desk.remote.requests)]
+    assert all(b[: len(a)] == a for a, b in itertools.pairwise(histories))
     assert not desk.remote.saw(desk.canary)
 
 

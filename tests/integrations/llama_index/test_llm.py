@@ -222,6 +222,23 @@ def test_system_messages_are_released_but_for_public_texts(desk):
     assert contents(desk)[0].strip() != "be brief"
 
 
+def test_a_system_message_before_the_history_is_an_event_of_its_own(desk):
+    def told(text, *history):
+        model.chat([ChatMessage(text, role="system"), *history])
+
+    model = DPLLM(desk.session(), desk.llama_openai())
+    told("w1x w2x w3x", user("w4x w5x"))
+    told("w1x w2x w3x", user("w4x w5x"), user("w6x"))
+    assert desk.charges == [3, 2, 1]
+    told("w1x w9x w3x", user("w4x w5x"), user("w6x"))
+    assert desk.charges == [3, 2, 1, 1]  # the word that changed
+    assert contents(desk)[1:] == contents(desk, 1)[1:]
+    told("w1x w9x w3x", user("w7x"))
+    assert desk.charges[4:] == [3, 1]  # another conversation
+    told("w1x w9x w3x", user("w4x w5x"), ChatMessage("w8x", role="system"), user("w6x"))
+    assert desk.charges[6:] == [1, 1]  # within the history the transcript is its name
+
+
 def test_all_system_messages_pass_where_that_is_asked_for(desk):
     messages = [ChatMessage("be brief", role="system"), ChatMessage("w1x", role="developer")]
     passing = DPLLM(desk.session(), desk.llama_openai(), system="pass")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 _FRAMEWORKS = ("langchain_core", "llama_index.core")
 _VENDORS = ("langchain", "llama_index.")
@@ -25,6 +26,14 @@ _MODELS = (
     ("openai", "OpenAI"),
     ("openai", "AsyncOpenAI"),
 )
+
+
+_Judges = TypeVar("_Judges", bound=Callable[..., bool])
+
+
+def by_class(judges: _Judges) -> _Judges:
+    """The function, which judges a class once; bounded, as it keeps classes alive."""
+    return cast("_Judges", lru_cache(maxsize=4096)(judges))
 
 
 def models_in(model: Any) -> Iterator[Any]:
@@ -53,7 +62,7 @@ def values_of(x: Any) -> list[Any]:
 
 def is_model(x: Any) -> bool:
     """Whether it is of a class that the frameworks or openai call a model."""
-    return any(inherits(x, package, name) for package, name in _MODELS)
+    return _is_model(type(x))
 
 
 def inherits(x: Any, package: str, name: str) -> bool:
@@ -66,6 +75,11 @@ def _has_base(kind: type, package: str, name: str) -> bool:
         each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.")
         for each in kind.__mro__
     )
+
+
+@by_class
+def _is_model(kind: type) -> bool:
+    return any(_has_base(kind, package, name) for package, name in _MODELS)
 
 
 def is_vendors(model: Any) -> bool:
@@ -82,8 +96,7 @@ def is_vendors(model: Any) -> bool:
 
 def _is_installed_model(kind: type) -> bool:
     """Whether a class of models belongs to an installed package and not to the user's own code."""
-    is_model = any(_has_base(kind, package, name) for package, name in _MODELS)
-    return is_model and is_installed(kind.__module__)
+    return _is_model(kind) and is_installed(kind.__module__)
 
 
 def is_installed(module: str) -> bool:

@@ -6,10 +6,11 @@ import re
 import sys
 import urllib.request
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from dp_middleware.frameworks._model_parts import fields_of, inherits, values_of
+from dp_middleware.frameworks._model_parts import by_class, fields_of, inherits, values_of
 
 _ADDRESS = re.compile(r"(^|_)(url|uri|endpoint|host|api_base)$")
 _PROXY = re.compile(r"(^|_)(proxy|proxies)$")
@@ -53,9 +54,10 @@ def wires_of(model: Any) -> Iterator[Wire]:
     other client may be used for every URL of the model.
     """
     near, apart = _holders(model)
-    yield _wire(near, near)
-    for each in apart:
-        yield _wire([each], [value for _, value in fields_of(each)])
+    inner = [[value for _, value in fields_of(each)] for each in apart]
+    yield _wire(near, near, [*near, *chain(*inner)])
+    for each, parts in zip(apart, inner, strict=True):
+        yield _wire([each], parts, parts)
 
 
 def host_of(url: str) -> str | None:
@@ -83,13 +85,17 @@ def _holders(model: Any) -> tuple[list[Any], list[Any]]:
         if id(each) in seen or each is None:
             continue
         seen.add(id(each))
-        if inherits(each, "openai", "BaseClient"):
+        if _is_openais(each):
             apart.append(each)
             continue
         near.append(each)
         if depth:
             waiting += [(part, depth - 1) for part in _clients_in(each)]
     return near, apart
+
+
+def _is_openais(x: Any) -> bool:
+    return inherits(x, "openai", "BaseClient")
 
 
 def _clients_in(x: Any) -> Iterator[Any]:
@@ -101,21 +107,35 @@ def _clients_in(x: Any) -> Iterator[Any]:
 
 
 def _is_client(x: Any) -> bool:
-    return any(_is_a(x, library, *names) for library, names in _CLIENTS.items())
+    kinds = {type(x), x.__class__}  # a proxy has the class of what it is around
+    return any(_is_clients(kind) for kind in kinds)
+
+
+@by_class
+def _is_clients(kind: type) -> bool:
+    return any(issubclass(kind, _kinds(library, *names)) for library, names in _CLIENTS.items())
 
 
 def _is_a(x: Any, library: str, *names: str) -> bool:
-    """By the library's own classes: what they say of their module, another may have changed."""
+    return isinstance(x, _kinds(library, *names))
+
+
+def _kinds(library: str, *names: str) -> tuple[type, ...]:
+    """The library's own classes: what they say of their module, another may have changed."""
     kinds = (getattr(sys.modules.get(library), name, None) for name in names)
-    return isinstance(x, tuple(kind for kind in kinds if isinstance(kind, type)))
+    return tuple(kind for kind in kinds if isinstance(kind, type))
 
 
-def _wire(holders: list[Any], parts: list[Any]) -> Wire:
-    """The URLs in the fields of ``holders``, by way of the HTTP clients in ``parts``."""
-    found = Wire([], [], [])
+def _wire(holders: list[Any], parts: list[Any], known: list[Any]) -> Wire:
+    """The URLs in the fields of ``holders``, by way of the HTTP clients in ``parts``.
+
+    Those that it ``known``s of say whether one may pass the environment's proxies.
+    """
+    found, is_direct = Wire([], [], []), _is_direct(known)
     for holder in holders:
         fields = dict(fields_of(holder))
-        uses_environment = getattr(fields.get("_client", holder), "_trust_env", True)
+        client = fields.get("_client", holder)
+        uses_environment = not is_direct and getattr(client, "_trust_env", True)
         for name, value in fields.items():
             if _PROXY.search(name):
                 given = [value] if _is_address(value) else values_of(value)  # a URL may be a tuple
@@ -128,6 +148,16 @@ def _wire(holders: list[Any], parts: list[Any]) -> Wire:
             for url in found.urls or [_NOWHERE]:
                 _add_transport(part, url, found)
     return found
+
+
+def _is_direct(parts: list[Any]) -> bool:
+    """Whether the clients pass no proxy of the environment, and no other will be made.
+
+    A model that has but one of the two, for threads or for tasks, makes the other when asked.
+    """
+    clients = [each for each in parts if _is_client(each) and not _is_openais(each)]
+    kinds = {_is_httpx(each, "AsyncClient") for each in clients}
+    return len(kinds) == 2 and not any(getattr(each, "_trust_env", True) for each in clients)
 
 
 def _is_address(value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from dp_middleware.embedding.encoders import Given
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.frameworks._model_parts import (
+    by_class,
     is_model,
     is_vendors,
     values_in,
@@ -119,13 +120,22 @@ def locate_function(function: Any, *, local: bool) -> Location:
         function: Any callable. Its fields count as those of a model.
         local: Declared to run where raw text may go; else its own ``location`` may say so.
     """
-    said = _said(function) or (IN_PROCESS if local else None)
+    said = said_by(function) or (IN_PROCESS if local else None)
     found = _located(function, frozenset(), said)
     return found if said else found | Location(unknown=frozenset({type(function).__name__}))
 
 
+def said_by(x: Any) -> Location | None:
+    """What an object says of itself: a wrapper's ``__getattr__`` would speak for another."""
+    named = _names_location(type(x)) or "location" in (getattr(x, "__dict__", None) or ())
+    if not named or inspect.getattr_static(x, "location", None) is None:
+        return None
+    said = getattr(x, "location", None)
+    return said if isinstance(said, Location) else None
+
+
 def _locate(model: Any, above: frozenset[int]) -> Location:
-    return _located(model, above, _said(model))
+    return _located(model, above, said_by(model))
 
 
 def _located(model: Any, above: frozenset[int], said: Location | None) -> Location:
@@ -142,12 +152,9 @@ def _located(model: Any, above: frozenset[int], said: Location | None) -> Locati
     return found
 
 
-def _said(model: Any) -> Location | None:
-    """What an object says of itself: a wrapper's ``__getattr__`` would speak for another."""
-    if inspect.getattr_static(model, "location", None) is None:
-        return None
-    said = getattr(model, "location", None)
-    return said if isinstance(said, Location) else None
+@by_class
+def _names_location(kind: type) -> bool:
+    return any("location" in vars(each) for each in kind.__mro__)
 
 
 def _of_wire(wire: Wire) -> Location:

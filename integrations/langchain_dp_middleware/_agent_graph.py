@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 from dp_middleware.errors import MissingExtra
-from langchain_dp_middleware._reachable import free_variable, reachable
+from dp_middleware.frameworks._object_graph import reachable
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -28,6 +29,14 @@ def compiled(agent: Any) -> Any:
         if agent is None:
             return None
     return agent
+
+
+def free_variable(function: Any, name: str) -> Any:
+    """A variable of a function's closure, or None."""
+    if not isinstance(function, FunctionType):
+        return None
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return next((cell.cell_contents for each, cell in cells if each == name), None)
 
 
 def _function(graph: Any, node: str) -> Any:

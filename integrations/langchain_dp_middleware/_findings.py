@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableBinding
 
 import dp_middleware as dp
 from dp_middleware.frameworks import trust
+from langchain_dp_middleware._notes import NotedModel
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
 _ELSEWHERE = ("_ConfigurableModel", "RemoteGraph")  # where they run is not known before a call
@@ -58,11 +59,14 @@ def is_client(x: Any) -> bool:
 
 def is_ours(x: Any) -> bool:
     """Whether it releases before it sends: the models inside of it are no findings."""
+    if isinstance(x, NotedModel):  # behind the boundary of another: hands on what it is given
+        return False
     packages = {each.__module__.partition(".")[0] for each in type(x).__mro__}
     return isinstance(x, dp.InferDPT | dp.PrivRewrite) or "langchain_dp_middleware" in packages
 
 
 def bare(model: Any) -> Any:
-    while isinstance(model, RunnableBinding):
+    """What arguments and config are bound to; what releases by itself is left as it is."""
+    while isinstance(model, RunnableBinding) and not is_ours(model):
         model = model.bound
     return model

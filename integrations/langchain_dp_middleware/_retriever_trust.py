@@ -10,8 +10,15 @@ from langchain_core.documents import Document
 
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.frameworks._model_parts import is_model
-from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate, require_trusted
-from langchain_dp_middleware._reachable import is_users, walk
+from dp_middleware.frameworks._object_graph import is_data, is_own, objects_in
+from dp_middleware.frameworks.trust import (
+    IN_PROCESS,
+    Location,
+    locate,
+    require_trusted,
+    said_by,
+)
+from langchain_dp_middleware._notes import NotedModel
 
 _OURS = ("dp_middleware", "langchain_dp_middleware")
 _COMPUTING = frozenset(  # nothing in these packages sends anything by being called
@@ -37,7 +44,8 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
 
     Its whole object graph is walked: fields, slots, closures, models and indexes inside. What is
     neither the user's own code nor known to be local is refused, unless an object says where it
-    runs, with a :class:`Location` as its ``location``.
+    runs, with a :class:`Location` as its ``location``. The user's own data without methods may
+    name any address.
 
     Args:
         retriever: A LangChain retriever.
@@ -48,11 +56,8 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
         ParameterError: ``trusted_hosts`` is not a collection of host names.
     """
     place = IN_PROCESS
-    for each, deeper in walk(retriever):
-        location, is_settled = _judged(each)
-        place |= location
-        if not is_settled:
-            deeper()
+    for each in objects_in(retriever, whole=lambda x: _judged(x)[1]):
+        place |= _judged(each)[0]
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} in {type(retriever).__name__} "
@@ -66,9 +71,10 @@ def _judged(x: Any) -> tuple[Location, bool]:
     """Where an object itself runs, and whether that settles it for all inside of it."""
     kind = x if isinstance(x, type) else type(x)
     package = kind.__module__.partition(".")[0]
-    if isinstance(getattr(x, "location", None), Location):
+    if said_by(x) is not None:
         return locate(x), True
-    if isinstance(x, Document) or package in _OURS or package in _COMPUTING:
+    is_ours = package in _OURS and not isinstance(x, NotedModel)  # which hands on what it is given
+    if isinstance(x, Document) or is_ours or package in _COMPUTING:
         return IN_PROCESS, True
     if isinstance(x, type):
         return IN_PROCESS, False
@@ -77,9 +83,9 @@ def _judged(x: Any) -> tuple[Location, bool]:
         return (_unknown(x), True) if sends else (IN_PROCESS, package == "logging")
     if is_model(x):
         location = locate(x)
-        return location, location != IN_PROCESS or not _is_looked_into(kind)
-    if _is_looked_into(kind):
-        return (locate(x) if is_users(kind) else IN_PROCESS), False
+        return location, location != IN_PROCESS or not _is_looked_into(x)
+    if _is_looked_into(x):
+        return (locate(x) if is_own(x) and not is_data(kind) else IN_PROCESS), False
     return _unknown(x), True
 
 
@@ -87,7 +93,7 @@ def _unknown(x: Any) -> Location:
     return Location(unknown=frozenset({type(x).__name__}))
 
 
-def _is_looked_into(kind: type) -> bool:
-    name = f"{kind.__module__}."
-    local = name.startswith("langchain_community.") and kind.__name__ in _LOCAL
-    return local or name.startswith(_LOOKED_INTO) or is_users(kind)
+def _is_looked_into(x: Any) -> bool:
+    name = f"{type(x).__module__}."
+    local = name.startswith("langchain_community.") and type(x).__name__ in _LOCAL
+    return local or name.startswith(_LOOKED_INTO) or is_own(x)

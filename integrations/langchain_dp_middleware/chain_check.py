@@ -17,16 +17,18 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase, RunnableEachBase
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.passthrough import RunnableAssign
+from langsmith.utils import tracing_is_enabled
 
 from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.frameworks._object_graph import reachable
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
 from langchain_dp_middleware._notes import Notes
-from langchain_dp_middleware._reachable import reachable
 from langchain_dp_middleware._retriever_trust import require_local
 from langchain_dp_middleware._wrappers import PrivateBinding
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
+_TRACED = "LangSmith records raw text, as the environment or a context says"
 _HEAD = "put a PrivateHead first, or leave it out"
 
 
@@ -62,14 +64,25 @@ class _Chain:
 
     def __init__(self, local: Collection[Any]) -> None:
         self._local = [bare(each) for each in local]
+        self._is_traced = bool(tracing_is_enabled())
+        self._allowed = 0  # adapters around this step that were told to let it be recorded
         self.findings: list[Finding] = []
 
     def visit(self, x: Any, raw: bool, where: str) -> bool:
         """Whether what comes out may be raw, if what goes in is ``raw``."""
         if raw and not is_ours(x):
             self._recorders(x, where)
+        out = self._inside(x, raw, where)
+        if out and not raw and not is_ours(x):
+            self._recorders(x, where)
+        return out
+
+    def _inside(self, x: Any, raw: bool, where: str) -> bool:
         if isinstance(x, PrivateBinding):
-            return self.visit(x.bound, raw, where)
+            self._allowed += x._may_be_recorded
+            is_raw = self.visit(x.bound, raw, where)
+            self._allowed -= x._may_be_recorded
+            return is_raw
         if isinstance(x, Head):
             return x.then is not None and self.visit(x.then, False, where)
         if is_ours(x):
@@ -125,6 +138,9 @@ class _Chain:
         handlers += [each for each in listeners if not isinstance(each, Notes)]
         for each in handlers:
             self._add(where, f"{type(each).__name__} records raw text", _HEAD)
+        if self._is_traced and not self._allowed:
+            self._is_traced = False  # one finding is enough
+            self._add(where, _TRACED, "put a PrivateHead first, or call it `with untraced():`")
 
     def _add(self, where: str, what: str, remedy: str) -> None:
         self.findings.append(Finding(where=where, what=what, remedy=remedy))

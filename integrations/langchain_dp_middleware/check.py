@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import trust
+from dp_middleware.frameworks._object_graph import reachable
 from langchain_dp_middleware._agent_graph import (
     compiled,
     hooks_of,
@@ -27,8 +29,9 @@ from langchain_dp_middleware._findings import (
     is_model,
     is_ours,
 )
-from langchain_dp_middleware._reachable import reachable
+from langchain_dp_middleware._wrappers import PrivateBinding
 from langchain_dp_middleware.agents import DPAgentMiddleware
+from langchain_dp_middleware.chain_check import check_chain
 
 _REDIRECTS = "ModelFallbackMiddleware"  # its models are called in the agent's own call
 _BORROWS = "LLMToolSelectorMiddleware"  # without a model of its own it calls the agent's
@@ -138,6 +141,9 @@ class _Check:
             inner = compiled(each)
             if inner is not None:
                 yield from self.graph(inner, f"{where} > ")
+            elif isinstance(each, PrivateBinding):  # may hand on private answers
+                found = check_chain(each, local=self._local)
+                yield from (replace(finding, where=where) for finding in found)
             elif not self._is_fine(each, own=False):
                 what = f"{type(bare(each)).__name__} would be sent what {where} sees"
                 yield Finding(where=where, what=what, remedy=WRAP)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from types import FunctionType, ModuleType
 
@@ -13,8 +12,14 @@ from llama_index.core.schema import BaseNode
 import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.frameworks._model_parts import is_model
-from dp_middleware.frameworks._object_graph import is_foreign, is_own, objects_in
-from dp_middleware.frameworks.trust import IN_PROCESS, Location, locate, require_trusted
+from dp_middleware.frameworks._object_graph import is_data, is_foreign, is_own, objects_in
+from dp_middleware.frameworks.trust import (
+    IN_PROCESS,
+    Location,
+    locate,
+    require_trusted,
+    said_by,
+)
 
 _LOCAL = frozenset({"BM25Retriever", "FaissVectorStore", "FaissMapVectorStore"})
 _UNUSED = (CallbackManager, dp.Session, dp.Sanitizer)  # the first is silenced, the others release
@@ -26,7 +31,7 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
 
     Looks at everything that it holds. Classes of LlamaIndex's core and your own are looked into;
     a part of another package must be known to be in process, or have an address, or say where it
-    runs in a ``location``.
+    runs in a ``location``. Data of your own that has no methods may name any address.
 
     Raises:
         UntrustedHost: A part is not in process, on loopback or on a trusted host, or unknown.
@@ -47,12 +52,13 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
 def _is_whole(part: object) -> bool:
     if type(part) in _CONTAINERS:
         return False
-    return isinstance(part, _UNUSED) or _says(part) or is_foreign(part, local=_LOCAL)
+    return isinstance(part, _UNUSED) or said_by(part) is not None or is_foreign(part, local=_LOCAL)
 
 
 def _location(part: object) -> Location:
-    is_known, foreign = is_model(part) or _says(part), is_foreign(part, local=_LOCAL)
-    has_address = is_own(part) and not isinstance(part, BaseNode)  # a node has its source's
+    is_known, foreign = is_model(part) or said_by(part) is not None, is_foreign(part, local=_LOCAL)
+    acts = is_own(part) and not is_data(type(part))
+    has_address = acts and not isinstance(part, BaseNode)  # a node has its source's
     if not (is_known or foreign or has_address):
         return IN_PROCESS
     found = locate(part)
@@ -60,8 +66,3 @@ def _location(part: object) -> Location:
         return found
     named = part if isinstance(part, FunctionType | ModuleType) else type(part)
     return Location(unknown=frozenset({named.__name__}))
-
-
-def _says(part: object) -> bool:
-    """Whether it names its location itself, and not what it wraps."""
-    return isinstance(inspect.getattr_static(part, "location", None), property | Location)

@@ -119,6 +119,38 @@ def test_environment_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     require_trusted(fresh())
 
 
+@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
+def test_clients_of_a_model_that_pass_no_proxy(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx
+    from langchain_openai import ChatOpenAI
+    from llama_index.llms.openai import OpenAI
+
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
+    url = "http://127.0.0.1:8000/v1"
+
+    def model(**clients: Any) -> Any:
+        if framework == "langchain":
+            clients["http_async_client"] = clients.pop("async_http_client", None)
+            return ChatOpenAI(model="m", api_key="k", base_url=url, **clients)
+        return OpenAI(model="gpt-4o-mini", api_key="k", api_base=url, **clients)
+
+    direct, tasks = httpx.Client(trust_env=False), httpx.AsyncClient(trust_env=False)
+    trust(model(http_client=direct, async_http_client=tasks))
+    for clients in (
+        {"http_client": direct},  # the other one is made by the model, and passes the proxy
+        {"async_http_client": tasks},
+        {"http_client": direct, "async_http_client": httpx.AsyncClient()},
+        {"http_client": httpx.Client(), "async_http_client": tasks},
+    ):
+        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.corp"):
+            trust(model(**clients))
+    elsewhere = httpx.Client(trust_env=False, proxy="http://other.corp:3128")
+    with pytest.raises(dp.UntrustedHost, match=r"the proxy other\.corp"):
+        trust(model(http_client=elsewhere, async_http_client=tasks))
+
+
 def test_in_process_models() -> None:
     from langchain_core.language_models import FakeListChatModel
     from llama_index.core.llms import MockLLM

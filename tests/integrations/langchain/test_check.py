@@ -25,7 +25,14 @@ from langchain.agents.middleware import (
 )
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, check_agent
+from langchain_dp_middleware import (
+    DPAgentMiddleware,
+    DPChatModel,
+    DPSanitizer,
+    InferDPTChatModel,
+    PrivateHead,
+    check_agent,
+)
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -296,6 +303,26 @@ def test_what_releases_before_it_sends_is_fine():
     behind = by_agent(PrivateHead(SESSION) | create_agent(remote()))  # results of tools are raw
     agent = create_agent(remote(), [behind], middleware=[protected()])
     assert wheres(agent) == ["tool delegate > model"]
+
+
+def test_a_sanitizer_that_may_be_recorded_releases_for_what_is_behind_it():
+    sound = DPSanitizer(SESSION, traced="allow") | remote()
+    agent = create_agent(remote(), [by_closure(sound)], middleware=[protected()])
+    assert not check_agent(agent)
+    local = dp.chat_model(lambda messages: "x", local=True)
+    private = InferDPTChatModel(SESSION, remote=remote(), extractor=local, traced="allow")
+    agent = create_agent(remote(), [by_closure(private | remote())], middleware=[protected()])
+    [finding] = check_agent(agent)
+    assert finding.where == "tool ask"
+    assert "ChatOpenAI is sent raw text" in finding.what
+
+
+def test_what_is_behind_the_boundary_of_a_model_does_not_release():
+    behind = (DPChatModel(SESSION, remote()) | str).then
+    for part in (behind, behind.first, behind.first.with_config(tags=["x"])):
+        agent = create_agent(remote(), [by_closure(part)], middleware=[protected()])
+        assert wheres(agent) == ["tool ask"]
+    assert wheres(create_agent(behind.first)) == ["model"]
 
 
 def test_agents_in_a_graph():

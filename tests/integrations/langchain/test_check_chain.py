@@ -19,6 +19,7 @@ from langchain_dp_middleware import (
     InferDPTChatModel,
     PrivateHead,
     check_chain,
+    untraced,
 )
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
@@ -82,6 +83,7 @@ BAD = {
     "private answer": (INFER | REMOTE, "step 1", "ChatOpenAI"),
     "callbacks": ((PROMPT | OURS).with_config(callbacks=[Handler()]), "chain", "Handler records"),
     "listener": ((PROMPT | OURS).with_listeners(on_start=print), "chain", "records raw"),
+    "behind a boundary": ((OURS | str).then, "step 0, bound", "ChatOpenAI is sent raw text"),
     "each": (REMOTE.map(), "bound", "ChatOpenAI"),
 }
 
@@ -98,6 +100,49 @@ def test_where_raw_input_goes_is_named(chain):
     assert where in finding.where
     assert what in finding.what
     assert finding.remedy in str(finding)
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    from langsmith.utils import get_env_var
+
+    def switch_on(name):
+        monkeypatch.setenv(name, "true")
+        get_env_var.cache_clear()
+
+    get_env_var.cache_clear()
+    yield switch_on
+    monkeypatch.undo()
+    get_env_var.cache_clear()
+
+
+TRACING = ["LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING"]
+RECORDED = {
+    "model": (PROMPT | OURS | StrOutputParser(), "chain"),
+    "local": (PROMPT | NEAR, "chain"),
+    "documents": (PrivateHead(SESSION) | RETRIEVER, "chain"),
+    "documents in the middle": (PrivateHead(SESSION) | PROMPT | NEAR | RETRIEVER | str, "step 2"),
+}
+
+
+@pytest.mark.parametrize("name", TRACING)
+@pytest.mark.parametrize("chain", RECORDED)
+def test_tracing_that_the_environment_switched_on(chain, name, traced):
+    traced(name)
+    runnable, where = RECORDED[chain]
+    [finding] = check_chain(runnable)
+    assert finding.where.endswith(where)
+    assert finding.what.startswith("LangSmith records raw text")
+    with untraced():
+        assert not check_chain(runnable)
+
+
+@pytest.mark.parametrize("chain", ["head", "sanitizer", "recorded behind the head"])
+def test_a_trace_that_has_the_release_or_was_allowed(chain, traced):
+    traced("LANGSMITH_TRACING")
+    assert not check_chain(FINE[chain])
+    assert not check_chain(OURS)
+    assert not check_chain(INFER.with_config(tags=["x"]) | StrOutputParser())
 
 
 def test_models_and_retrievers_may_be_declared_local():

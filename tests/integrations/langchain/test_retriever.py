@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import http.client
 import types
+import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_dp_middleware import (
     DPAgentMiddleware,
+    DPChatModel,
     DPDocumentTransformer,
     DPRetriever,
     PrivateHead,
@@ -242,6 +246,13 @@ def by_closure(part):
     return Inner()
 
 
+def in_context(part):
+    variable = contextvars.ContextVar("variable")
+    variable.set(part)
+    return Mine(part=variable)
+
+
+KEPT: dict[int, Any] = {}
 HIDING = {
     "field": lambda part: Mine(part=part),
     "deep": lambda part: Mine(part={"x": [Mine(part=types.SimpleNamespace(y=(part,)))]}),
@@ -252,6 +263,12 @@ HIDING = {
     "closure": by_closure,
     "class attribute": lambda part: Mine(part=type("Keeping", (), {"part": part})()),
     "runnable": lambda part: Mine(part=RunnableLambda(lambda x: x) | (lambda x: part)),
+    "mapping proxy": lambda part: Mine(part=types.MappingProxyType({"a": part})),
+    "iterator": lambda part: Mine(part=iter([part])),
+    "generator": lambda part: Mine(part=(each for each in [part])),
+    "weak reference": lambda part: Mine(part=[weakref.ref(KEPT.setdefault(id(part), part))]),
+    "context variable": in_context,
+    "metaclass": lambda part: Mine(part=type("Meta", (type,), {"part": part})("Made", (), {})),
     "vector store": lambda part: InMemoryVectorStore(embedding=part).as_retriever(),
 }
 OUTSIDE = "https://api.example.com/v1"
@@ -294,6 +311,39 @@ def test_a_part_that_cannot_be_judged_is_refused_unless_it_says_where_it_runs(pa
             return Location()
 
     DPRetriever(probe.session(), Said(part=part))
+
+
+@dataclass
+class Page:
+    """Where a document is from."""
+
+    url: str
+
+
+class Asking(Page):
+    def ask(self, query):
+        return query
+
+
+def test_an_address_in_data_without_methods_is_no_part(probe):
+    DPRetriever(probe.session(), Mine(part=[Page(OUTSIDE)]))
+    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
+        DPRetriever(probe.session(), Mine(part=[Asking(OUTSIDE)]))
+
+
+def test_a_location_that_a_wrapper_hands_on_does_not_hide_what_it_holds(probe):
+    class Wrapper(Mine):
+        def __getattr__(self, name):
+            return Location() if name == "location" else super().__getattr__(name)
+
+    with pytest.raises(UntrustedHost, match="cannot tell where Client"):
+        DPRetriever(probe.session(), Wrapper(part=httpx.Client()))
+
+
+def test_what_is_behind_the_boundary_of_a_model_is_not_trusted_by_itself(probe):
+    first = (DPChatModel(probe.session(), REMOTE["model"](probe)) | str).then.first
+    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
+        DPRetriever(probe.session(), Mine(part=lambda query: first.invoke(query)))
 
 
 def test_a_query_that_a_remote_model_rewrites_is_refused(probe):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import weakref
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import NamedTuple, TypedDict
 
 import pytest
 
@@ -51,6 +53,7 @@ from llama_index.core.selectors import (
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.llms.openai import OpenAI
 from llama_index_dp_middleware import DPQueryEngine, ServiceEmbedding
+from pydantic import BaseModel
 
 import dp_middleware as dp
 from dp_middleware.frameworks.trust import Location
@@ -321,6 +324,49 @@ def test_a_class_of_your_own_says_where_its_parts_run(desk):
         DPQueryEngine(desk.session(), engine(), retriever=Said([httpx.Client()]))
     trusted = ["store.example"]
     DPQueryEngine(desk.session(), engine(), retriever=Said([httpx.Client()]), trusted_hosts=trusted)
+
+
+class Row(NamedTuple):
+    url: str
+
+
+class Link(TypedDict):
+    url: str
+
+
+@dataclass(frozen=True)
+class Page:
+    host: str
+
+
+class Source(BaseModel):
+    endpoint: str
+
+
+class Fetching(Source):
+    def fetch(self, question):
+        return question
+
+
+def test_an_address_in_data_without_methods_is_no_part(desk):
+    plain = [Row(ELSEWHERE), Link(url=ELSEWHERE), Page(ELSEWHERE), Source(endpoint=ELSEWHERE)]
+    DPQueryEngine(desk.session(), engine(), retriever=Mine(plain))
+    for part in (Fetching(endpoint=ELSEWHERE), Mine(None)):
+        part.__dict__.update(url=ELSEWHERE)
+        with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+            DPQueryEngine(desk.session(), engine(), retriever=Mine(part))
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        DPQueryEngine(desk.session(), engine(), retriever=Mine(Page(model_at(ELSEWHERE))))
+
+
+def test_a_property_that_is_called_location_and_is_none_hides_nothing(desk):
+    class Shelf(Mine):
+        @property
+        def location(self):
+            return "room 3"
+
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        DPQueryEngine(desk.session(), engine(), retriever=Shelf(model_at(ELSEWHERE).complete))
 
 
 def test_a_local_index_with_local_embeddings_passes(desk):

@@ -17,7 +17,8 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 import dp_middleware as dp
-from dp_middleware import _models, sampling
+from dp_middleware import _files
+from dp_middleware.sampling import sampler
 from dp_middleware.contexts import MaskedContext
 from dp_middleware.mechanisms.cape import DEFAULT_LOGIT_BOUND, Cape, CapeStrict
 
@@ -27,7 +28,7 @@ EPSILON = 6.0
 
 def bert_base(unmasked: bool) -> MaskedContext:
     """BERT-base from its configuration, with the WordPieces of the default space's encoder."""
-    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
+    tokenizer = AutoTokenizer.from_pretrained(_files.encoder_source("all-MiniLM-L6-v2"))
     network = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer)))
     return MaskedContext((network, tokenizer), unmasked=unmasked)
 
@@ -50,9 +51,9 @@ def main() -> None:
     marks.append(time.perf_counter())
     rows = mechanism.log_probs(ids, space, logits)
     marks.append(time.perf_counter())
-    tables = sampling.tables(rows)
+    tables = sampler.tables(rows)
     marks.append(time.perf_counter())
-    released = [int(table.draw(1, sampling.os_entropy)[0]) for table in tables]
+    released = [int(table.draw(1, sampler.os_entropy)[0]) for table in tables]
     marks.append(time.perf_counter())
     assert len(released) == options.tokens
 

@@ -34,7 +34,7 @@ from exact_epsilon import SPACES, mechanism_named, space_named
 from limits import bandwidth
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
 
 EPSILON = 3.0
@@ -117,7 +117,7 @@ def rows_only(
     ids = np.arange(len(space))
     for start in range(0, len(space), space.block):
         rows = mechanism.device_rows(ids[start : start + space.block], space)
-        float((sampling.integer_rows(rows).weights if integers else rows)[0, 0])
+        float((sampler.integer_rows(rows).weights if integers else rows)[0, 0])
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -27,11 +27,11 @@ from exact_epsilon import mechanism_named
 from limits import bandwidth, fastest, product_rate, random_space
 
 import dp_middleware as dp
-from dp_middleware import sampling
-from dp_middleware.certification._intervals import interval
+from dp_middleware.sampling import sampler
+from dp_middleware.certification._bounds import interval
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.sampling import os_entropy
+from dp_middleware.sampling.sampler import os_entropy
 
 EPSILON, COMPARED, NOISY = 3.0, 256, 20_000
 CERTIFIED = ("token-exponential", "nearest-response", "rantext-strict")
@@ -69,7 +69,7 @@ def agreement(
     here, there = mechanism.rows(ids, host), mechanism.rows(ids, space)
     possible = np.isfinite(here) & np.isfinite(there)
     apart = np.abs(here[possible] - there[possible]).max()
-    rounded = sampling.integer_rows(there)
+    rounded = sampler.integer_rows(there)
     found = rounded.weights.mul_(rounded.units)
     high, low = interval(mechanism, host, ids)
     return f"{apart:.1e}", "yes" if bool(((found <= high) & (found >= low)).all()) else "NO"

@@ -22,7 +22,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
-from dp_middleware.privacy.ledger import PrivacyLedger
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 CERTIFICATE = Certificate(
     guarantee=PureDP(epsilon=1e-3),

@@ -36,10 +36,11 @@ import torch
 from exact_epsilon import SPACES, space_named
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import BLOCK
-from dp_middleware.mechanisms import ChannelMechanism, ContextualMechanism, Mechanism, _lists
+from dp_middleware.mechanisms import ChannelMechanism, ContextualMechanism, Mechanism
+from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.mechanisms.drawing import drawer
 
 EPSILONS = (3.0, 6.0, 8.0)
@@ -76,7 +77,7 @@ class Space:
         self.centred = torch.from_numpy(self.space.centred_unit)
         self.raw = torch.from_numpy(unit_rows(self.space.vectors))
         self.near = np.concatenate(
-            [_lists.nearest(ids, self.space, NEAR)[0].cpu().numpy() for ids in self.blocks()]
+            [lists.nearest(ids, self.space, NEAR)[0].cpu().numpy() for ids in self.blocks()]
         )
 
     def blocks(self) -> list[np.ndarray]:
@@ -135,7 +136,7 @@ class Space:
         ids = np.tile(np.arange(len(self.space)), DRAWS)
         if isinstance(mechanism, dp.DChiStencil):  # the mean over a text of one token is itself
             mechanism = dp.MetricNoise(eta=mechanism.eta)
-        drawn = drawer(mechanism, self.space).draw([ids], sampling.os_entropy)[0]
+        drawn = drawer(mechanism, self.space).draw([ids], sampler.os_entropy)[0]
         return {
             "centred": float((self.centred[ids] * self.centred[drawn]).sum(dim=1).mean()),
             "raw": float((self.raw[ids] * self.raw[drawn]).sum(dim=1).mean()),

@@ -24,10 +24,13 @@ from limits import product_rate, random_space
 from scipy.spatial.distance import cdist
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import _filter, _frame, _nearest, _noise
+from dp_middleware.mechanisms.kernels import filter
+from dp_middleware.mechanisms.kernels import frame
+from dp_middleware.mechanisms.kernels import nearest
+from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
-from dp_middleware.sampling import bulk_entropy
+from dp_middleware.sampling.sampler import bulk_entropy
 
 ETAS = (10.0, 30.0, 50.0, 70.0, 100.0, 200.0)
 STAGES_AT = 50.0  # eta
@@ -104,33 +107,33 @@ def row(space, ids, eta, clock, rate, with_index):
     shown += [f"{_noise.space_distance(space, eta):.1e}"]
     if rate is not None:
         points = noisy(ids, space, eta)
-        taken = clock.micros(lambda: _nearest.nearest(space, points), len(ids))
-        columns = len(_frame.frame(space).first)
+        taken = clock.micros(lambda: nearest.nearest(space, points), len(ids))
+        columns = len(frame.frame(space).first)
         shown += [f"{2 * (points.shape[1] + 1) * columns / taken / rate:.1%}"]
     if with_index:
         index = MetricNoise(eta=eta, index="approximate")
         few = ids[:1000]
         taken = clock.micros(lambda: index.perturb(few, space, bulk_entropy), len(few))
-        shown += [f"{1e6 / taken:,.0f}", f"{_nearest.recall(space, eta):.1%}"]
+        shown += [f"{1e6 / taken:,.0f}", f"{nearest.recall(space, eta):.1%}"]
     return shown
 
 
 def noisy(ids, space, eta):
     """Snapped noisy vectors, as they are searched for."""
-    return _nearest.noisy(space.points[ids], eta, bulk_entropy)
+    return nearest.noisy(space.points[ids], eta, bulk_entropy)
 
 
 def stages(space, ids, clock):
     """Lines: what the parts of one release take, and the other noise mechanisms."""
-    ids = ids[: _nearest.BLOCK]
+    ids = ids[: nearest.BLOCK]
     count, dimensions = len(ids), space.vectors.shape[1]
     points = noisy(ids, space, STAGES_AT)
     centres = space.points[ids]
     product = bare_product(space, clock)
     parts = {
         "entropy": lambda: bulk_entropy(32 * count * dimensions),
-        "noise, snapped; entropy too": lambda: _nearest.noisy(centres, STAGES_AT, bulk_entropy),
-        "search": lambda: _nearest.nearest(space, points),
+        "noise, snapped; entropy too": lambda: nearest.noisy(centres, STAGES_AT, bulk_entropy),
+        "search": lambda: nearest.nearest(space, points),
         "MetricNoise": lambda: MetricNoise(eta=STAGES_AT).perturb(ids, space, bulk_entropy),
         "DChiStencil": lambda: DChiStencil(eta=STAGES_AT).perturb(ids, space, bulk_entropy),
         "Stencil": lambda: Stencil().perturb(ids, space, bulk_entropy),
@@ -158,17 +161,17 @@ def main() -> None:
     parser.add_argument("--float32", action="store_true", help="search without bfloat16")
     options = parser.parse_args()
     if options.float32:
-        _filter.multiplies_bfloat16 = lambda: False
+        filter.multiplies_bfloat16 = lambda: False
     space = space_of(options)
     clock, ids = Clock(space), np.resize(space.spread(options.tokens), options.tokens)
-    filters = ", ".join(type(each).__name__ for each in _filter.filters(space))
+    filters = ", ".join(type(each).__name__ for each in filter.filters(space))
     rate = product_rate(space.device) / 1e6 if space.device.type != "cpu" else None
     card = torch.cuda.get_device_name() if space.device.type == "cuda" else "the CPU"
-    print(f"{space!r} on {card}, {len(_frame.frame(space).first):,} distinct vectors")
+    print(f"{space!r} on {card}, {len(frame.frame(space).first):,} distinct vectors")
     print(f"filters: {filters}\n")
     if options.index:
         started = time.perf_counter()
-        _nearest.nearly_nearest(space, space.points[:1])
+        nearest.nearly_nearest(space, space.points[:1])
         print(f"index built in {time.perf_counter() - started:.1f} s\n")
     table(["stage", "us a token", "ratio"], stages(space, ids, clock))
     header = [

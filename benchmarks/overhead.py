@@ -30,7 +30,7 @@ from llama_index.core.llms import ChatMessage, MockLLM
 from sampling import SPACES, the_space
 
 import dp_middleware as dp
-from dp_middleware.privacy.ledger import PrivacyLedger
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "integrations"))
 

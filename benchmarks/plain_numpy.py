@@ -14,7 +14,7 @@ from exact_epsilon import mechanism_named
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism
-from dp_middleware.mechanisms._density import density
+from dp_middleware.mechanisms.kernels.density import density
 from dp_middleware.mechanisms.rantext import noise_epsilon
 
 __all__ = ["draw", "mechanism_named"]

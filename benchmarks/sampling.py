@@ -28,7 +28,7 @@ from exact_epsilon import space_named
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.sampling import Sampler, os_entropy
+from dp_middleware.sampling.sampler import Sampler, os_entropy
 
 EPSILON = 3.0
 COLD, LONG, SHORT, WARM = 10_000, 100_000, 200, 400_000

@@ -33,7 +33,7 @@ from limits import random_space
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.sampling import os_entropy
+from dp_middleware.sampling.sampler import os_entropy
 
 IMPORTED = time.process_time()  # seconds since the process began
 

@@ -23,7 +23,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 import dp_middleware as dp
-from dp_middleware import _models
+from dp_middleware import _files
 
 CALLERS = (1, 8, 64)
 BATCHES = {"cpu": 16, "cuda": 256}  # of the baseline, the best of 8 to 256
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     texts = texts_of(options.texts)
-    model = SentenceTransformer(_models.encoder_source("all-MiniLM-L6-v2"), device=options.device)
+    model = SentenceTransformer(_files.encoder_source("all-MiniLM-L6-v2"), device=options.device)
     service = dp.EmbeddingService(device=options.device)
     service.encode(texts[:64])
     header = ["callers", "texts/s", "direct texts/s", "ratio", "ratio of CPU time"]

@@ -12,7 +12,7 @@ from dp_middleware.attacks._inversion import embedding_inversion
 from dp_middleware.attacks._language_model import bayes_with_language_model
 from dp_middleware.attacks._masked import masked_token
 from dp_middleware.attacks._ngrams import ngram_leakage
-from dp_middleware.attacks._result import AttackResult
+from dp_middleware.metrics.results import AttackResult
 
 __all__ = [
     "AttackResult",

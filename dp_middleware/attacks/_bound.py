@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.attacks._rows import Floats, prior_of
+from dp_middleware.attacks.rows import Floats, prior_of
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import ApproxDP, Certificate

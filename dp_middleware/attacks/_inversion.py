@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware.attacks._pairs import Ids, pairs, ranks
-from dp_middleware.attacks._result import AttackResult, of_ranks, sizes
+from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 
 _ASSUMPTIONS = (

@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
+from dp_middleware.sampling import sampler
 from dp_middleware.attacks._pairs import Floats, Ids, Pair, pairs, ranks
-from dp_middleware.attacks._result import AttackResult, of_ranks, sizes
-from dp_middleware.attacks._rows import blocks, channel, outputs_of
+from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
+from dp_middleware.attacks.rows import blocks, channel, outputs_of
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
@@ -111,7 +112,7 @@ def _with_raw(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: C
     seen = np.where(text.known, text.raw, text.released)
     for logits in context.blocks(seen, space, BLOCK):
         part = slice(start, start + len(logits))
-        scores = likelihoods[part] + sampling.log_softmax(logits)
+        scores = likelihoods[part] + sampler.log_softmax(logits)
         places[part] = ranks(scores, own[part])
         start = part.stop
     return places
@@ -122,7 +123,7 @@ def _with_guesses(text: Pair, likelihoods: Floats, space: EmbeddingSpace, contex
     places, stream = np.empty(len(own), dtype=np.int64), context.start(space)
     for position in range(len(own)):
         part = slice(position, position + 1)
-        scores = likelihoods[part] + sampling.log_softmax(stream.logits())
+        scores = likelihoods[part] + sampler.log_softmax(stream.logits())
         places[part] = ranks(scores, own[part])
         stream.append(int(scores.argmax() if text.known[position] else text.released[position]))
     return places

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_middleware import _resampling
-from dp_middleware._words import words
-from dp_middleware.attacks._result import AttackResult, sizes
+from dp_middleware.metrics import results
+from dp_middleware.metrics.words import words
+from dp_middleware.metrics.results import AttackResult, sizes
 from dp_middleware.errors import ParameterError
 
 Grams = frozenset[tuple[str, ...]]
@@ -55,13 +55,13 @@ def ngram_leakage(
     details = {f"{size}-gram": _share(*found[size]) for size in lengths}
     if len(pairs) > 1:
         details |= {f"chance {size}-gram": _share(*_counted(shifted, size)) for size in lengths}
-    low, high = _resampling.rate_interval(hits, totals)
+    low, high = results.rate_interval(hits, totals)
     return AttackResult(
         attack="ngram_leakage",
         rate=details[f"{lengths[0]}-gram"],
         low=low,
         high=high,
-        confidence=_resampling.CONFIDENCE,
+        confidence=results.CONFIDENCE,
         trials=len(totals),
         assumptions=_ASSUMPTIONS,
         details=details,
@@ -70,7 +70,7 @@ def ngram_leakage(
 
 def _counted(
     pairs: Sequence[tuple[str, str]], size: int
-) -> tuple[_resampling.Floats, _resampling.Floats]:
+) -> tuple[results.Floats, results.Floats]:
     """Shared and own distinct n-grams of each text that has any, float64 (m,) each."""
     sets = [(_grams(text, size), _grams(answer, size)) for text, answer in pairs]
     counts = [(len(own & theirs), len(own)) for own, theirs in sets if own]
@@ -78,7 +78,7 @@ def _counted(
     return hits, totals
 
 
-def _share(hits: _resampling.Floats, totals: _resampling.Floats) -> float:
+def _share(hits: results.Floats, totals: results.Floats) -> float:
     """0 where no text is long enough."""
     return float(hits.sum() / totals.sum()) if len(totals) else 0.0
 

@@ -1,9 +1,9 @@
 """Exact and analytic certificates, calibration, audits and privacy profiles."""
 
-from dp_middleware.certification.auditing import audit
+from dp_middleware.certification.auditing.audit import audit
 from dp_middleware.certification.calibration import calibrate
 from dp_middleware.certification.certificates import certify
-from dp_middleware.certification.profile import DeltaCurve, bounded_range, delta_curve, zcdp
+from dp_middleware.certification.curves import DeltaCurve, bounded_range, delta_curve, zcdp
 
 __all__ = [
     "DeltaCurve",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.certification import _listed
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.mechanisms._listed_rows import ListedRows
+from dp_middleware.mechanisms.listed import ListedRows
 from dp_middleware.mechanisms.base import ChannelMechanism
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     import torch
@@ -125,7 +125,7 @@ def block_of(
         rows, columns = _possible(rows)
     if not integers:
         return Block(ids=ids, rows=rows, columns=columns)
-    return _integer_block(ids, columns, sampling.integer_rows(rows))
+    return _integer_block(ids, columns, sampler.integer_rows(rows))
 
 
 def _of_lists(ids: Ids, listed: ListedRows, size: int, *, integers: bool) -> Block | None:
@@ -137,7 +137,7 @@ def _of_lists(ids: Ids, listed: ListedRows, size: int, *, integers: bool) -> Blo
     if rounded is None:
         return None
     weights, columns = _listed.columns(rounded[0], size, impossible=0.0)
-    return _integer_block(ids, columns, sampling.IntegerRows(weights, *rounded[1:]))
+    return _integer_block(ids, columns, sampler.IntegerRows(weights, *rounded[1:]))
 
 
 def _possible(rows: torch.Tensor) -> tuple[torch.Tensor, Ids]:
@@ -151,7 +151,7 @@ def _possible(rows: torch.Tensor) -> tuple[torch.Tensor, Ids]:
     return _columns_of(rows, kept), columns
 
 
-def _integer_block(ids: Ids, columns: Ids, rounded: sampling.IntegerRows) -> Block:
+def _integer_block(ids: Ids, columns: Ids, rounded: sampler.IntegerRows) -> Block:
     """A block of what rows were rounded to."""
     bits: Ids = rounded.bits.cpu().numpy()
     flattest = float((rounded.largest * rounded.units[:, 0]).amin())

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import sampling
-from dp_middleware._integers import SUM_ERROR
-from dp_middleware.mechanisms._listed_rows import ListedRows
+from dp_middleware.sampling import sampler
+from dp_middleware.sampling.integers import SUM_ERROR
+from dp_middleware.mechanisms.listed import ListedRows
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor, t
     outputs, values = listed.listed.gather(1, order), listed.values.gather(1, order)
     others = size - outputs.shape[1]
     if not others or bool((listed.elsewhere == -torch.inf).all()):
-        rounded = sampling.integer_rows(values)
+        rounded = sampler.integer_rows(values)
         weights, rest = rounded.weights, torch.zeros_like(listed.elsewhere)
         return (
             ListedRows(listed=outputs, values=weights, elsewhere=rest),
@@ -80,7 +80,7 @@ def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor, t
         )
     least = torch.minimum(values.amin(dim=1, keepdim=True), listed.elsewhere)
     largest, top = values.max(dim=1, keepdim=True)
-    if not bool(((least >= sampling.WIDE_BELOW) & (largest > listed.elsewhere)).all()):
+    if not bool(((least >= sampler.WIDE_BELOW) & (largest > listed.elsewhere)).all()):
         return None
     every = torch.cat([values, listed.elsewhere], dim=1).exp_()
     if not bool(((_total(every, others) - 1.0).abs() < SUM_ERROR).all()):

@@ -28,7 +28,7 @@ from dp_middleware.privacy import (
     PureDP,
     Witness,
 )
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _ALWAYS = (
     wording.ENTROPY,

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
+from dp_middleware.sampling import sampler
 from dp_middleware.certification import wording
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -138,7 +139,7 @@ def _slack(loss: float, size: int) -> float:
     it is off by V units, and by V times the error of the row's sum.
     """
     lowest = -math.log(size) - loss
-    bits_64, bits_128 = 64 * math.log(2) + max(lowest, sampling.WIDE_BELOW), 128 * math.log(2)
+    bits_64, bits_128 = 64 * math.log(2) + max(lowest, sampler.WIDE_BELOW), 128 * math.log(2)
     unit = math.exp(-max(math.log(2), min(bits_64, bits_128 + lowest)))
     floats = RECOMPUTED * max(1.0, -0.1 * lowest) * (1.0 + 1e-2 * size)
     likeliest = size**2 * 2.0**-64

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.certification._blocks import Block, block_of
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.privacy import Adjacency
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ every table whose integers differ from ours by this factor and one unit; the lar
 takes what the others leave, by :func:`left_over_drift` more.
 """
 
-BORDER = math.exp(sampling.WIDE_BELOW) * (1 - 1e-6)
+BORDER = math.exp(sampler.WIDE_BELOW) * (1 - 1e-6)
 """A row with a smallest probability above this may have 64 bits on another device."""
 
 

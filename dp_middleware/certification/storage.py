@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dp_middleware import _cache
-from dp_middleware._cache import code_fingerprint
+from dp_middleware import _files
+from dp_middleware._files import code_fingerprint
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms._prepared import is_known
+from dp_middleware.mechanisms.prepared import is_known
 from dp_middleware.mechanisms.base import Mechanism
 
 _WORTH_STORING = 512
@@ -20,7 +20,7 @@ def load(
     """What was stored under this key; ``None`` if it is absent or damaged."""
     if not _is_kept(mechanism, space):
         return None
-    return _cache.load(kind, *key, space.fingerprint, code_fingerprint())
+    return _files.load(kind, *key, space.fingerprint, code_fingerprint())
 
 
 def store(
@@ -28,7 +28,7 @@ def store(
 ) -> None:
     """Kept where computing takes long."""
     if _is_kept(mechanism, space):
-        _cache.store(data, kind, *key, space.fingerprint, code_fingerprint())
+        _files.store(data, kind, *key, space.fingerprint, code_fingerprint())
 
 
 def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:

@@ -1,5 +1,5 @@
 """The command line ``dp-middleware``; light until a command runs."""
 
-from dp_middleware.cli.commands import app
+from dp_middleware.cli.app import app
 
 __all__ = ["app"]

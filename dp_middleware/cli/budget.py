@@ -10,8 +10,8 @@ import typer
 from dp_middleware.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
-    from dp_middleware.privacy.ledger import Account, PrivacyLedger
-    from dp_middleware.sanitizers import Sanitizer
+    from dp_middleware.privacy.ledger.ledger import Account, PrivacyLedger
+    from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 DEFAULT_SUBJECT = "default"
 
@@ -30,7 +30,7 @@ def opened(
     Raises:
         ParameterError: There is none and no budget, one with other budgets, or a malformed URL.
     """
-    from dp_middleware.privacy.ledger import PrivacyLedger
+    from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
     try:
         return PrivacyLedger(
@@ -52,7 +52,7 @@ def account_of(sanitizer: Sanitizer) -> Account | None:
     A release that was charged is not lost for a ledger that fails now: ``None``, with a note on
     standard error.
     """
-    from dp_middleware.privacy.ledger import PrivacyLedger
+    from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
     if not isinstance(sanitizer.ledger, PrivacyLedger) or sanitizer.subject is None:
         return None

@@ -14,7 +14,7 @@ from dp_middleware.cli import budget, options
 from dp_middleware.cli.failures import Commands
 
 if TYPE_CHECKING:
-    from dp_middleware.privacy.ledger import Account, PrivacyLedger
+    from dp_middleware.privacy.ledger.ledger import Account, PrivacyLedger
 
 app = typer.Typer(
     cls=Commands,
@@ -67,7 +67,7 @@ def export(
 ) -> None:
     """The audit trail on standard output: every row, no text."""
     from dp_middleware.cli import show as shown
-    from dp_middleware.privacy.ledger import Row
+    from dp_middleware.privacy.ledger.ledger import Row
 
     ledger = budget.opened(url)
     if form is Format.csv:

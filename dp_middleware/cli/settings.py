@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dp_middleware.contexts import Context
     from dp_middleware.embedding import EmbeddingSpace
     from dp_middleware.mechanisms import Mechanism
-    from dp_middleware.policies import KeepPolicy
+    from dp_middleware.sanitizers.policies import KeepPolicy
     from dp_middleware.privacy import Adjacency
-    from dp_middleware.privacy.ledger import PrivacyLedger
-    from dp_middleware.sanitizers import Sanitizer
+    from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+    from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Settings:
     def sanitizer(self) -> Sanitizer:
         """Load the space and calibrate or certify, with spinners on a terminal."""
         from dp_middleware.mechanisms.drawing import check_context
-        from dp_middleware.sanitizers import Sanitizer, sanitizer
+        from dp_middleware.sanitizers.sanitizer import Sanitizer, sanitizer
 
         if self.accept_infinite and not self.nominal:
             raise ParameterError("expected --nominal with --accept-infinite: infinity has no exact")
@@ -119,7 +119,7 @@ class Settings:
         return books.opened(self.ledger, self.budget, self.metric_budget), subject
 
     def _policy(self) -> KeepPolicy:
-        from dp_middleware.policies import KeepPolicy
+        from dp_middleware.sanitizers.policies import KeepPolicy
 
         lists = {Keep.stop_words: KeepPolicy.stop_words, Keep.punctuation: KeepPolicy.punctuation}
         return reduce(or_, (lists[name]() for name in dict.fromkeys(self.keep or ())), KeepPolicy())
@@ -154,7 +154,7 @@ def kind_of(name: str | None, *epsilons: float) -> type[Mechanism]:
     """
     from dp_middleware import _validate
     from dp_middleware.mechanisms import MECHANISMS
-    from dp_middleware.sanitizers import DEFAULT_MECHANISM
+    from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
 
     chosen = name if name is not None else DEFAULT_MECHANISM
     if chosen not in MECHANISMS:  # a text in its place, such as "-my knee", is not repeated
@@ -217,7 +217,7 @@ def load_space(name: SpaceName) -> EmbeddingSpace:
     """The vocabulary with its vectors."""
     with working(f"loading the {name} space"):
         from dp_middleware.embedding import EmbeddingService, default_space
-        from dp_middleware.vocabulary import Vocabulary
+        from dp_middleware.vocabulary.vocabulary import Vocabulary
 
         if name is SpaceName.default:
             return default_space()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.vocabulary import Vocabulary
+from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
 

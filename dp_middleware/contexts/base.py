@@ -17,7 +17,7 @@ from dp_middleware.contexts._probes import check_sequences_are_apart
 from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Embedding spaces and the service that makes them."""
 
-from dp_middleware.embedding.metrics import ServiceMetrics
+from dp_middleware.embedding.usage import ServiceMetrics
 from dp_middleware.embedding.service import EmbeddingService, default_space
 from dp_middleware.embedding.space import EmbeddingSpace
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import _models
+from dp_middleware import _files
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import ParameterError
-from dp_middleware.vocabulary import Vocabulary
+from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Table = NDArray[np.float32]
 
@@ -21,7 +21,7 @@ Table = NDArray[np.float32]
 def input_table(model: str, vocabulary: Vocabulary) -> Table:
     """Rows of the model's input-embedding matrix, averaged over the WordPieces of a token."""
     matrix = unit_rows(_input_matrix(model)).astype(np.float32)
-    source = _models.encoder_tokenizer(model)
+    source = _files.encoder_tokenizer(model)
     if vocabulary.tokenizer.name == f"wordpiece:{model}":
         own = source.get_vocab()
         return matrix[[own[token] for token in vocabulary.tokens]]
@@ -35,14 +35,14 @@ def table_path(model: str, vocabulary: Vocabulary, kind: str) -> Path:
     """Where the table of a vocabulary is kept; changes with the model's weights."""
     key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    return _models.cache_dir() / "vectors" / f"{name}.safetensors"
+    return _files.cache_dir() / "vectors" / f"{name}.safetensors"
 
 
 def _input_matrix(model: str) -> Table:
     """The model's input-embedding matrix, read without loading the model."""
     from safetensors import safe_open
 
-    with safe_open(_models.encoder_file(model, "model.safetensors"), "np") as file:
+    with safe_open(_files.encoder_file(model, "model.safetensors"), "np") as file:
         names = [name for name in file.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
         if len(names) != 1:
             raise ParameterError(f'expected one word-embedding matrix in {model!r}; use "encoded"')
@@ -51,7 +51,7 @@ def _input_matrix(model: str) -> Table:
 
 def _revision(model: str) -> str:
     """Changes with the weights: their size and their first and last megabyte."""
-    path = _models.encoder_file(model, "model.safetensors")
+    path = _files.encoder_file(model, "model.safetensors")
     size, part = path.stat().st_size, 1 << 20
     digest = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:

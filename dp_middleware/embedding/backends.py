@@ -1,15 +1,21 @@
 """What turns texts into vectors, and what is taken from it."""
 
 from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import EmbeddingError
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from dp_middleware import _validate
+from dp_middleware import _files
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sentence_transformers import SentenceTransformer
+
 
 Rows = NDArray[np.float32]
 Encode = Callable[[list[str]], ArrayLike]
@@ -68,3 +74,93 @@ def wordless(error: BaseException) -> str:
     if isinstance(error, EmbeddingError):
         return str(error)
     return f"the embedding model failed with {type(error).__name__}"
+
+
+Precision = Literal["float32", "float16", "bfloat16"]
+
+_BATCH = 256
+_ON_CPU = 8  # texts computed together: on a CPU the padding of more costs more than it gains
+
+
+@dataclass(frozen=True)
+class SentenceModel:
+    """A sentence-transformers model: in an installed package, a local folder or on the hub.
+
+    Attributes:
+        model: Its name or folder.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``: the fastest there is.
+        precision: Of weights and arithmetic; pooled vectors are divided by their length in
+            float64. ``"float16"`` and ``"bfloat16"`` halve the memory and are meant for GPUs.
+            For all-MiniLM-L6-v2 on texts of 4 to 40 words, unit vectors were at most 0.0017 and
+            0.013 away from the float32 ones (cosines above 1 - 2e-6 and 1 - 9e-5). Measured in
+            the CPU's half-precision arithmetic; a GPU rounds in another order.
+        batch: Most texts in one call.
+
+    Raises:
+        ParameterError: No such precision.
+    """
+
+    model: str
+    _: KW_ONLY
+    device: str = "auto"
+    precision: Precision = "float32"
+    batch: int = _BATCH
+
+    def __post_init__(self) -> None:
+        _validate.one_of(("float32", "float16", "bfloat16"), precision=self.precision)
+        _validate.at_least(1, batch=self.batch)
+
+    def open(self) -> Encode:
+        """Load the model."""
+        encoder = self._load()
+        at_once = _ON_CPU if encoder.device.type == "cpu" else self.batch
+
+        def encode(texts: list[str]) -> ArrayLike:
+            rows = encoder.encode(
+                texts, batch_size=at_once, convert_to_tensor=True, show_progress_bar=False
+            )
+            found: ArrayLike = rows.float().cpu().numpy()
+            return found
+
+        return encode
+
+    def _load(self) -> SentenceTransformer:
+        import torch
+        from sentence_transformers import SentenceTransformer
+
+        device = None if self.device == "auto" else self.device
+        encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
+        return encoder.to(dtype=getattr(torch, self.precision))
+
+
+class Given:
+    """An object of the caller's own with ``encode(texts)``, such as a sentence-transformers model.
+
+    Two of these are equal if they are around the same object, so its services share a worker, and
+    its calls come from one thread, one at a time.
+
+    Attributes:
+        inner: The object.
+        model: Name of its class.
+        batch: Most texts in one call.
+    """
+
+    def __init__(self, inner: Any, batch: int = _BATCH) -> None:
+        _validate.at_least(1, batch=batch)
+        self.inner = inner
+        self.model = type(inner).__name__
+        self.batch = batch
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.inner is self.inner
+
+    def __hash__(self) -> int:
+        return hash((type(self), id(self.inner)))
+
+    def open(self) -> Encode:
+        """Its ``encode``."""
+        encode: Encode = self.inner.encode
+        return encode

@@ -12,10 +12,10 @@ from itertools import chain
 from threading import Condition, Lock, Thread, current_thread
 from weakref import WeakSet
 
-from dp_middleware._recording import call_unrecorded
-from dp_middleware.embedding._queue import Queue, Request
+from dp_middleware.unrecorded.recording import call_unrecorded
+from dp_middleware.embedding._requests import Queue, Request
 from dp_middleware.embedding.backends import Backend, Encode, Rows, checked_rows, opened, wordless
-from dp_middleware.embedding.metrics import ServiceMetrics, Tally
+from dp_middleware.embedding.usage import ServiceMetrics, Tally
 from dp_middleware.errors import EmbeddingError
 
 _IDLE = 10.0  # seconds after which a thread without work ends

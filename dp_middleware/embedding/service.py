@@ -18,12 +18,12 @@ from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._job import Job
 from dp_middleware.embedding.backends import Backend
 from dp_middleware.embedding.batching import Batcher
-from dp_middleware.embedding.encoders import Given, Precision, SentenceModel
+from dp_middleware.embedding.backends import Given, Precision, SentenceModel
 from dp_middleware.embedding.grid import unit_rows
-from dp_middleware.embedding.metrics import ServiceMetrics
+from dp_middleware.embedding.usage import ServiceMetrics
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.vocabulary import Vocabulary
+from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 Vectors = Literal["input", "encoded"]
@@ -38,7 +38,7 @@ class EmbeddingService:
     Services of equal arguments have one worker, one queue and one model, which is loaded at first
     use and then kept for the life of the process. What many callers ask for at the same time is
     computed together. Rows depend on that by rounding only: at most 1e-5 in length for float32,
-    for half precision as in :class:`~dp_middleware.embedding.encoders.SentenceModel`.
+    for half precision as in :class:`~dp_middleware.embedding.backends.SentenceModel`.
 
     Texts to encode are private: none is cached, logged or quoted in an error. How long a call
     takes is not protected: it depends on the lengths of the texts of all callers at that time and

@@ -1,26 +1,53 @@
 """One data set as one mechanism released it, with what the measures need of both."""
 
 from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-
-from dp_middleware import sampling
-from dp_middleware._private import StaysHere
+from dp_middleware.sampling import sampler
+from dp_middleware._forks import StaysHere
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._encoded import Encoded
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.mechanisms.drawing import Drawer
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+from collections.abc import Mapping, Sequence
+from dp_middleware.metrics.inputs import Encoder
+
+
+Vector = NDArray[np.float32]
+
+
+class Encoded:
+    """Vectors of an encoder, kept in memory as long as this object.
+
+    Args:
+        service: Asked for what is not known, all of it at once.
+        known: Vectors by text. Private, if the texts are.
+
+    Attributes:
+        backend: Of the service, whose name results give.
+        rows: What is known by now.
+    """
+
+    def __init__(self, service: Encoder, known: Mapping[str, Vector] | None = None) -> None:
+        self.backend = getattr(service, "backend", service)
+        self.rows: dict[str, Vector] = dict(known or {})
+        self._service = service
+
+    def encode(self, texts: Sequence[str]) -> Vector:
+        """Vectors of whole texts, float32 (n, d)."""
+        missing = [text for text in dict.fromkeys(texts) if text not in self.rows]
+        if missing:
+            self.rows.update(zip(missing, self._service.encode(missing), strict=True))
+        return np.stack([self.rows[text] for text in texts])
+
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -162,7 +189,7 @@ def drawn(
 ) -> Case:
     """Draw a release of every text, with the operating system's entropy."""
     started = time.perf_counter()
-    released: Sequence[Ids] = drawer.draw(whole.ids, sampling.os_entropy)
+    released: Sequence[Ids] = drawer.draw(whole.ids, sampler.os_entropy)
     return Case(
         law=law,
         space=space,
@@ -174,3 +201,36 @@ def drawn(
         sample=sample,
         seconds=time.perf_counter() - started,
     )
+
+
+def chat(models: Models) -> Chat:
+    """From messages to text.
+
+    Raises:
+        ParameterError: There is none; so for the others.
+    """
+    if models.chat is None:
+        raise ParameterError("needs a chat model: chat=, or --chat-model")
+    return models.chat
+
+
+def masked(models: Models) -> MaskedContext:
+    """Fills in masked tokens."""
+    if models.masked is None:
+        raise ParameterError("needs a masked language model: masked=, or --masked-model")
+    return models.masked
+
+
+def context(models: Models) -> Context:
+    """A prior of each token from those before it."""
+    if models.context is None:
+        raise ParameterError("needs a language model: context=, or --context")
+    return models.context
+
+
+def label(model: object) -> str | None:
+    """Tells models apart; ``None`` for one without a name."""
+    if model is None:
+        return "none"
+    name = getattr(model, "model", None) or getattr(model, "name", None)
+    return f"{type(model).__name__} {name}" if isinstance(name, str) else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_middleware import __version__
-from dp_middleware._cache import code_fingerprint
+from dp_middleware._files import code_fingerprint
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import Mechanism
 

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
+from dp_middleware.sampling import sampler
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation import _needs, _rows
+from dp_middleware.evaluation import _rows
+from dp_middleware.evaluation import _cases
 from dp_middleware.evaluation._cases import Case, Cut, Models, drawn
 from dp_middleware.evaluation._cells import Cell, Key
-from dp_middleware.evaluation._encoded import Encoded
+from dp_middleware.evaluation._cases import Encoded
 from dp_middleware.evaluation._laws import Law, law
 from dp_middleware.mechanisms import Mechanism
 from dp_middleware.mechanisms.base import ContextualMechanism
 from dp_middleware.mechanisms.drawing import Drawer, drawer
-from dp_middleware.metrics._inputs import Encoder
+from dp_middleware.metrics.inputs import Encoder
 
 Chosen = str | Mechanism
 
@@ -68,7 +70,7 @@ class Part:
         run = self._setup
         models = (run.models.context, run.models.masked, run.models.chat)
         backend = getattr(run.service, "backend", run.service)
-        labels = [_needs.label(model) for model in (*models, backend)]
+        labels = [_cases.label(model) for model in (*models, backend)]
         named = [label for label in labels if label is not None]
         settings = (*run.measures, str(run.tokens), str(run.sample), *named)
         return Key(
@@ -122,7 +124,7 @@ class Part:
 
     def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
         ids = self._setup.space.vocabulary.encode(SAMPLE)
-        released = drawer.draw([ids], sampling.os_entropy)[0]
+        released = drawer.draw([ids], sampler.os_entropy)[0]
         names = (*self._setup.space.vocabulary.tokens, "(unknown)")  # the last for -1
         return {
             "mechanism": self.name,

@@ -11,7 +11,7 @@ from dp_middleware import __version__
 from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
-from dp_middleware.evaluation import _needs
+from dp_middleware.evaluation import _cases
 from dp_middleware.evaluation._cases import Case, Cut
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.measures import MEASURES, Result
@@ -90,7 +90,7 @@ def measured(name: str, case: Case) -> Row:
         return skipped(name, str(error))
     notes = list(found.pop("assumptions"))
     if measure.needs is not None:
-        notes.append(f"model: {_needs.label(measure.needs(case.models)) or 'without a name'}")
+        notes.append(f"model: {_cases.label(measure.needs(case.models)) or 'without a name'}")
     if len(chosen.data) < len(case.data):
         notes.append(f"on {len(chosen.data)} of {len(case.data)} texts, evenly spaced")
     if case.law.note:

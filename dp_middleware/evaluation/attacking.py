@@ -11,13 +11,13 @@ from dp_middleware import _validate
 from dp_middleware.attacks import AttackResult
 from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cases import Case, Ids, Models
-from dp_middleware.evaluation._encoded import Encoded
+from dp_middleware.evaluation._cases import Encoded
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.evaluation.measures import MEASURES, named
-from dp_middleware.metrics._inputs import default_encoder
-from dp_middleware.sanitizers import Sanitizer
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.metrics.inputs import default_encoder
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 
 def attack(

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from dp_middleware import _validate
-from dp_middleware._private import StaysHere
+from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics._inputs import library
+from dp_middleware.metrics.inputs import library
 
 Label = str | int
 Record = dict[str, Any]

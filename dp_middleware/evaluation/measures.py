@@ -10,9 +10,9 @@ from typing import Literal
 from dp_middleware import attacks as of
 from dp_middleware import metrics
 from dp_middleware.attacks import AttackResult
-from dp_middleware.attacks._rows import channel
+from dp_middleware.attacks.rows import channel
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation import _needs
+from dp_middleware.evaluation import _cases
 from dp_middleware.evaluation._cases import Case, Chat, Models
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
@@ -93,7 +93,7 @@ def _bayes_on_text(case: Case) -> Result:
 
 def _bayes_with_language_model(case: Case) -> Result:
     law = case.law.mechanism
-    context = _needs.context(case.models)
+    context = _cases.context(case.models)
     return of.bayes_with_language_model(
         case.raw, case.released, law, case.space, context, given="guesses", top=TOP
     )
@@ -104,7 +104,7 @@ def _inversion(case: Case) -> Result:
 
 
 def _masked_token(case: Case) -> Result:
-    model = _needs.masked(case.models)
+    model = _cases.masked(case.models)
     return of.masked_token(case.raw, case.released, case.space, model=model, top=TOP)
 
 
@@ -204,7 +204,7 @@ def _cost(case: Case) -> Result:
 
 
 def _chat(case: Case) -> Chat:
-    return _needs.chat(case.models)
+    return _cases.chat(case.models)
 
 
 MEASURES: dict[str, Measure] = {
@@ -217,17 +217,17 @@ MEASURES: dict[str, Measure] = {
         slow=True,
         default=False,
         channel=True,
-        needs=_needs.context,
+        needs=_cases.context,
     ),
     "embedding-inversion": Measure(kind="attack", run=_inversion, slow=True),
     "masked-token": Measure(
-        kind="attack", run=_masked_token, slow=True, default=False, needs=_needs.masked
+        kind="attack", run=_masked_token, slow=True, default=False, needs=_cases.masked
     ),
     "llm-inference": Measure(
-        kind="attack", run=_llm_inference, slow=True, default=False, needs=_needs.chat
+        kind="attack", run=_llm_inference, slow=True, default=False, needs=_cases.chat
     ),
     "ngram-leakage": Measure(
-        kind="attack", run=_ngram_leakage, slow=True, default=False, needs=_needs.chat
+        kind="attack", run=_ngram_leakage, slow=True, default=False, needs=_cases.chat
     ),
     "retention": Measure(kind="metric", run=_retention),
     "mapping-set-size": Measure(kind="metric", run=_mapping_set_size),
@@ -239,10 +239,10 @@ MEASURES: dict[str, Measure] = {
     "cost": Measure(kind="metric", run=_cost),
     "mauve": Measure(kind="metric", run=_mauve, slow=True, default=False),
     "coherence": Measure(
-        kind="metric", run=_coherence, slow=True, default=False, needs=_needs.chat
+        kind="metric", run=_coherence, slow=True, default=False, needs=_cases.chat
     ),
     "classification-accuracy": Measure(
-        kind="metric", run=_classification_accuracy, slow=True, default=False, needs=_needs.chat
+        kind="metric", run=_classification_accuracy, slow=True, default=False, needs=_cases.chat
     ),
 }
 """Every attack and metric by the name that the command line takes."""

@@ -19,8 +19,8 @@ from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.evaluation.table import Table, check_extras
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
-from dp_middleware.metrics._inputs import Encoder, default_encoder
-from dp_middleware.vocabulary import Vocabulary
+from dp_middleware.metrics.inputs import Encoder, default_encoder
+from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 EPSILONS = (1.0, 3.0, 6.0, 10.0)
 Source = str | Path | Texts

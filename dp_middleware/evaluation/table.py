@@ -14,7 +14,7 @@ from typing import Any
 from dp_middleware.errors import MissingExtra
 from dp_middleware.evaluation._cells import Row, plain, write
 from dp_middleware.evaluation._rows import COLUMNS
-from dp_middleware.metrics._inputs import library
+from dp_middleware.metrics.inputs import library
 
 _ROUNDING = 1e-9
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError, RemoteError
-from dp_middleware.frameworks.adapters.base import Adapter, Messages
-from dp_middleware.frameworks.chat import ChatModel, chat_model, status_of
+from dp_middleware.models.adapters.base import Adapter, Messages
+from dp_middleware.models.chat import ChatModel, chat_model, status_of
 
 T = TypeVar("T")
 

@@ -9,11 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
+from dp_middleware.sampling import sampler
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.sampling import Floats, Ids
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.sampling.sampler import Floats, Ids
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Sensitivity = Literal["candidates", "paper", "naive"]
 
@@ -93,19 +94,19 @@ class Selection:
         spent = max(0.0, self.epsilon - _ROUNDING)
         scale = spent / (2 * self.delta(len(ids), similarities))
         below = np.maximum(scale * (utilities - utilities.max()), -_DEEPEST)
-        law: Floats = sampling.log_softmax(below[None, :])[0]
+        law: Floats = sampler.log_softmax(below[None, :])[0]
         return law
 
-    def table(self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace) -> sampling.Table:
+    def table(self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace) -> sampler.Table:
         """The integers that are drawn from; exact probabilities for audits. Private."""
-        return sampling.tables(self.log_probs(ids, candidates, space)[None, :])[0]
+        return sampler.tables(self.log_probs(ids, candidates, space)[None, :])[0]
 
     def draw(
         self,
         ids: Ids,
         candidates: Sequence[Ids],
         space: EmbeddingSpace,
-        entropy: sampling.Entropy = sampling.os_entropy,
+        entropy: sampler.Entropy = sampler.os_entropy,
     ) -> int:
         """The index of the chosen candidate."""
         return int(self.table(ids, candidates, space).draw(1, entropy)[0])

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from dp_middleware.errors import IncompatibleGuarantees
 from dp_middleware.mechanisms import Mechanism, NoiseMechanism
 from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.releases import Ledger
-from dp_middleware.sanitizers import Sanitizer
+from dp_middleware.privacy.releases import Ledger
+from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 
 def require_pure(mechanism: Mechanism) -> None:

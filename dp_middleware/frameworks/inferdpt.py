@@ -1,20 +1,75 @@
 """InferDPT: perturb a document, ask a remote model about it, extract the answer locally."""
 
 from __future__ import annotations
-
 import asyncio
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
-
-from dp_middleware._private import LeavesWithout
+from dp_middleware._forks import LeavesWithout
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import prompts
-from dp_middleware.frameworks.chat import chat_model
-from dp_middleware.frameworks.local import local_model
+from dp_middleware.models.chat import chat_model
+from dp_middleware.models.local import local_model
 
 if TYPE_CHECKING:
-    from dp_middleware.releases import Release
+    from dp_middleware.privacy.releases import Release
+
+
+Messages = list[dict[str, str]]
+
+_PERTURBED = "Words of the text were replaced at random; go by its overall sense."
+
+
+def for_remote(released: str, instruction: str | None) -> Messages:
+    """What the remote model is sent: public text only.
+
+    Args:
+        released: The sanitizer's released text.
+        instruction: Public, sent as it is; ``None`` asks for a continuation.
+    """
+    if instruction is None:
+        task = (
+            "Continue the Prefix Text below with a passage of similar topic and style. "
+            f"{_PERTURBED} Answer with the continuation only."
+        )
+        return _user(f"{task}\n\nPrefix Text:\n{released}")
+    return _user(f"{instruction}\n\n{_PERTURBED}\n\nText:\n{released}")
+
+
+def for_extractor(document: str, remote_text: str, instruction: str | None) -> Messages:
+    """What the local model is given. Private: holds the document.
+
+    Args:
+        document: The private text.
+        remote_text: The remote model's answer to :func:`for_remote`.
+        instruction: As given to the remote model; ``None`` for a continuation.
+
+    Reference:
+        Tong et al. (2023), InferDPT, extraction prompt, in our own words.
+    """
+    if instruction is None:
+        task = (
+            "Write an Extended Text that continues the Prefix Text. Take your material from the "
+            "Perturbed Generation: keep what is coherent and fits the Prefix Text, leave out or "
+            "correct what does not, and follow on without a break. Answer with the Extended Text "
+            "only."
+        )
+        return _user(
+            f"{task}\n\nPrefix Text:\n{document}\n\nPerturbed Generation:\n{remote_text}\n\n"
+            "Extended Text:"
+        )
+    task = (
+        "Carry out the Instruction on the Original Text. The Draft Answer was written for a "
+        "version of the text in which words were replaced at random: keep what holds for the "
+        "Original Text and correct the rest. Answer with the Final Answer only."
+    )
+    return _user(
+        f"{task}\n\nInstruction:\n{instruction}\n\nOriginal Text:\n{document}\n\n"
+        f"Draft Answer:\n{remote_text}\n\nFinal Answer:"
+    )
+
+
+def _user(content: str) -> Messages:
+    return [{"role": "user", "content": content}]
 
 
 class Releases(Protocol):
@@ -105,14 +160,14 @@ class InferDPT:
         """
         release = self._sanitizer.release(document)
         remote_text = self._remote(_question(release, instruction))
-        text = self._extractor(prompts.for_extractor(document, remote_text, instruction))
+        text = self._extractor(for_extractor(document, remote_text, instruction))
         return Answer(text=text, remote_text=remote_text, release=release)
 
     async def arun(self, document: str, instruction: str | None = None) -> Answer:
         """As :meth:`run`, without blocking the event loop."""
         release = await asyncio.to_thread(self._sanitizer.release, document)
         remote_text = await self._remote.acall(_question(release, instruction))
-        question = prompts.for_extractor(document, remote_text, instruction)
+        question = for_extractor(document, remote_text, instruction)
         text = await self._extractor.acall(question)
         return Answer(text=text, remote_text=remote_text, release=release)
 
@@ -124,11 +179,11 @@ class InferDPT:
         """
         release = self._sanitizer.release(document)
         remote_text = self._remote(_question(release, instruction))
-        question = prompts.for_extractor(document, remote_text, instruction)
+        question = for_extractor(document, remote_text, instruction)
         yield from self._extractor.stream(question)
 
 
-def _question(release: Release, instruction: str | None) -> prompts.Messages:
+def _question(release: Release, instruction: str | None) -> Messages:
     if release.tokens_total == 0:
         raise ParameterError("expected a document with at least one token, got one without")
-    return prompts.for_remote(release.text, instruction)
+    return for_remote(release.text, instruction)

@@ -10,18 +10,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dp_middleware import _validate, sampling
+from dp_middleware import _validate
+from dp_middleware.sampling import sampler
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import _candidates, _two_phases, bridge
+from dp_middleware.frameworks import _candidates, _two_phases
+from dp_middleware.models import bridge
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, Tally
 from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
-from dp_middleware.frameworks.threads import in_thread
+from dp_middleware.unrecorded.threads import in_thread
 from dp_middleware.privacy import Certificate
-from dp_middleware.releases import Release
-from dp_middleware.sampling import Ids
-from dp_middleware.sanitizers import Sanitizer
-from dp_middleware.vocabulary import Vocabulary
+from dp_middleware.privacy.releases import Release
+from dp_middleware.sampling.sampler import Ids
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Fallback = Literal["abstain", "sanitized"]
 
@@ -83,7 +85,7 @@ class PrivRewrite:
     minimum: int = 1
     fallback: Fallback = "abstain"
     at_once: int = 8
-    insecure_entropy: sampling.Entropy | None = field(default=None, repr=False)
+    insecure_entropy: sampler.Entropy | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _validate.at_least(1, k=self.k, at_once=self.at_once)
@@ -223,7 +225,7 @@ class PrivRewrite:
 
     def _choice(self, private: Ids, candidates: list[str]) -> str:
         ids = [self._reader.encode(text) for text in candidates]
-        entropy = self.insecure_entropy or sampling.os_entropy
+        entropy = self.insecure_entropy or sampler.os_entropy
         return candidates[self.selection.draw(private, ids, self.sanitizer.space, entropy)]
 
     def _composed(self, first: Certificate) -> Certificate:

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms._listed_rows import ListedRows
-from dp_middleware.sampling import Entropy
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.mechanisms.listed import ListedRows
+from dp_middleware.sampling.sampler import Entropy
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import _buckets
+from dp_middleware.mechanisms.kernels import buckets as _buckets
 from dp_middleware.mechanisms.base import Context, ContextualMechanism, Floats, Ids
 
 if TYPE_CHECKING:

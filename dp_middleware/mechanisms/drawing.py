@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
-from dp_middleware.mechanisms import _prepared
+from dp_middleware.mechanisms import prepared as _prepared
 from dp_middleware.mechanisms.base import (
     ChannelMechanism,
     ContextualMechanism,
@@ -21,7 +21,7 @@ from dp_middleware.mechanisms.base import (
     Mechanism,
     NoiseMechanism,
 )
-from dp_middleware.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 T = TypeVar("T")
 
@@ -35,10 +35,10 @@ class Drawer(ABC):
         entropy: What to draw releases with.
     """
 
-    entropy = staticmethod(sampling.os_entropy)
+    entropy = staticmethod(sampler.os_entropy)
 
     @abstractmethod
-    def draw(self, texts: Sequence[Ids], entropy: sampling.Entropy) -> list[Ids]:
+    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
         """Released ids of each text.
 
         Args:
@@ -82,7 +82,7 @@ def check_context(kind: type[Mechanism], context: Context | None) -> None:
 
 
 class _FromTables(Drawer):
-    """Integer tables, prepared or kept for tokens already seen; see :class:`sampling.Sampler`.
+    """Integer tables, prepared or kept for tokens already seen; see :class:`sampler.Sampler`.
 
     All drawers of a process whose rows are the same share what they keep.
     """
@@ -91,17 +91,17 @@ class _FromTables(Drawer):
         self._mechanism, self._space = mechanism, space
 
     @cached_property
-    def _sampler(self) -> sampling.Sampler:
+    def _sampler(self) -> sampler.Sampler:
         """Made at the first draw: the fingerprint of a space takes a pass over its vectors."""
         mechanism, space = self._mechanism, self._space
-        return sampling.Sampler(
+        return sampler.Sampler(
             lambda ids: mechanism.device_rows(ids, space),
             batch=space.block,
-            cache=sampling.shared_cache(_prepared.key_in_memory(mechanism, space)),
+            cache=sampler.shared_cache(_prepared.key_in_memory(mechanism, space)),
             prepared=_prepared.opened(mechanism, space),
         )
 
-    def draw(self, texts: Sequence[Ids], entropy: sampling.Entropy) -> list[Ids]:
+    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
         lengths = [len(ids) for ids in texts]
         everything = np.concatenate([np.empty(0, dtype=np.int64), *texts])
         drawn = self._sampler.draw(everything, entropy)
@@ -115,18 +115,18 @@ class _FromNoise(Drawer):
     would tell that the input was unknown.
     """
 
-    entropy = staticmethod(sampling.bulk_entropy)
+    entropy = staticmethod(sampler.bulk_entropy)
 
     def __init__(self, mechanism: NoiseMechanism, space: EmbeddingSpace) -> None:
         self._mechanism, self._space = mechanism, space
-        self._uniform = sampling.tables(np.full((1, len(space)), -np.log(len(space))))[0]
+        self._uniform = sampler.tables(np.full((1, len(space)), -np.log(len(space))))[0]
 
-    def draw(self, texts: Sequence[Ids], entropy: sampling.Entropy) -> list[Ids]:
+    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
         return [
             self._mechanism.perturb(self._known(t, entropy), self._space, entropy) for t in texts
         ]
 
-    def _known(self, ids: Ids, entropy: sampling.Entropy) -> Ids:
+    def _known(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
         unknown = ids == UNKNOWN
         known = ids.copy()
         known[unknown] = self._uniform.draw(int(unknown.sum()), entropy)
@@ -141,11 +141,11 @@ class _FromContext(Drawer):
     ) -> None:
         self._mechanism, self._space, self._context = mechanism, space, context
 
-    def draw(self, texts: Sequence[Ids], entropy: sampling.Entropy) -> list[Ids]:
+    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
         one = self._from_raw if self._mechanism.context == "raw" else self._from_released
         return [one(ids, entropy) for ids in texts]
 
-    def _from_raw(self, ids: Ids, entropy: sampling.Entropy) -> Ids:
+    def _from_raw(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
         released = np.empty(len(ids), dtype=np.int64)
         start = 0
         for logits in self._logits(ids):
@@ -157,14 +157,14 @@ class _FromContext(Drawer):
             raise ParameterError("expected a context with a row of logits for each token")
         return released
 
-    def _logits(self, ids: Ids) -> Iterator[sampling.Floats]:
+    def _logits(self, ids: Ids) -> Iterator[sampler.Floats]:
         """The context's rows of a raw text, BLOCK of them at a time or fewer."""
         parts = _asked(lambda: iter(self._context.blocks(ids, self._space, _ROWS)))
         while (rows := _asked(lambda: next(parts, None))) is not None:
             for start in range(0, len(rows), BLOCK):
                 yield rows[start : start + BLOCK]
 
-    def _from_released(self, ids: Ids, entropy: sampling.Entropy) -> Ids:
+    def _from_released(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
         stream = _asked(lambda: self._context.start(self._space))
         released = np.empty(len(ids), dtype=np.int64)
         for position in range(len(ids)):
@@ -174,12 +174,12 @@ class _FromContext(Drawer):
             released[position] = drawn
         return released
 
-    def _drawn(self, ids: Ids, logits: sampling.Floats, entropy: sampling.Entropy) -> Ids:
+    def _drawn(self, ids: Ids, logits: sampler.Floats, entropy: sampler.Entropy) -> Ids:
         known = ids != UNKNOWN
         rows = np.full((len(ids), len(self._space)), -np.log(len(self._space)))
         if known.any():
             rows[known] = self._mechanism.log_probs(ids[known], self._space, logits[known])
-        drawn = [table.draw(1, entropy)[0] for table in sampling.tables(rows)]
+        drawn = [table.draw(1, entropy)[0] for table in sampler.tables(rows)]
         return np.array(drawn, dtype=np.int64)
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _cache, _validate
+from dp_middleware import _validate
+from dp_middleware import _files
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import _codebook
-from dp_middleware.mechanisms._lists import smallest
+from dp_middleware.mechanisms.kernels import codebook as _codebook
+from dp_middleware.mechanisms.kernels.lists import smallest
 from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
 
 if TYPE_CHECKING:
@@ -103,11 +104,11 @@ class NearestResponse(DeviceChannel):
         weights = _weights(space, words) if prior is None else _checked(prior, len(space))
         key = [space.fingerprint, repr(float(epsilon)), _code()]
         key += [hashlib.sha256(part.tobytes()).hexdigest() for part in (weights, allowed)]
-        found = _stored(_cache.load("codebooks", *key), allowed)
+        found = _stored(_files.load("codebooks", *key), allowed)
         if found is None:
             found = _codebook.best_codebook(space, epsilon, weights, allowed)
             stored = {"near": found[1], "codebook": found[0].tolist()}
-            _cache.store(stored, "codebooks", *key)
+            _files.store(stored, "codebooks", *key)
         codebook, near = found
         return cls(
             epsilon=epsilon,

@@ -10,7 +10,7 @@ import numpy as np
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import _lists
+from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ class SanTextPlus(DeviceChannel):
         if not number or not 0 <= self.keep < 1:
             raise ParameterError(f"expected 0 <= keep < 1, got keep={self.keep!r}")
         object.__setattr__(self, "keep", float(self.keep))
-        listed = _lists.word_list(self.non_sensitive, "non_sensitive")
+        listed = lists.word_list(self.non_sensitive, "non_sensitive")
         object.__setattr__(self, "non_sensitive", listed)
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
         """English stop words, scikit-learn's list, are not sensitive."""
-        return cls(epsilon=nominal, non_sensitive=_lists.stop_words())
+        return cls(epsilon=nominal, non_sensitive=lists.stop_words())
 
     def outputs(self, space: EmbeddingSpace) -> Ids:
         """The sensitive set V_S.
@@ -104,7 +104,7 @@ class SanTextPlus(DeviceChannel):
         Raises:
             ParameterError: It is empty.
         """
-        sensitive = np.flatnonzero(~_lists.on_list(space, self.non_sensitive))
+        sensitive = np.flatnonzero(~lists.on_list(space, self.non_sensitive))
         if not sensitive.size:
             raise ParameterError(
                 "expected a sensitive token to draw, got a vocabulary that is all non-sensitive; "
@@ -117,7 +117,7 @@ class SanTextPlus(DeviceChannel):
         import torch
 
         self.outputs(space)
-        numbers, public = space.on_device(ids), _lists.device_on_list(space, self.non_sensitive)
+        numbers, public = space.on_device(ids), lists.device_on_list(space, self.non_sensitive)
         scores = space.distance_rows(ids).mul_(-0.5 * self.epsilon)
         rows = torch.log_softmax(scores.masked_fill_(public, -np.inf), dim=1)
         listed = public[numbers]

@@ -15,7 +15,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, DeviceChannel, Ids
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.privacy import Adjacency
-from dp_middleware.token_labels import token_classes
+from dp_middleware.vocabulary.classes import token_classes
 
 if TYPE_CHECKING:
     import torch

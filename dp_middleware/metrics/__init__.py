@@ -5,7 +5,7 @@ drawn from. Measures of texts come with a bootstrap interval over texts, which a
 tokens of one text are not. No result holds text.
 """
 
-from dp_middleware.metrics._result import MetricResult
+from dp_middleware.metrics.results import MetricResult
 from dp_middleware.metrics.classification import (
     QNLI,
     SST2,

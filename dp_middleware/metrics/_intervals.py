@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _resampling
-from dp_middleware._resampling import CONFIDENCE
-from dp_middleware.metrics._result import MetricResult
+from dp_middleware.metrics import results
+from dp_middleware.metrics.results import CONFIDENCE
+from dp_middleware.metrics.results import MetricResult
 
 Ends = tuple[float, float]
 
@@ -64,7 +64,7 @@ def of_mean(
     """The mean of one number per text; ``scale`` holds the values it can take."""
     numbers = np.asarray(values, dtype=np.float64)
     several = len(numbers) > 1
-    interval = _resampling.ratio_interval(numbers, np.ones_like(numbers)) if several else scale
+    interval = results.ratio_interval(numbers, np.ones_like(numbers)) if several else scale
     return result(metric, float(numbers.mean()), interval, len(numbers), assumptions, details)
 
 
@@ -75,5 +75,5 @@ def of_rate(
     details: dict[str, float],
 ) -> MetricResult:
     """The share of texts for which something holds, with the exact binomial interval."""
-    interval = _resampling.clopper_pearson(int(right.sum()), len(right))
+    interval = results.clopper_pearson(int(right.sum()), len(right))
     return result(metric, float(right.mean()), interval, len(right), assumptions, details)

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TypeVar
 
 from dp_middleware import _validate
-from dp_middleware.metrics._result import MetricResult
+from dp_middleware.metrics.results import MetricResult
 
 T = TypeVar("T")
 

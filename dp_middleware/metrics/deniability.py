@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _resampling, _validate, sampling
+from dp_middleware import _validate
+from dp_middleware.metrics import results
+from dp_middleware.sampling import sampler
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, ContextualMechanism, Mechanism
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.metrics._intervals import of_mean, result
-from dp_middleware.metrics._result import MetricResult, exact
+from dp_middleware.metrics.results import MetricResult, exact
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +100,7 @@ def retention_on(raw: Sequence[Ids], released: Sequence[Ids]) -> MetricResult:
     return result(
         "retention",
         float(kept.sum() / lengths.sum()),
-        _resampling.rate_interval(kept, lengths),
+        results.rate_interval(kept, lengths),
         len(lengths),
         ("counted on draws; tokens weigh as often as they occur",),
         {"tokens": float(lengths.sum())},
@@ -165,7 +167,7 @@ def mapping_set_size_drawn(
     ids: ArrayLike,
     draws: int = 100,
     context: Context | None = None,
-    entropy: sampling.Entropy = sampling.os_entropy,
+    entropy: sampler.Entropy = sampler.os_entropy,
 ) -> MetricResult:
     """S_x as papers count it: distinct outputs in n draws, for a mechanism of any shape.
 
@@ -219,7 +221,7 @@ def _blocks(
         )
     for start in range(0, len(tokens), space.block):
         own = tokens[start : start + space.block]
-        rounded = sampling.integer_rows(mechanism.device_rows(own, space))
+        rounded = sampler.integer_rows(mechanism.device_rows(own, space))
         yield own, rounded.weights.mul_(rounded.units)
 
 

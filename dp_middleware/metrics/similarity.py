@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dp_middleware import _models
-from dp_middleware._words import Words, words
+from dp_middleware import _files
+from dp_middleware.metrics.words import Words, words
 from dp_middleware.embedding.service import DEFAULT_ENCODER
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics._inputs import Encoder, default_encoder, library, paired
+from dp_middleware.metrics.inputs import Encoder, default_encoder, library, paired
 from dp_middleware.metrics._intervals import of_mean
-from dp_middleware.metrics._result import MetricResult
+from dp_middleware.metrics.results import MetricResult
 
 _SBERT = "cosine of sentence vectors of {}; the papers' figures may be of another encoder"
 
@@ -71,7 +71,7 @@ def bert_score(
         ParameterError: No texts, not as many on both sides, or the model cannot be loaded.
     """
     raw, released = paired(raw, released)
-    source = _models.encoder_source(model) if model == DEFAULT_ENCODER else model
+    source = _files.encoder_source(model) if model == DEFAULT_ENCODER else model
     blank = np.array([[not a.strip(), not b.strip()] for a, b in zip(raw, released, strict=True)])
     scores = np.zeros((len(raw), 3))
     scores[blank.all(axis=1)] = 1.0

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from dp_middleware._plan import Span
+from dp_middleware.sanitizers.draft import Span
 from dp_middleware.errors import ParameterError
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')

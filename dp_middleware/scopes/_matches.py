@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from dp_middleware._plan import Span
+from dp_middleware.sanitizers.draft import Span
 from dp_middleware.errors import ParameterError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_middleware.frameworks.trust import Location
+from dp_middleware.models.trust import Location
 from dp_middleware.privacy import Certificate
 from dp_middleware.testing.openai_server import OpenAIServer
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 import numpy as np
 
 import dp_middleware as dp
-from dp_middleware.frameworks.trust import Location
-from dp_middleware.privacy.ledger import PrivacyLedger, Row
+from dp_middleware.models.trust import Location
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger, Row
 from dp_middleware.testing._doubles import Echo, QuotingLedger
 from dp_middleware.testing._reading import text_of, window
 from dp_middleware.testing._sources import Console, Logs, Recorder, Warnings, installed

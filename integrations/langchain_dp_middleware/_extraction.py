@@ -7,8 +7,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from dp_middleware.frameworks import prompts
-from dp_middleware.frameworks.local import local_model
+from dp_middleware.frameworks import inferdpt
+from dp_middleware.models.local import local_model
 
 
 class Extraction:
@@ -44,8 +44,8 @@ class Extraction:
             return remote
         return _with_text(remote, await self._model.acall(self._question(remote, messages)))
 
-    def _question(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> prompts.Messages:
-        return prompts.for_extractor(_turn(messages), remote.text, self._instruction)
+    def _question(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> inferdpt.Messages:
+        return inferdpt.for_extractor(_turn(messages), remote.text, self._instruction)
 
 
 def _turn(messages: Sequence[AnyMessage]) -> str:

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import RunnableBinding
 
 import dp_middleware as dp
-from dp_middleware.frameworks import trust
+from dp_middleware.models import trust
 from langchain_dp_middleware._notes import NotedModel
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="

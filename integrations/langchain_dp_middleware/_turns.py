@@ -10,9 +10,9 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks import prompts
+from dp_middleware.frameworks import inferdpt
 from langchain_dp_middleware._messages import converted
-from langchain_dp_middleware._values import listed
+from langchain_dp_middleware._boundary import listed
 
 
 def messages_of(value: object) -> list[BaseMessage]:
@@ -48,17 +48,17 @@ class Turn:
         instruction: Public.
     """
 
-    history: prompts.Messages = field(repr=False)
+    history: inferdpt.Messages = field(repr=False)
     text: str = field(repr=False)
     instruction: str
 
-    def for_remote(self) -> prompts.Messages:
+    def for_remote(self) -> inferdpt.Messages:
         """If this is a turn of released messages: what the remote model is sent."""
-        return [*self.history, *prompts.for_remote(self.text, self.instruction)]
+        return [*self.history, *inferdpt.for_remote(self.text, self.instruction)]
 
-    def for_extractor(self, draft: str) -> prompts.Messages:
+    def for_extractor(self, draft: str) -> inferdpt.Messages:
         """If this is a turn of raw messages: what the extractor is given."""
-        return [*self.history, *prompts.for_extractor(self.text, draft, self.instruction)]
+        return [*self.history, *inferdpt.for_extractor(self.text, draft, self.instruction)]
 
 
 def turn_of(messages: Sequence[BaseMessage], instruction: str) -> Turn:

@@ -23,7 +23,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import ConfigDict, Field
 
 import dp_middleware as dp
-from dp_middleware.boundary import guarded, session_of
+from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import cross
 from langchain_dp_middleware._calls import ReleasedCalls
@@ -37,8 +37,8 @@ from langchain_dp_middleware._session import (
     require_known,
     session_for,
 )
-from langchain_dp_middleware._values import read_messages
-from langchain_dp_middleware._wrappers import PrivateBinding
+from langchain_dp_middleware._boundary import read_messages
+from langchain_dp_middleware._calls import PrivateBinding
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):

@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.language_models import BaseLanguageModel
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks import trust
-from dp_middleware.frameworks._object_graph import reachable
+from dp_middleware.models import trust
+from dp_middleware.models.object_graph import reachable
 from langchain_dp_middleware._agent_graph import (
     compiled,
     hooks_of,
@@ -29,7 +29,7 @@ from langchain_dp_middleware._findings import (
     is_model,
     is_ours,
 )
-from langchain_dp_middleware._wrappers import PrivateBinding
+from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware.agents import DPAgentMiddleware
 from langchain_dp_middleware.chain_check import check_chain
 

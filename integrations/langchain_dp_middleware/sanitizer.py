@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig, RunnablePassthrough, Runnab
 from pydantic import ConfigDict, Field
 
 import dp_middleware as dp
-from dp_middleware.boundary import guarded, session_of
+from dp_middleware.sessions.boundary import guarded, session_of
 from langchain_dp_middleware._boundary import cross, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import Rules
@@ -18,7 +18,7 @@ from langchain_dp_middleware._session import (
     require_known,
     session_for,
 )
-from langchain_dp_middleware._values import names_of, read
+from langchain_dp_middleware._boundary import names_of, read
 
 REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "

@@ -8,7 +8,7 @@ from langchain_core.embeddings import Embeddings
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks.trust import Location, locate
+from dp_middleware.models.trust import Location, locate
 
 
 class ServiceEmbeddings(Embeddings):

@@ -13,8 +13,8 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks import recording
-from dp_middleware.frameworks.carrying import carry
+from dp_middleware.unrecorded import recording
+from dp_middleware.unrecorded.carrying import carry
 from langchain_dp_middleware._notes import Noting
 
 _REMEDY = (

@@ -13,9 +13,9 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
-from dp_middleware.frameworks import prompts
-from dp_middleware.frameworks.local import local_model
-from dp_middleware.frameworks.threads import in_thread
+from dp_middleware.frameworks import inferdpt
+from dp_middleware.models.local import local_model
+from dp_middleware.unrecorded.threads import in_thread
 
 _INSTRUCTION = "Answer the question that is the Original Text."
 
@@ -39,7 +39,7 @@ class Extraction:
     def extracted(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:
         """A private response; ``metadata`` has the remote text."""
         remote = str(answer.get_response() if isinstance(answer, StreamingResponse) else answer)
-        question = prompts.for_extractor(query, remote, _INSTRUCTION)
+        question = inferdpt.for_extractor(query, remote, _INSTRUCTION)
         kept: Any = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
         if self._streaming:
             return StreamingResponse(response_gen=self._model.stream(question), **kept)
@@ -50,7 +50,7 @@ class Extraction:
         if isinstance(answer, AsyncStreamingResponse):
             answer = await answer.get_response()
         remote = str(answer)
-        question = prompts.for_extractor(query, remote, _INSTRUCTION)
+        question = inferdpt.for_extractor(query, remote, _INSTRUCTION)
         kept: Any = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
         if self._streaming:
             return AsyncStreamingResponse(_apieces(self._model.stream(question)), **kept)

@@ -11,9 +11,9 @@ from llama_index.core.schema import BaseNode
 
 import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.frameworks._model_parts import is_model
-from dp_middleware.frameworks._object_graph import is_data, is_foreign, is_own, objects_in
-from dp_middleware.frameworks.trust import (
+from dp_middleware.models.parts import is_model
+from dp_middleware.models.object_graph import is_data, is_foreign, is_own, objects_in
+from dp_middleware.models.trust import (
     IN_PROCESS,
     Location,
     locate,
@@ -44,7 +44,7 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(location.unknown))} of the retriever runs; if "
             "raw text may go there, call it in a class of yours that says so: `location = "
-            "Location()`, of dp_middleware.frameworks.trust"
+            "Location()`, of dp_middleware.models.trust"
         )
     require_trusted(location, trusted_hosts)
 

@@ -1,17 +1,34 @@
 """Steps on raw text that stay local: no span, event, callback handler or log sees them."""
 
 from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
-
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index_instrumentation import DispatcherSpanMixin
+from dp_middleware.unrecorded import recording
+from dp_middleware.models.adapters.llama_index import skip_unrecorded
+from dp_middleware.unrecorded.carrying import carried, carry
+from collections.abc import Callable
+from typing import Any, TypeVar
+from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+from llama_index.core.llms.function_calling import FunctionCallingLLM
 
-from dp_middleware.frameworks import recording
-from dp_middleware.frameworks.adapters.llama_index import skip_unrecorded
-from dp_middleware.frameworks.carrying import carried, carry
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def unspanned(method: Method) -> Method:
+    """Mark a method that takes raw text, so that LlamaIndex makes no span of it.
+
+    Spans are put around methods when a class is created, and hold all arguments and the result;
+    methods that have one already are left alone.
+    """
+    setattr(method, DISPATCHER_SPAN_DECORATED_ATTR, True)
+    return method
+
 
 T = TypeVar("T")
 
@@ -62,3 +79,54 @@ def _watch() -> None:
     skip_unrecorded()
     for kind in (DispatcherSpanMixin, IngestionPipeline):
         carry(kind)
+
+
+class QuietLLM(FunctionCallingLLM):
+    """Runs what takes raw arguments of prompts or messages of users unrecorded.
+
+    These put the raw arguments into spans, events and callbacks. The inner model's call, though it
+    has released text only, is unrecorded there too; record ``chat`` and ``complete`` instead.
+    """
+
+    @unspanned
+    def predict(self, *args: Any, **kwargs: Any) -> str:
+        return silenced(super().predict, *args, **kwargs)
+
+    @unspanned
+    async def apredict(self, *args: Any, **kwargs: Any) -> str:
+        return await asilenced(super().apredict, *args, **kwargs)
+
+    @unspanned
+    def stream(self, *args: Any, **kwargs: Any) -> Any:
+        return silent_pieces(silenced(super().stream, *args, **kwargs))
+
+    @unspanned
+    async def astream(self, *args: Any, **kwargs: Any) -> Any:
+        return asilent_pieces(await asilenced(super().astream, *args, **kwargs))
+
+    @unspanned
+    def structured_predict(self, *args: Any, **kwargs: Any) -> Any:
+        return silenced(super().structured_predict, *args, **kwargs)
+
+    @unspanned
+    async def astructured_predict(self, *args: Any, **kwargs: Any) -> Any:
+        return await asilenced(super().astructured_predict, *args, **kwargs)
+
+    @unspanned
+    def stream_structured_predict(self, *args: Any, **kwargs: Any) -> Generator[Any, None, None]:
+        return silent_pieces(silenced(super().stream_structured_predict, *args, **kwargs))
+
+    @unspanned
+    async def astream_structured_predict(
+        self, *args: Any, **kwargs: Any
+    ) -> AsyncGenerator[Any, None]:
+        pieces = await asilenced(super().astream_structured_predict, *args, **kwargs)
+        return asilent_pieces(pieces)
+
+    @unspanned
+    def predict_and_call(self, *args: Any, **kwargs: Any) -> Any:
+        return silenced(super().predict_and_call, *args, **kwargs)
+
+    @unspanned
+    async def apredict_and_call(self, *args: Any, **kwargs: Any) -> Any:
+        return await asilenced(super().apredict_and_call, *args, **kwargs)

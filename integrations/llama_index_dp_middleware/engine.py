@@ -12,9 +12,9 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import QueryBundle, QueryType
 
 import dp_middleware as dp
-from dp_middleware.boundary import aguarded, guarded
+from dp_middleware.sessions.boundary import aguarded, guarded
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._boundary import unspanned
+from llama_index_dp_middleware._silence import unspanned
 from llama_index_dp_middleware._extraction import Extraction
 from llama_index_dp_middleware._retrieval import require_local
 from llama_index_dp_middleware._silence import asilenced, silenced

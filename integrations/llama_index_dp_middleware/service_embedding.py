@@ -11,8 +11,8 @@ from pydantic import PrivateAttr
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks.trust import Location, locate
-from llama_index_dp_middleware._boundary import unspanned
+from dp_middleware.models.trust import Location, locate
+from llama_index_dp_middleware._silence import unspanned
 
 
 class ServiceEmbedding(BaseEmbedding):

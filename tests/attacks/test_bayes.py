@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spaces import CASES, random_space, spaces
+from support.spaces import CASES, random_space, spaces
 
 import dp_middleware as dp
-from dp_middleware import attacks, sampling
+from dp_middleware import attacks
+from dp_middleware.sampling import sampler
 from dp_middleware.attacks._inversion import _places
 from dp_middleware.mechanisms.drawing import drawer
 
@@ -27,7 +28,7 @@ def law(mechanism, space):
 
 def drawn_law(mechanism, space):
     """P(y|x) from the integers of the very tables that are drawn from, float64 (V, V)."""
-    tables = sampling.tables(mechanism.rows(np.arange(len(space)), space))
+    tables = sampler.tables(mechanism.rows(np.arange(len(space)), space))
     integers = [table.integers(len(space)) for table in tables]
     return np.array([[number / sum(row) for number in row] for row in integers])
 
@@ -162,7 +163,7 @@ def test_a_result_is_ready_for_json():
 def drawn(mechanism, space, prior, *, texts=60, length=30, seed=0):
     generator = np.random.default_rng(seed)
     raw = [generator.choice(len(space), length, p=prior) for _ in range(texts)]
-    return raw, drawer(mechanism, space).draw(raw, sampling.insecure_entropy(seed + 1))
+    return raw, drawer(mechanism, space).draw(raw, sampler.insecure_entropy(seed + 1))
 
 
 def test_run_on_draws_it_finds_its_own_rate():

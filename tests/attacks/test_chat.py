@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from chat_models import BUILDERS
+from support.chat_models import BUILDERS
 
 import dp_middleware as dp
 from dp_middleware import attacks

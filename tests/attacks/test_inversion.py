@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spaces import space_of, spaces
+from support.spaces import space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware import attacks

@@ -15,7 +15,8 @@ from transformers import (
 )
 
 import dp_middleware as dp
-from dp_middleware import attacks, sampling
+from dp_middleware import attacks
+from dp_middleware.sampling import sampler
 from dp_middleware.attacks import _language_model
 from dp_middleware.mechanisms.drawing import drawer
 
@@ -85,7 +86,7 @@ def written(causal, space):
     for _ in range(40):
         stream, ids = causal.start(space), []
         for _ in range(LENGTH):
-            law = np.exp(sampling.log_softmax(stream.logits()))[0]
+            law = np.exp(sampler.log_softmax(stream.logits()))[0]
             ids.append(int(generator.choice(SIZE, p=law / law.sum())))
             stream.append(ids[-1])
         texts.append(np.array(ids))
@@ -93,7 +94,7 @@ def written(causal, space):
 
 
 def released_for(mechanism, space, texts):
-    return drawer(mechanism, space).draw(texts, sampling.insecure_entropy(11))
+    return drawer(mechanism, space).draw(texts, sampler.insecure_entropy(11))
 
 
 def test_context_helps_the_attacker(causal, space, written):

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from bert import save_bert
+from support.bert import save_bert
 from transformers import AutoTokenizer, BertForMaskedLM
 
 import dp_middleware as dp

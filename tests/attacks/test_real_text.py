@@ -12,7 +12,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer
 
 import dp_middleware as dp
-from dp_middleware import attacks, sampling
+from dp_middleware import attacks
+from dp_middleware.sampling import sampler
 from dp_middleware.attacks._inversion import _places
 from dp_middleware.mechanisms.drawing import drawer
 
@@ -89,7 +90,7 @@ def test_no_context_free_attack_beats_bayes_on_real_text(mechanism, raw, prior, 
     bound = attacks.recovery_bound(dp.certify(mechanism, space), space, prior=prior)
     assert exact.rate <= bound + 1e-12
 
-    released = drawer(mechanism, space).draw(raw, sampling.insecure_entropy(5))
+    released = drawer(mechanism, space).draw(raw, sampler.insecure_entropy(5))
     run = attacks.bayes_on(raw, released, mechanism, space, prior=prior, top=(1, 5, 10))
     inversion = attacks.embedding_inversion(raw, released, space)
     assert run.rate == pytest.approx(exact.rate, abs=0.05)

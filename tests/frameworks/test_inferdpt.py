@@ -12,10 +12,11 @@ import traceback
 from typing import Any
 
 import pytest
-from chat_models import CANARY, KINDS, WORDS, Make
+from support.chat_models import CANARY, KINDS, WORDS, Make
 
 import dp_middleware as dp
-from dp_middleware.frameworks import chat_model, prompts
+from dp_middleware.frameworks import chat_model
+from dp_middleware.frameworks import inferdpt as prompts
 from dp_middleware.privacy import Certificate
 from dp_middleware.testing import OpenAIServer
 

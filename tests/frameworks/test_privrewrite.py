@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_models import CANARY, KINDS, WORDS, Make
-from known_bad import LINE, Renormalised
+from support.chat_models import CANARY, KINDS, WORDS, Make
+from support.known_bad import LINE, Renormalised
 from scipy import stats
-from spaces import random_space, space_of
+from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.frameworks._candidates import Progress, distinct, prune
 from dp_middleware.frameworks._selection import Selection, token_similarities
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
@@ -63,7 +63,7 @@ class Model:
 
 def rewriter(kind: type[PrivRewrite] = PrivRewrite, **options: Any) -> PrivRewrite:
     mechanism = dp.NearestResponse(epsilon=EPSILON_ONE, candidates=1)
-    entropy = sampling.insecure_entropy(1)
+    entropy = sampler.insecure_entropy(1)
     sanitizer = dp.Sanitizer(mechanism, LINE, insecure_entropy=entropy)
     settings = {"epsilon_select": EPSILON_SELECT, "k": 4, "prune_above": 1.0, **options}
     return kind(sanitizer, generator=Model(4), service=FakeService(), **settings)
@@ -75,7 +75,7 @@ Law = dict[tuple[str, str], Fraction]
 def law(rewrite: PrivRewrite, ids: tuple[int, ...], selection: Selection) -> Law:
     """The exact law of (sanitized text, final text), from the integers that are drawn from."""
     private = np.array([i if i < 3 else -1 for i in ids])
-    rows = sampling.tables(rewrite.sanitizer.mechanism.rows(private, LINE))
+    rows = sampler.tables(rewrite.sanitizer.mechanism.rows(private, LINE))
     integers = [[Fraction(n, 2**64) for n in row.integers(3)] for row in rows]
     found: Law = {}
     for outputs in itertools.product(range(3), repeat=2):
@@ -141,7 +141,7 @@ def test_a_renormalised_mean_breaks_it(sensitivity: Any) -> None:
 
 
 def test_what_is_released_follows_the_enumerated_law() -> None:
-    rewrite = rewriter(insecure_entropy=sampling.insecure_entropy(2))
+    rewrite = rewriter(insecure_entropy=sampler.insecure_entropy(2))
     ids, runs = (0, 0), 1000
 
     async def repeat() -> list[dp.Release]:
@@ -222,7 +222,7 @@ def test_the_utility_bound_of_the_exponential_mechanism() -> None:
     similarities = token_similarities(candidates, space)
     utilities = selection.utilities(ids, similarities)
     delta = selection.delta(len(ids), similarities)
-    chosen = selection.table(ids, candidates, space).draw(draws, sampling.os_entropy)
+    chosen = selection.table(ids, candidates, space).draw(draws, sampler.os_entropy)
     slack = 2 * delta * math.log(len(candidates) / beta) / selection.epsilon
     assert utilities.min() < utilities.max() - slack / 4  # there is something to lose
     missed = (utilities[chosen] < utilities.max() - slack).mean()

@@ -7,7 +7,7 @@ import re
 from typing import ClassVar
 
 import pytest
-from spaces import space_of
+from support.spaces import space_of
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import MECHANISMS, TokenExponential

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
-from spaces import random_space, space_of, spaces
+from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms._buckets import bucket_law, equal_frequency
+from dp_middleware.mechanisms.kernels.buckets import bucket_law, equal_frequency
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
 from dp_middleware.mechanisms.drawing import drawer
 
@@ -334,7 +334,7 @@ def test_draws_follow_the_law_and_would_reject_twice_epsilon(kind):
     logits = [np.random.default_rng(1).normal(3.0, 3.0, size=8)]
     row = kind(epsilon=3.0, buckets=3, logit_bound=5.0).log_probs([2], space, logits)
     other = kind(epsilon=6.0, buckets=3, logit_bound=5.0).log_probs([2], space, logits)
-    drawn = sampling.tables(row)[0].draw(draws, sampling.os_entropy)
+    drawn = sampler.tables(row)[0].draw(draws, sampler.os_entropy)
     counts = np.bincount(drawn, minlength=8)
     assert stats.chisquare(counts, draws * np.exp(row[0])).pvalue > 1e-9
     assert stats.chisquare(counts, draws * np.exp(other[0])).pvalue < 1e-9
@@ -403,12 +403,12 @@ def test_what_a_failing_context_says_is_not_passed_on(where):
     )
     ids = [np.array([1, 2, 3])]
     with pytest.raises(dp.ParameterError, match="the context failed with ValueError") as caught:
-        drawer(mechanism, flat_space(4), Failing(where)).draw(ids, sampling.os_entropy)
+        drawer(mechanism, flat_space(4), Failing(where)).draw(ids, sampler.os_entropy)
     assert caught.value.__context__ is caught.value.__cause__ is None
     missing = Failing(where, lambda text: dp.MissingExtra("thing", "extra"))
     with pytest.raises(dp.MissingExtra):  # the library's own errors are passed on
-        drawer(mechanism, flat_space(4), missing).draw(ids, sampling.os_entropy)
-    assert len(drawer(mechanism, flat_space(4), Failing("")).draw(ids, sampling.os_entropy)[0]) == 3
+        drawer(mechanism, flat_space(4), missing).draw(ids, sampler.os_entropy)
+    assert len(drawer(mechanism, flat_space(4), Failing("")).draw(ids, sampler.os_entropy)[0]) == 3
 
 
 class InParts(Failing):
@@ -432,7 +432,7 @@ class InParts(Failing):
 def test_a_raw_context_is_read_in_blocks():
     mechanism = CapeStrict(epsilon=400.0, logit_bound=1.0, context="raw")  # the likeliest, surely
     ids = np.arange(200) % 4
-    drawn = drawer(mechanism, flat_space(4), InParts(1, 150, 49)).draw([ids], sampling.os_entropy)
+    drawn = drawer(mechanism, flat_space(4), InParts(1, 150, 49)).draw([ids], sampler.os_entropy)
     assert np.array_equal(drawn[0], ids)
     with pytest.raises(dp.ParameterError, match="a row of logits for each token"):
-        drawer(mechanism, flat_space(4), InParts(150)).draw([ids], sampling.os_entropy)
+        drawer(mechanism, flat_space(4), InParts(150)).draw([ids], sampler.os_entropy)

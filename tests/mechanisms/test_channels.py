@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import integrate, stats
-from spaces import random_space, space_of
+from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms._density import _log_normal, density
-from dp_middleware.mechanisms._lists import smallest
+from dp_middleware.mechanisms.kernels.density import _log_normal, density
+from dp_middleware.mechanisms.kernels.lists import smallest
 from dp_middleware.mechanisms.custext import CusTextPlus
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
 from dp_middleware.mechanisms.santext import SanTextPlus

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from spaces import random_space, space_of
+from support.spaces import random_space, space_of
 
 import dp_middleware as dp
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from pretend_device import DEVICES, device_named
-from spaces import CASES, Case, random_space, space_of
+from support.pretend_device import DEVICES, device_named
+from support.spaces import CASES, Case, random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding import space as spaces
-from dp_middleware.mechanisms import _lists
+from dp_middleware.mechanisms.kernels import lists as _lists
 from dp_middleware.mechanisms.base import DeviceChannel
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.metrics import mapping_set_size, retention
@@ -122,10 +122,10 @@ def test_a_row_is_the_same_alone(name, pair):
 def test_integers_and_tables_are_those_of_the_host(name, pair):
     mechanism = ALL[name](3.0)
     near, far = mechanism.rows(IDS, pair.host), mechanism.device_rows(IDS, pair.there)
-    ours, theirs = sampling.integer_rows(near), sampling.integer_rows(far)
+    ours, theirs = sampler.integer_rows(near), sampler.integer_rows(far)
     assert theirs.weights.device.type == pair.there.device.type
     assert ours.bits.tolist() == theirs.bits.tolist()
-    for one, other in zip(sampling.tables(near), sampling.tables(far), strict=True):
+    for one, other in zip(sampler.tables(near), sampler.tables(far), strict=True):
         integers, others = one.integers(TOKENS), other.integers(TOKENS)
         if pair.exact:
             assert integers == others
@@ -153,7 +153,7 @@ def test_certificates_are_those_of_the_host(name, pair):
 def test_draws_are_those_of_the_host(name, pair):
     mechanism, texts = ALL[name](3.0), [IDS, IDS[:5]]
     ours, theirs = (
-        drawer(mechanism, space).draw(texts, sampling.insecure_entropy(1))
+        drawer(mechanism, space).draw(texts, sampler.insecure_entropy(1))
         for space in (pair.host, pair.there)
     )
     assert [ids.tolist() for ids in ours] == [ids.tolist() for ids in theirs]

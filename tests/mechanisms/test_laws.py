@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from spaces import CASES, brute_force_loss, random_space, spaces
+from support.spaces import CASES, brute_force_loss, random_space, spaces
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler as sampling
 
 pytestmark = pytest.mark.parametrize("name", CASES)
 EPSILONS = st.sampled_from([1e-3, 0.5, 1.0, 1.9999, 2.0001, 3.0, 8.0, 20.0])

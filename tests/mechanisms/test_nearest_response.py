@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
-from spaces import random_space, space_of, spaces
+from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware import _cache
-from dp_middleware.mechanisms import _codebook
+from dp_middleware import _files
+from dp_middleware.mechanisms.kernels import codebook as _codebook
 
 E = math.e
 
@@ -323,7 +323,7 @@ def test_two_threads_search_and_leave_torch_as_it_was():
 def test_a_damaged_file_is_computed_again(damaged, monkeypatch):
     space = clustered(30, 6)
     expected = dp.NearestResponse.tuned(space, epsilon=3.5)
-    monkeypatch.setattr(_cache, "load", lambda *key: damaged)
+    monkeypatch.setattr(_files, "load", lambda *key: damaged)
     assert dp.NearestResponse.tuned(space, epsilon=3.5) == expected
 
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 from scipy import stats
 from scipy.integrate import quad
-from spaces import random_space, space_of
+from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import _exact
-from dp_middleware.mechanisms._marginal import _harmonic
-from dp_middleware.mechanisms._quadrature import SMALL
-from dp_middleware.mechanisms._radius import radius_law
+from dp_middleware.mechanisms.kernels import exact as _exact
+from dp_middleware.mechanisms.kernels.marginal import _harmonic
+from dp_middleware.mechanisms.kernels.quadrature import SMALL
+from dp_middleware.mechanisms.kernels.radius import radius_law
 from dp_middleware.mechanisms.rantext import JUMP, _law, noise_epsilon
 
 STATED = 1e-4

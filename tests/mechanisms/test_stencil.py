@@ -7,13 +7,15 @@ import math
 
 import numpy as np
 import pytest
-from noise_laws import fits, line_law, plane_law
-from spaces import space_of
+from support.noise_laws import fits, line_law, plane_law
+from support.spaces import space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import _nearest, _noise, _window
+from dp_middleware.mechanisms.kernels import nearest as _nearest
+from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels import window as _window
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
-from dp_middleware.sampling import os_entropy
+from dp_middleware.sampling.sampler import os_entropy
 
 HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
 

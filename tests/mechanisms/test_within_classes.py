@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spaces import CASES, random_space, space_of, spaces
+from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware import sampling
+from dp_middleware.sampling import sampler as sampling
 from dp_middleware.certification.enumeration import classes_of
 
 EPSILONS = st.sampled_from([0.5, 2.0, 8.0])

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spaces import CASES, random_space, space_of, spaces
+from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware import metrics, sampling
+from dp_middleware import metrics
+from dp_middleware.sampling import sampler as sampling
 from dp_middleware.mechanisms.drawing import drawer
 
 NAMES = ["token-exponential", "custext", "santext-plus", "dyntext", "rantext", "nearest-response"]

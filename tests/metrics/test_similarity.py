@@ -96,7 +96,7 @@ def test_intervals_are_deterministic_and_hold_the_mean(letters):
 
 def test_bert_score_agrees_with_the_library():
     library = pytest.importorskip("bert_score")
-    from dp_middleware._models import encoder_source
+    from dp_middleware._files import encoder_source
 
     raw, released = TEXTS[:3], OTHER[:3]
     folder = encoder_source("all-MiniLM-L6-v2")

@@ -334,7 +334,7 @@ def test_everything_is_as_it_was_after_a_probe(tmp_path):
 
 SUITE = """
 from dp_middleware.testing import TraceSafeContract
-from leaky_adapters import Clean, Printing
+from support.leaky_adapters import Clean, Printing
 
 class TestSuite(TraceSafeContract):
     {attributes}

@@ -7,7 +7,7 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_dp_middleware import DPChatModel, note_answer
-from langchain_dp_middleware._answers import _MARK, answer_of, words_of
+from langchain_dp_middleware._messages import _MARK, answer_of, words_of
 
 from dp_middleware.errors import EventRefused
 from dp_middleware.testing import Probe

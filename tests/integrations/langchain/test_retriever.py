@@ -36,7 +36,7 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import ConfigDict
 
 from dp_middleware.errors import ParameterError, UntrustedHost
-from dp_middleware.frameworks.trust import Location
+from dp_middleware.models.trust import Location
 from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
-from dp_middleware.privacy.ledger import PrivacyLedger
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.testing import OpenAIServer
 
 WORDS = tuple(f"w{k}x" for k in range(50))

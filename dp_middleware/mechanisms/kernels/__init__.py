@@ -1,0 +1,1 @@
+"""What mechanisms compute with: lists, noise, searches and integrals."""

@@ -1,0 +1,184 @@
+"""RANTEXT's rows on a grid of distances, for vocabularies of any size.
+
+With k(d, r) = exp(-epsilon/2 min(1, d/r)), and 0 for d >= r if the mechanism is literal, the row is
+P(y | x) in proportion to g(d(x, y)), g(d) = E_r[k(d, r) / Z(r)], Z(r) the sum of k over all tokens.
+A row depends on its distances only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.embedding.blocks import parts
+from dp_middleware.mechanisms.kernels import exact as _exact
+from dp_middleware.mechanisms.kernels.radius import FEW, RadiusLaw
+from dp_middleware.mechanisms.kernels.tally import PLACE, Tally
+
+if TYPE_CHECKING:
+    import torch
+
+    from dp_middleware.embedding.space import EmbeddingSpace
+
+Floats = NDArray[np.float64]
+
+_CELLS = 1024  # of distance
+_REFINED = 256  # of radius beyond the largest distance
+_RESOLVED = 150  # cells that the law of the radius must span to be resolved by equal cells
+_FINEST, _AN_OCTAVE = 14, 36  # octaves below the largest distance, and cells of one
+_MEANS = 12  # bits of the mean radius of a cell, in the cell
+_SINGLY = 8  # entries into a cell
+_MANTISSA = 52
+
+
+class RadiusGrid:
+    """Rows of any vocabulary: distances are spread linearly over a public grid.
+
+    One matrix product gives Z for every radius cell, a second one g at every grid distance, and
+    ln g is interpolated. Where tokens enter the list inside a radius cell, 1/Z is averaged over it.
+    Both products are exact, and what comes before the second is made of single IEEE 754 operations
+    on tables that are the same on every machine: machines differ by the last bits of the second
+    table, of exponentials and of logarithms only.
+
+    Radii below their e^-37 quantile are left out: k grows with r, and Z lies between 1 and V, so
+    no probability loses more than its share V e^-37.
+
+    Args:
+        law: Radius for noise epsilon 1.
+        noise_scale: Noise epsilon e; the radius is 1/e of the law's.
+        reach: An upper bound on the distances.
+        epsilon: Of the exponential mechanism, nats.
+        literal: Whether tokens beyond the radius have probability 0.
+        space: V tokens with vectors.
+    """
+
+    def __init__(
+        self,
+        law: RadiusLaw,
+        *,
+        noise_scale: float,
+        reach: float,
+        epsilon: float,
+        literal: bool,
+        space: EmbeddingSpace,
+    ) -> None:
+        edges, per_unit = _edges(law, noise_scale, reach)
+        log_mass, radii = law.log_masses(edges * noise_scale)
+        grid, low = edges[edges <= reach], law.quantiles[0] / noise_scale
+        first = min(int(np.searchsorted(edges, low, side="right")) - 1, len(grid) - 1)
+        if law.dimensions <= FEW:
+            first = 0  # small radii are likely
+        places = (radii / noise_scale - edges[:-1]) / np.diff(edges)
+        places = np.maximum(_exact.rounded(places, _MEANS), 2.0**-_MEANS)
+        radii = (edges[:-1] + np.diff(edges) * places)[first:]
+        log_mass, cell, b = log_mass[first:], np.arange(first, len(edges) - 1), np.arange(len(grid))
+        shares = np.minimum(grid[:, None] / radii, 1.0)
+        kernel = _exact.exp(-0.5 * epsilon * shares)
+        if literal:
+            kernel *= b[:, None] < cell
+        log_parts = log_mass[:, None] - 0.5 * epsilon * shares.T
+        log_parts[(b > cell[:, None]) & literal] = -np.inf
+        log_unit = log_parts.max(axis=0)
+        on_edge = _exact.exp(-0.5 * epsilon * np.diagonal(shares[first:]))
+        self._last = float(_exact.exp(np.array(-0.5 * epsilon)))
+        put = space.on_device
+        self._literal, self._first = literal, first
+        self._tally = Tally(put(grid), per_unit, len(space))
+        self._entered = put(_exact.rounded(kernel, _MANTISSA - PLACE - len(space).bit_length()))
+        self._on_edge, self._log_unit = put(on_edge), put(log_unit)
+        slices = _exact.slices(np.exp(log_parts - log_unit))
+        self._reached = put(slices[0]), put(slices[1])
+
+    def to_log_probs(self, rows: torch.Tensor) -> None:
+        """Replace rows of distances by their log-probabilities; float64 (n, V)."""
+        import torch
+
+        sums = self._tally.empty(len(rows))
+        for part, into in parts(rows, sums):
+            self._tally.add(part, into)
+        values = self._log_g(*self._tally.read(sums)).flip(1)
+        rises = torch.nn.functional.pad(values.diff(dim=1), (0, 1))
+        for part, *of_grid in parts(rows, values, rises):
+            self._tally.interpolate(part, *of_grid)
+            part.copy_(torch.log_softmax(part, dim=1))
+
+    def _log_g(
+        self, at_zero: torch.Tensor, counts: torch.Tensor, places: torch.Tensor
+    ) -> torch.Tensor:
+        """ln g at the grid distances, (n, grid)."""
+        import torch
+
+        first, cells = self._first, counts.shape[1]
+        spread = torch.nn.functional.pad(counts - places, (0, 1))
+        spread[:, 1:] += places
+        normaliser = spread @ self._entered + at_zero
+        if not self._literal:
+            inverse = 1.0 / normaliser
+        else:
+            inside, after = normaliser[:, : cells + 1 - first], max(first, 1)
+            inside[:, after - first :] += places[:, after - 1 :] * self._on_edge[after - first :]
+            inverse = 1.0 / normaliser
+            inverse[:, : cells - first] = _mean_inverse(
+                inside[:, :-1], counts[:, first:], places[:, first:], step=self._last
+            )
+        return _exact.product(inverse, self._reached).log_().add_(self._log_unit)
+
+
+def _mean_inverse(
+    before: torch.Tensor, counts: torch.Tensor, places: torch.Tensor, *, step: float
+) -> torch.Tensor:
+    """Mean of 1/Z over a cell in which Z grows from ``before`` by ``step`` at each of n entries.
+
+    For entries at random places every Z is there equally long, and the mean is that of
+    1/(Z + j step) over j = 0 .. n. Entries that lie later on average than the middle leave more
+    of the cell to the smaller Z; exact for n = 0 and n = 1.
+    """
+    import torch
+
+    first, last = 1.0 / before, 1.0 / (before + counts * step)
+    mean = _harmonic(before / step, counts).div_((counts + 1.0) * step)
+    later = torch.where(counts > 0, places / counts.clamp(min=1.0) - 0.5, 0.0)
+    return torch.minimum(torch.maximum(mean + later * (first - last), last), first)
+
+
+def _harmonic(start: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    """The sum of 1/(Z + j) over j = 0 .. n for Z >= 1, by relative error 1e-8.
+
+    Terms one by one, and the expansion of digamma(x + 1/2) about ln x, which ends after x^-6.
+    """
+    import torch
+
+    total = torch.zeros_like(start)
+    for j in range(_SINGLY):
+        total += torch.where(steps >= j, 1.0 / (start + float(j)), 0.0)
+    low, high = start + (_SINGLY - 0.5), start + steps + 0.5
+    below, above = 1.0 / (low * low), 1.0 / (high * high)
+    tail = (above - below) * (1 / 24) - (above * above - below * below) * (7 / 960)
+    return torch.where(steps >= _SINGLY, total + (_exact.log(high / low) + tail), total)
+
+
+def _edges(law: RadiusLaw, noise_scale: float, reach: float) -> tuple[Floats, float | None]:
+    """Edges of the radius cells, and cells per unit where those up to ``reach`` are equal.
+
+    The law has last bits of its own on every machine: its quantiles are rounded.
+    """
+    low, high = (_coarse(q / noise_scale) for q in law.quantiles)
+    end = max(high, 1.01 * reach)
+    if law.dimensions > FEW and high - low > _RESOLVED * reach / _CELLS:
+        beyond = np.linspace(max(low, reach), end, _REFINED + 1)
+        return np.union1d(np.linspace(0.0, reach, _CELLS + 1), beyond), _CELLS / reach
+    half = _CELLS // 2
+    parts = [np.linspace(0.0, reach, half + 1), np.linspace(low, end, half + 1)]
+    if law.dimensions <= FEW:  # small radii are likely: about equal ratios resolve them
+        steps = 1.0 + np.arange(_AN_OCTAVE) / _AN_OCTAVE
+        parts.append(np.ldexp(steps, -np.arange(1, _FINEST)[:, None]).ravel() * reach)
+    edges = np.unique(np.concatenate(parts))
+    return edges[np.concatenate(([True], np.diff(edges) > 1e-9 * edges[1:]))], None
+
+
+def _coarse(value: float) -> float:
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa * _CELLS) / _CELLS, exponent)

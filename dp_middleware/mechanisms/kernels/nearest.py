@@ -1,0 +1,206 @@
+"""The nearest tokens of points, exactly: products filter, differences of vectors decide.
+
+And tokens near to noisy points, which is all that the noise mechanisms do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.embedding.grid import folded
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import MissingExtra
+from dp_middleware.mechanisms.kernels.filter import filters
+from dp_middleware.mechanisms.kernels.frame import NOBODY, frame
+from dp_middleware.mechanisms.kernels.noise import random_vectors, snapped, spacing
+from dp_middleware.sampling.sampler import Entropy, insecure_entropy
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+Index = Literal["exact", "approximate"]
+
+BLOCK = 512  # points of one matrix product on the host
+_QUERIES = 1000  # of a measured recall
+_SCORES = 1 << 24  # scores held at a time
+_COORDINATES = 1 << 14  # of noise made at a time: they stay in a processor's cache
+_PAIRED = 1 << 16  # coordinates of differences held at a time
+_LINKS, _VISITED = 32, 128  # of the approximate index: links per token, tokens kept in a search
+
+
+def released(
+    centres: Floats, space: EmbeddingSpace, eta: float, entropy: Entropy, index: Index = "exact"
+) -> Ids:
+    """Tokens near to centres plus independent noise of density exp(-eta ||z||), int64 (n,).
+
+    A function of the snapped noisy vectors alone: see :mod:`dp_middleware.mechanisms.kernels.noise`.
+
+    Args:
+        centres: float64 (n, d), means of the space's points.
+        space: V tokens with vectors.
+        eta: Nats per unit of distance.
+        entropy: Source of random bytes.
+        index: How to search.
+    """
+    search = nearest if index == "exact" else nearly_nearest
+    found = np.empty(len(centres), dtype=np.int64)
+    size = _rows(space)
+    for start in range(0, len(centres), size):
+        part = slice(start, start + size)
+        found[part] = search(space, noisy(centres[part], eta, entropy))
+    return found
+
+
+def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
+    """Centres plus noise, snapped; float64 (n, d)."""
+    count, dimensions = centres.shape
+    step = spacing(eta, dimensions)
+    points = np.empty_like(centres)
+    size = max(1, _COORDINATES // dimensions)
+    for start in range(0, count, size):
+        part = slice(start, start + size)
+        noise = random_vectors(len(centres[part]), dimensions, eta, entropy)
+        noise += centres[part]
+        points[part] = snapped(noise, step)
+    return points
+
+
+def recall(space: EmbeddingSpace, eta: float) -> float:
+    """Share of noisy vectors for which the approximate index finds a nearest token.
+
+    Measured once per space and eta on 1,000 noisy vectors of evenly spaced tokens, with a fixed
+    seed: they are public and no release.
+    """
+
+    def measured() -> float:
+        ids = np.resize(space.spread(_QUERIES), _QUERIES)
+        centres = space.points[ids]
+        exact = released(centres, space, eta, insecure_entropy(0))
+        found = released(centres, space, eta, insecure_entropy(0), "approximate")
+        same = space.points[exact] == space.points[found]  # duplicates are as near
+        return float(same.all(axis=1).mean())
+
+    return space.derived(("noise-recall", eta), measured)
+
+
+def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) -> Ids:
+    """The token nearest to each point by Euclidean distance, ties to the smallest id.
+
+    The distance is the float64 sum of squared differences, added in a fixed order: the answer
+    for a point does not depend on the others, nor on the device.
+
+    Args:
+        space: V tokens with vectors.
+        points: float64 (n, d), about the centre as the space's points are.
+        excluded: int64 (n,), a token per point that is not an answer; needs V > 1.
+
+    Returns:
+        int64 (n,).
+    """
+    found = np.empty(len(points), dtype=np.int64)
+    size = _rows(space)
+    for start in range(0, len(points), size):
+        part = slice(start, start + size)
+        left_out = None if excluded is None else excluded[part]
+        rows, ids = _candidates(space, points[part], left_out)
+        found[part] = _decided(space, points[part], rows, ids)
+    return found
+
+
+def _rows(space: EmbeddingSpace) -> int:
+    """Points searched at a time."""
+    return max(1, min(max(BLOCK, space.block), _SCORES // len(space)))
+
+
+def _candidates(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[Ids, Ids]:
+    """Pairs (row, id), rows ascending, among them every row's answer.
+
+    Of tokens with equal vectors only the first can be one, or the second if the first is left
+    out; a vector is barred if its only token is.
+    """
+    known = frame(space)
+    if excluded is None:
+        rows, columns = _columns(space, points, np.full(len(points), NOBODY))
+        return rows, known.first[columns]
+    group = known.group[excluded]
+    barred = np.where(known.second[group] == NOBODY, group, NOBODY)
+    rows, columns = _columns(space, points, barred)
+    ids = known.first[columns]
+    return rows, np.where(ids == excluded[rows], known.second[columns], ids)
+
+
+def _columns(space: EmbeddingSpace, points: Floats, barred: Ids) -> tuple[Ids, Ids]:
+    """Pairs of row and column that the filters leave, rows ascending, each with some.
+
+    A coarse filter's answer counts for the rows of which it leaves few; where no filter finds
+    anything, not even one of a number that is none, all columns are left.
+    """
+    pairs = []
+    left = np.arange(len(points))
+    for each in filters(space):
+        rows, columns = each.survivors(points[left], barred[left])
+        counts = np.bincount(rows, minlength=len(left))
+        settled = (counts > 0) & (counts <= each.many)
+        kept = settled[rows]
+        pairs.append((left[rows[kept]], columns[kept]))
+        left = left[~settled]
+        if not left.size:
+            break
+    for row in left:
+        columns = np.flatnonzero(np.arange(len(frame(space).first)) != barred[row])
+        pairs.append((np.full(len(columns), row), columns))
+    rows, columns = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], columns[order]
+
+
+def _decided(space: EmbeddingSpace, points: Floats, rows: Ids, ids: Ids) -> Ids:
+    """Of each row's candidates the nearest in float64, the smallest id of several."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    if len(starts) == len(rows):  # one candidate each
+        return ids
+    squares = np.zeros(len(rows))
+    counts = np.diff(starts, append=len(rows))
+    open_ = np.flatnonzero(counts[rows] > 1)  # the others are decided
+    size = max(1, _PAIRED // points.shape[1])
+    for start in range(0, len(open_), size):
+        part = open_[start : start + size]
+        difference = points[rows[part]]
+        difference -= space.points[ids[part]]
+        difference *= difference
+        squares[part] = folded(difference)
+    best = squares == np.minimum.reduceat(squares, starts)[rows]
+    found: Ids = np.minimum.reduceat(np.where(best, ids, len(space)), starts)
+    return found
+
+
+def nearly_nearest(space: EmbeddingSpace, points: Floats) -> Ids:
+    """A near token of each point, from a graph index (HNSW); int64 (n,).
+
+    Points are sought one by one in a fixed graph, in float32: the answer for a point does not
+    depend on the others. Threads build the graph, so it may differ between processes; it is a
+    function of the public vectors and of their timing, never of points.
+
+    Raises:
+        MissingExtra: faiss is not installed.
+    """
+    try:
+        import faiss
+    except ImportError:
+        raise MissingExtra("faiss-cpu", "faiss") from None
+    known = frame(space)
+    index: Any = space.derived(
+        "nearest-graph", lambda: _graph(space.points[known.first] * known.scale, faiss)
+    )
+    _, found = index.search(np.float32(points * known.scale), 1)
+    answers: Ids = known.first[found[:, 0]]
+    return answers
+
+
+def _graph(vectors: Floats, faiss: Any) -> Any:
+    index = faiss.IndexHNSWFlat(vectors.shape[1], _LINKS)
+    index.hnsw.efSearch = _VISITED
+    index.add(np.float32(vectors))
+    return index

@@ -1,0 +1,1 @@
+"""Chat and embedding models, and which of them raw text may reach."""

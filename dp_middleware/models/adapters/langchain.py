@@ -1,0 +1,118 @@
+"""LangChain chat models, and chat models with bound arguments."""
+# ruff: noqa: D102 - the calls are documented in Adapter
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from dp_middleware.models.parts import inherits
+from dp_middleware.models.adapters.base import Adapter, Messages, text_of
+
+
+class LangChainAdapter(Adapter):
+    """Calls the public methods: the caller's callbacks and tracers see what is sent."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def ask(self, messages: Messages) -> str:
+        return text_of(self._model.invoke(_convert(messages)).content)
+
+    async def aask(self, messages: Messages) -> str:
+        return text_of((await self._model.ainvoke(_convert(messages))).content)
+
+    async def amany(self, messages: Messages, count: int) -> list[str] | None:
+        from langchain_core.runnables.config import ensure_config
+
+        model, bound, config = _unbound(self._model)
+        if not _takes_n(model, bound):
+            return None
+        found = ensure_config(config)
+        recorded = {name: found.get(name) for name in ("callbacks", "tags", "metadata", "run_name")}
+        result = await model.agenerate([_convert(messages)], **recorded, **_asking(count, bound))
+        return _texts(result.generations[0])
+
+    def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        for chunk in self._model.stream(_convert(messages)):
+            yield text_of(chunk.content)
+
+    def private(self) -> Adapter:
+        return PrivateLangChainAdapter(self._model)
+
+
+class PrivateLangChainAdapter(Adapter):
+    """Calls a copy of the model below LangChain's callbacks and cache.
+
+    ``config={"callbacks": []}`` is not enough: handlers set by the environment, by
+    ``set_debug(True)`` or by an instrumentor that patches the callback manager would still be
+    attached. The methods called here make no callback manager at all.
+    """
+
+    def __init__(self, model: Any) -> None:
+        model, self._kwargs, _ = _unbound(model)
+        self._model = model.model_copy(update={"cache": False})
+
+    def ask(self, messages: Messages) -> str:
+        result = self._model._generate_with_cache(_convert(messages), **self._kwargs)
+        return text_of(result.generations[0].message.content)
+
+    async def aask(self, messages: Messages) -> str:
+        result = await self._model._agenerate_with_cache(_convert(messages), **self._kwargs)
+        return text_of(result.generations[0].message.content)
+
+    async def amany(self, messages: Messages, count: int) -> list[str] | None:
+        if not _takes_n(self._model, self._kwargs):
+            return None
+        asking = _asking(count, self._kwargs)
+        result = await self._model._agenerate_with_cache(_convert(messages), **asking)
+        return _texts(result.generations)
+
+    def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        if not self._streams():
+            yield self.ask(messages)
+            return
+        if self._model.rate_limiter is not None:
+            self._model.rate_limiter.acquire(blocking=True)
+        for chunk in self._model._stream(_convert(messages), **self._kwargs):
+            yield text_of(chunk.message.content)
+
+    def _streams(self) -> bool:
+        from langchain_core.language_models import BaseChatModel
+
+        has_own = type(self._model)._stream is not BaseChatModel._stream
+        return has_own and self._model.disable_streaming is not True
+
+
+def _unbound(model: Any) -> tuple[Any, dict[str, Any], Any]:
+    """The model inside of bindings, with the arguments and the configuration bound to it."""
+    bound: dict[str, Any] = {}
+    config: Any = None
+    while hasattr(model, "bound"):
+        bound, config = {**model.kwargs, **bound}, model._merge_configs(config)
+        model = model.bound
+    return model, bound, config
+
+
+def _takes_n(model: Any, bound: dict[str, Any]) -> bool:
+    """Whether a call may ask for several answers: OpenAI's chat protocol, whole answers."""
+    if not inherits(model, "langchain_openai", "BaseChatOpenAI"):
+        return False
+    if model.streaming or bound.get("stream") or model.n is not None or "n" in bound:
+        return False
+    return not model._use_responses_api({**model._default_params, **bound})
+
+
+def _asking(count: int, bound: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of such a call. A listener that turns streaming on would mix the answers."""
+    return {**bound, "n": count, "stream": False}
+
+
+def _texts(generations: Any) -> list[str]:
+    return [text_of(each.message.content) for each in generations]
+
+
+def _convert(messages: Messages) -> Any:
+    from langchain_core.messages import convert_to_messages
+
+    return convert_to_messages(messages)

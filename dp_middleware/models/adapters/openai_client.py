@@ -1,0 +1,73 @@
+"""Clients of the openai package, against OpenAI or any server that speaks its chat protocol."""
+# ruff: noqa: D102 - the calls are documented in Adapter
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+from dp_middleware.models import bridge
+from dp_middleware.models.adapters.base import Adapter, Messages, text_of
+
+
+class OpenAIAdapter(Adapter):
+    """``openai.OpenAI`` and its subclasses."""
+
+    def __init__(self, client: Any, model: str) -> None:
+        self._completions = client.chat.completions
+        self._model = model
+
+    def ask(self, messages: Messages) -> str:
+        completion = self._completions.create(model=self._model, messages=messages)
+        return text_of(completion.choices[0].message.content)
+
+    async def amany(self, messages: Messages, count: int) -> list[str]:
+        return await asyncio.to_thread(self._many, messages, count)
+
+    def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        with self._completions.create(model=self._model, messages=messages, stream=True) as events:
+            for event in events:
+                yield _delta(event)
+
+    def _many(self, messages: Messages, count: int) -> list[str]:
+        return _texts(
+            self._completions.create(model=self._model, messages=messages, n=count),
+        )
+
+
+class AsyncOpenAIAdapter(Adapter):
+    """``openai.AsyncOpenAI`` and its subclasses."""
+
+    def __init__(self, client: Any, model: str) -> None:
+        self._completions = client.chat.completions
+        self._model = model
+
+    def ask(self, messages: Messages) -> str:
+        return bridge.run(self.aask(messages))
+
+    async def aask(self, messages: Messages) -> str:
+        completion = await self._completions.create(model=self._model, messages=messages)
+        return text_of(completion.choices[0].message.content)
+
+    async def amany(self, messages: Messages, count: int) -> list[str]:
+        return _texts(
+            await self._completions.create(model=self._model, messages=messages, n=count),
+        )
+
+    def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        return bridge.iterate(self._chunks(messages))
+
+    async def _chunks(self, messages: Messages) -> AsyncGenerator[str, None]:
+        stream = await self._completions.create(model=self._model, messages=messages, stream=True)
+        async with stream:
+            async for event in stream:
+                yield _delta(event)
+
+
+def _texts(completion: Any) -> list[str]:
+    return [text_of(choice.message.content) for choice in completion.choices]
+
+
+def _delta(event: Any) -> str:
+    return text_of(event.choices[0].delta.content) if event.choices else ""

@@ -1,0 +1,220 @@
+"""One interface to chat models, whatever framework they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from dp_middleware.unrecorded.redirects import Redirected
+from dp_middleware.errors import ChatError, ParameterError
+from dp_middleware.models.parts import inherits
+from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages, Unrecorded
+from dp_middleware.models.trust import Location, locate, locate_function
+
+T = TypeVar("T")
+
+_ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatModel:
+    """A chat model: messages in, text out. Made by :func:`chat_model`.
+
+    Messages are ``[{"role": "system" | "user" | "assistant", "content": str}]``.
+
+    All calls raise ``error`` if the model fails, and those for one answer if it is blank. It
+    names the kind of failure and the HTTP status only, and does not hang on to the vendor's
+    exception: that may quote the messages.
+
+    Attributes:
+        adapter: Speaks to the model.
+        location: Where the model runs.
+        error: The type of error raised.
+    """
+
+    adapter: Adapter = field(repr=False)
+    location: Location
+    error: type[ChatError] = ChatError
+
+    def __call__(self, messages: Messages) -> str:
+        """The whole answer."""
+        _check(messages)
+        return self._answered(self._guarded(self.adapter.ask, messages))
+
+    async def acall(self, messages: Messages) -> str:
+        """The whole answer, without blocking the event loop."""
+        _check(messages)
+        return self._answered(await self._aguarded(self.adapter.aask(messages)))
+
+    async def amany(self, messages: Messages, count: int) -> list[str] | None:
+        """Several answers to one call, without blocking the event loop.
+
+        Args:
+            messages: As for any call.
+            count: How many are asked for.
+
+        Returns:
+            As many as came, which may be fewer or more, blank ones as empty texts; ``None`` if
+            the model has no such call, and then nothing was sent.
+        """
+        _check(messages)
+        return await self._aguarded(self.adapter.amany(messages, count))
+
+    def stream(self, messages: Messages) -> Generator[str, None, None]:
+        """The answer in pieces, as the model writes it."""
+        _check(messages)
+        pieces = self._guarded(self.adapter.chunks, messages)
+        blank = True
+        try:
+            while (piece := self._guarded(_following, pieces)) is not None:
+                blank = blank and not piece.strip()
+                if piece:
+                    yield piece
+        finally:
+            self._guarded(_close, pieces)
+        if blank:
+            self._answered("")
+
+    def private(self) -> ChatModel:
+        """The same model for raw text: no tracer, callback, cache or vendor's log sees a call.
+
+        An HTTP client follows no redirect with it: such a call fails.
+
+        Switched off for the duration of a call: LangChain's callbacks and caches, LangSmith,
+        LlamaIndex's handlers and instrumentation, the logs of vendors' packages, and whatever is
+        inherited by context variable. What a function of your own records is yours to switch off.
+        """
+        return replace(self, adapter=Unrecorded(self.adapter))
+
+    def _guarded(self, function: Callable[[Any], T], argument: Any) -> T:
+        try:
+            return function(argument)
+        except Exception as error:
+            failure = _describe(error)
+        raise self._failed(failure)
+
+    async def _aguarded(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except Exception as error:
+            failure = _describe(error)
+        raise self._failed(failure)
+
+    def _failed(self, failure: str) -> ChatError:
+        return self.error(f"the chat model ({self.location}) failed: {failure}")
+
+    def _answered(self, answer: str) -> str:
+        if not answer.strip():
+            raise self._failed("it answered with no text")
+        return answer
+
+
+def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> ChatModel:
+    """A chat model from what you have.
+
+    Args:
+        x: A LangChain chat model, a LlamaIndex LLM, an ``openai.OpenAI`` or ``AsyncOpenAI``
+            client, a sync or async function from messages to text, or a :class:`ChatModel`.
+        model: The model's name; for an openai client only, and needed there.
+        local: Declares that a function runs where raw text may go: nobody can look inside of it.
+            Without it a function may be asked as a remote model is, and not extract. An object
+            that can be called may say it itself, with a ``location``.
+
+    Raises:
+        ParameterError: Anything else, or ``model`` or ``local`` missing or out of place.
+    """
+    if _is_function(x):
+        if model is not None:
+            raise ParameterError("expected model= with an openai client only")
+        from dp_middleware.models.adapters.functions import FunctionAdapter
+
+        return ChatModel(adapter=FunctionAdapter(x), location=locate_function(x, local=local))
+    if local:
+        raise ParameterError("expected local=True with a function only; a model's address tells")
+    if _is_openai(x):
+        return _from_openai(x, model)
+    if model is not None:
+        raise ParameterError("expected model= with an openai client only")
+    if isinstance(x, ChatModel):
+        return x
+    if _is_langchain(x):
+        from dp_middleware.models.adapters.langchain import LangChainAdapter
+
+        return ChatModel(adapter=LangChainAdapter(x), location=locate(x))
+    if inherits(x, "llama_index", "BaseLLM"):
+        from dp_middleware.models.adapters.llama_index import LlamaIndexAdapter
+
+        return ChatModel(adapter=LlamaIndexAdapter(x), location=locate(x))
+    raise ParameterError(
+        "expected a LangChain chat model, a LlamaIndex LLM, an openai client with model=, or a "
+        f"function from messages to text, got {_named(x)}; wrap it in such a function"
+    )
+
+
+def _from_openai(client: Any, model: str | None) -> ChatModel:
+    from dp_middleware.models.adapters.openai_client import AsyncOpenAIAdapter, OpenAIAdapter
+
+    if not model:
+        raise ParameterError("expected model= with an openai client: the name of its chat model")
+    kind = AsyncOpenAIAdapter if inherits(client, "openai", "AsyncOpenAI") else OpenAIAdapter
+    return ChatModel(adapter=kind(client, model), location=locate(client))
+
+
+def _is_openai(x: Any) -> bool:
+    return inherits(x, "openai", "OpenAI") or inherits(x, "openai", "AsyncOpenAI")
+
+
+def _is_langchain(x: Any) -> bool:
+    """A chat model, or one with bound arguments; not any other composition."""
+    while inherits(x, "langchain_core", "RunnableBinding"):
+        x = x.bound
+    return inherits(x, "langchain_core", "BaseChatModel")
+
+
+def _is_function(x: Any) -> bool:
+    """A function or an object that can be called, and not a model of one of the frameworks."""
+    known = (("langchain_core", "Runnable"), ("llama_index", "BaseLLM"))
+    is_known = isinstance(x, type | ChatModel) or any(inherits(x, *each) for each in known)
+    return callable(x) and not is_known and not _is_openai(x)
+
+
+def _named(x: Any) -> str:
+    return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
+
+
+def _check(messages: Any) -> None:
+    is_list = isinstance(messages, list) and bool(messages)
+    if not is_list or not all(_is_message(each) for each in messages):
+        raise ParameterError(
+            f"expected a list of messages with a role in {_ROLES} and a content of type str"
+        )
+
+
+def _is_message(x: Any) -> bool:
+    return isinstance(x, dict) and x.get("role") in _ROLES and isinstance(x.get("content"), str)
+
+
+def _describe(error: Exception) -> str:
+    """Kind and HTTP status of a failure; our own messages hold no private text."""
+    if isinstance(error, AdapterError | Redirected):
+        return str(error)
+    status = status_of(error)
+    if 300 <= status < 400:
+        return f"{type(error).__name__} (HTTP {status}, a redirect that is not followed)"
+    return type(error).__name__ + (f" (HTTP {status})" if status >= 400 else "")
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status that a vendor's exception tells of, or 0."""
+    response = getattr(error, "response", None)
+    status = getattr(error, "status_code", getattr(response, "status_code", None))
+    return status if isinstance(status, int) else 0
+
+
+def _close(pieces: Generator[str, None, None]) -> None:
+    pieces.close()
+
+
+def _following(pieces: Generator[str, None, None]) -> str | None:
+    return next(pieces, None)

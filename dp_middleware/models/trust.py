@@ -1,0 +1,181 @@
+"""Where a chat model runs, and whether it may see raw text there."""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dp_middleware.embedding.backends import Given
+from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.models.parts import (
+    by_class,
+    is_model,
+    is_vendors,
+    values_in,
+)
+from dp_middleware.models._wires import Wire, host_of, is_host, wires_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Location:
+    """Where a model runs. With no field set: in process.
+
+    Attributes:
+        hosts: Names of the hosts that it calls.
+        proxies: Hosts of environment proxies through which it may call one of them in the clear.
+        unknown: Classes of which it is not known where they run.
+    """
+
+    hosts: frozenset[str] = field(default=frozenset())
+    proxies: frozenset[str] = field(default=frozenset())
+    unknown: frozenset[str] = field(default=frozenset())
+
+    def __str__(self) -> str:
+        named = [*sorted(self.hosts), *(f"{host} (proxy)" for host in sorted(self.proxies))]
+        return ", ".join([*named, *(f"unknown ({each})" for each in sorted(self.unknown))]) or (
+            "in process"
+        )
+
+    def __or__(self, other: Location) -> Location:
+        return Location(
+            hosts=self.hosts | other.hosts,
+            proxies=self.proxies | other.proxies,
+            unknown=self.unknown | other.unknown,
+        )
+
+
+IN_PROCESS = Location()
+
+
+class Located(Protocol):
+    """Anything that says where it runs."""
+
+    @property
+    def location(self) -> Location:
+        """Where it runs."""
+
+
+def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()) -> None:
+    """Refuse a model that would take raw text out of this computer.
+
+    Args:
+        model: A :class:`~dp_middleware.models.chat.ChatModel`, or where something else runs.
+        trusted_hosts: Host names, without scheme or port, that may see raw text.
+
+    Raises:
+        UntrustedHost: It is not in process, on loopback or on a trusted host.
+        ParameterError: ``trusted_hosts`` is not a collection of host names.
+    """
+    trusted = _trusted(trusted_hosts)
+    location = model if isinstance(model, Location) else model.location
+    if location.unknown:
+        raise UntrustedHost(
+            f"cannot tell where {', '.join(sorted(location.unknown))} runs; if raw text may go "
+            "there, declare it: dp.chat_model(function, local=True), with a function of yours that "
+            "calls it"
+        )
+    for host in sorted(location.hosts - trusted):
+        if not is_loopback(host):
+            raise UntrustedHost(
+                f"raw text would go to {host}; use a model in process or on loopback, or, if it "
+                "may see raw text, name it in trusted_hosts="
+            )
+    for proxy in sorted(location.proxies - trusted):
+        if not is_loopback(proxy):
+            raise UntrustedHost(
+                f"raw text would pass through the proxy {proxy}; take it out of the client, or "
+                "set NO_PROXY for the model's host if it is the environment's, or, if it may see "
+                "raw text, name it in trusted_hosts="
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """``localhost``, 127.0.0.0/8 or ::1, in these spellings only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def locate(model: Any) -> Location:
+    """Where an openai client, or a chat or embedding model of LangChain or LlamaIndex, runs.
+
+    Addresses and proxies are read from its fields, the clients in any of them and the models it
+    is made of. It may name more itself, with a :class:`Location` as its ``location``: a property
+    or field of its own, not one of what it wraps. A model without any of these is in process if
+    it is known to be or if it is your own code; a vendor's is unknown.
+    """
+    return _locate(model, frozenset())
+
+
+def locate_function(function: Any, *, local: bool) -> Location:
+    """Where a function runs: unknown, unless it is declared.
+
+    Args:
+        function: Any callable. Its fields count as those of a model.
+        local: Declared to run where raw text may go; else its own ``location`` may say so.
+    """
+    said = said_by(function) or (IN_PROCESS if local else None)
+    found = _located(function, frozenset(), said)
+    return found if said else found | Location(unknown=frozenset({type(function).__name__}))
+
+
+def said_by(x: Any) -> Location | None:
+    """What an object says of itself: a wrapper's ``__getattr__`` would speak for another."""
+    named = _names_location(type(x)) or "location" in (getattr(x, "__dict__", None) or ())
+    if not named or inspect.getattr_static(x, "location", None) is None:
+        return None
+    said = getattr(x, "location", None)
+    return said if isinstance(said, Location) else None
+
+
+def _locate(model: Any, above: frozenset[int]) -> Location:
+    return _located(model, above, said_by(model))
+
+
+def _located(model: Any, above: frozenset[int], said: Location | None) -> Location:
+    if isinstance(model, Given):  # around an object of any class
+        return _locate(model.inner, above | {id(model)}) | (said or IN_PROCESS)
+    parts = [each for each in values_in(model) if is_model(each) and id(each) not in above]
+    found = said or IN_PROCESS
+    for part in parts:
+        found |= _locate(part, above | {id(model)})
+    for wire in wires_of(model):
+        found |= _of_wire(wire)
+    if said is None and not parts and not found.hosts and is_vendors(model):
+        found |= Location(unknown=frozenset({type(model).__name__}))
+    return found
+
+
+@by_class
+def _names_location(kind: type) -> bool:
+    return any("location" in vars(each) for each in kind.__mro__)
+
+
+def _of_wire(wire: Wire) -> Location:
+    hosts = {url: host_of(url) for url in (*wire.urls, *wire.proxies)}
+    unknown = frozenset(wire.unknown)
+    if None in hosts.values():
+        unknown |= {"a model or a proxy with a malformed URL"}
+    return Location(
+        hosts=frozenset(host for url in wire.urls if (host := hosts[url])),
+        proxies=frozenset(host for url in wire.proxies if (host := hosts[url])),
+        unknown=unknown,
+    )
+
+
+def _trusted(hosts: Any) -> frozenset[str]:
+    if isinstance(hosts, str):
+        raise ParameterError("expected trusted_hosts to be a collection of names, got one str")
+    names = list(hosts)
+    for name in names:
+        if not isinstance(name, str) or not is_host(name.lower()):
+            raise ParameterError(
+                "expected host names without scheme or port in trusted_hosts, got another form"
+            )
+    return frozenset(name.lower().rstrip(".") for name in names)

@@ -1,0 +1,1 @@
+"""A durable record of what each subject has spent."""

@@ -1,0 +1,226 @@
+"""What may be appended to a privacy ledger: the row that follows another, or a refusal."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import sqlalchemy as sa
+
+from dp_middleware import _validate
+from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.privacy.ledger import statements
+from dp_middleware.privacy.ledger.rows import (
+    NOTHING,
+    PURE,
+    UNLIMITED,
+    Cost,
+    Row,
+    budget_of,
+    nats_of,
+    releases,
+)
+
+MICROSECONDS = 10**6
+LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
+_FORMAT = "2"  # 1 kept subjects as they were spelt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The terms of a ledger, kept with it.
+
+    Attributes:
+        budget: 1e-12 nats per subject and window.
+        metric_budget: 1e-12 nats per unit of distance, per subject, distance, space and window.
+        window: Microseconds; 0: for ever.
+    """
+
+    budget: int
+    metric_budget: int
+    window: int
+
+    @classmethod
+    def of(cls, budget: float, window: float | None, metric_budget: float | None) -> Self:
+        """From what users give; no metric budget: as many nats as the budget has."""
+        if window is not None:
+            _validate.positive(window=window)
+        pure = budget_of(budget=budget)
+        return cls(
+            budget=pure,
+            metric_budget=pure if metric_budget is None else budget_of(metric_budget=metric_budget),
+            window=0 if window is None else math.ceil(window * MICROSECONDS),
+        )
+
+    @classmethod
+    def stored(cls, values: dict[str, str]) -> Self | None:
+        """From a ledger's settings, or ``None`` if they are of another format."""
+        if values.get("format") != _FORMAT:
+            return None
+        return cls(**{name: int(values[name]) for name in cls.__dataclass_fields__})
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a ledger stores."""
+        return {"format": _FORMAT, **{name: str(value) for name, value in asdict(self).items()}}
+
+    def limit(self, scale: str, own: int) -> int:
+        """How much may be charged on a scale within a window; ``own``: see :class:`Row`."""
+        budget = self.budget if own == LEDGERS_OWN else own
+        if scale == PURE:
+            return budget
+        if scale == NOTHING:
+            return UNLIMITED if budget == UNLIMITED else 0
+        return self.metric_budget
+
+    def __str__(self) -> str:
+        window = f"{self.window / MICROSECONDS:g} s" if self.window else "None"
+        budget, metric = nats_of(self.budget), nats_of(self.metric_budget)
+        return f"budget={budget}, window={window}, metric_budget={metric}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One subject's standing.
+
+    Attributes:
+        spent: Nats over all time; ``inf`` after a release without a finite guarantee.
+        remaining: Nats that may be charged now; 0 after a release without a finite guarantee.
+        metric: Nats per unit of distance over all time, by distance and space. Never in ``spent``.
+        events: Number of rows.
+        infinite_by: The first release without a finite guarantee, or ``None``.
+    """
+
+    spent: float
+    remaining: float
+    metric: dict[str, float]
+    events: int
+    infinite_by: str | None
+
+
+def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
+    """The subject's state, or what it was after its last event on a scale."""
+    if scale is None:
+        return statements.found(connection, statements.LAST, subject=subject)
+    return statements.found(connection, statements.LAST_OF_SCALE, subject=subject, scale=scale)
+
+
+def release_named(connection: sa.Connection, subject: str, name: str) -> Row | None:
+    """A charge of this subject."""
+    row = statements.found(connection, statements.NAMED, subject=subject, release=name)
+    return row if row is not None and row.event == "charge" else None
+
+
+def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
+    """In order."""
+    query = sa.select(releases).where(releases.c.subject == subject).order_by(releases.c.number)
+    for found in connection.execute(query).mappings():
+        yield Row(**found)
+
+
+def account(connection: sa.Connection, rules: Rules, subject: str, now: int) -> Account:
+    """A subject's standing at a time."""
+    last = last_row(connection, subject)
+    if last is None:
+        left = nats_of(rules.budget)
+        return Account(spent=0.0, remaining=left, metric={}, events=0, infinite_by=None)
+    pure, limit = last_row(connection, subject, PURE), rules.limit(PURE, last.budget)
+    counted = in_window(connection, rules, pure, max(now, last.time)) if pure else 0
+    left = nats_of(limit if limit == UNLIMITED else max(0, limit - counted))
+    return Account(
+        spent=math.inf if last.infinite_by else nats_of(pure.total if pure else 0),
+        remaining=0.0 if last.infinite_by else left,
+        metric=_metric_totals(connection, subject),
+        events=last.number,
+        infinite_by=last.infinite_by or None,
+    )
+
+
+def appended(
+    connection: sa.Connection, rules: Rules, subject: str, cost: Cost, now: int, **event: Any
+) -> Row:
+    """Add the row of an event; the caller holds the subject's lock.
+
+    Raises:
+        BudgetExhausted: It does not fit.
+        ParameterError: A second budget of the subject's own.
+    """
+    before = last_row(connection, subject)
+    own = before.budget if before else LEDGERS_OWN
+    row = Row(
+        subject=subject,
+        number=before.number + 1 if before else 1,
+        release=(name := secrets.token_hex(16)),
+        time=max(now, before.time) if before else now,
+        total=_total(connection, before, subject, cost.scale) + cost.amount,
+        infinite_by=_infinite_by(before, cost, event, name),
+        **{"budget": own, **vars(cost), **event},
+    )
+    if row.event == "budget" and own not in (LEDGERS_OWN, row.budget):
+        raise ParameterError(
+            f"expected the subject's own budget as stored, {nats_of(own)}, "
+            f"got budget={nats_of(row.budget)}; a budget is set once"
+        )
+    if row.event == "charge":
+        _check_fits(row, rules, in_window(connection, rules, row, row.time))
+    values = {**row.to_dict(), "digest": row.linked(before)}
+    statements.insert(connection, values)
+    return Row(**values)
+
+
+def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int:
+    """What of ``row.total`` still counts at a time."""
+    if not rules.window:
+        return row.total
+    mine = {"subject": row.subject, "scale": row.scale}
+    until = at - rules.window
+    expired = statements.found(connection, statements.LAST_UNTIL, **mine, until=until)
+    return row.total - (expired.total if expired else 0)
+
+
+def _metric_totals(connection: sa.Connection, subject: str) -> dict[str, float]:
+    query = (
+        sa.select(releases.c.scale, sa.func.max(releases.c.total))
+        .where(releases.c.subject == subject, releases.c.kind == "metric")
+        .group_by(releases.c.scale)
+        .order_by(releases.c.scale)
+    )
+    return {scale: nats_of(total) for scale, total in connection.execute(query)}
+
+
+def _total(connection: sa.Connection, before: Row | None, subject: str, scale: str) -> int:
+    if before is None:
+        return 0
+    found = before if before.scale == scale else last_row(connection, subject, scale)
+    return found.total if found else 0
+
+
+def _infinite_by(before: Row | None, cost: Cost, event: dict[str, Any], name: str) -> str:
+    if before and before.infinite_by:
+        return before.infinite_by
+    return name if cost.kind == "infinite" and event["event"] == "charge" else ""
+
+
+def _check_fits(row: Row, rules: Rules, counted: int) -> None:
+    limit = rules.limit(row.scale, row.budget)
+    if row.kind == "infinite":
+        if limit != UNLIMITED:
+            raise BudgetExhausted(
+                "expected a finite loss under a finite budget, got a certificate that guarantees "
+                "nothing; nothing was recorded; see budget=math.inf"
+            )
+    elif row.kind == "pure" and row.infinite_by and limit != UNLIMITED:
+        raise BudgetExhausted(
+            f"release {row.infinite_by} guarantees nothing and has used up any finite budget"
+        )
+    elif counted > limit or row.total >= UNLIMITED:
+        left = nats_of(max(0, limit - counted + row.amount))
+        per = " per unit of distance" if row.kind == "metric" else ""
+        within = f" per {rules.window / MICROSECONDS:g} s" if rules.window else ""
+        raise BudgetExhausted(
+            f"expected a charge of at most {left:.12g} nats{per}, what is left of the budget of "
+            f"{nats_of(limit):.12g}{within}; got {nats_of(row.amount):.12g}; nothing was recorded"
+        )

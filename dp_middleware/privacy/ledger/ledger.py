@@ -1,0 +1,284 @@
+"""A persistent privacy budget that threads, processes and machines share and cannot overdraw."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from dp_middleware import _validate
+from dp_middleware.errors import LedgerError, ParameterError
+from dp_middleware.privacy.ledger import book
+from dp_middleware.privacy.ledger.audit import Audit, audited
+from dp_middleware.privacy.ledger.book import MICROSECONDS, Account, Rules
+from dp_middleware.privacy.ledger.database import Database
+from dp_middleware.privacy.ledger.rows import (
+    OVERRIDE,
+    Cost,
+    Row,
+    Unit,
+    budget_of,
+    fingerprint,
+    nats_of,
+    releases,
+    settings,
+)
+from dp_middleware.privacy.certificate import Certificate
+
+__all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
+
+_UNITS: tuple[Unit, ...] = ("occurrence", "document")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What was recorded, durable when it is handed out.
+
+    Attributes:
+        release_id: Name of the release in the ledger.
+        number: Which event of its subject.
+        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee and for a replay.
+    """
+
+    release_id: str
+    number: int
+    epsilon: float
+
+
+class PrivacyLedger:
+    """Charges before the draw, durably, and raises rather than exceed a budget.
+
+    A pure guarantee adds its epsilon to ``spent``: a valid sum also where what is released next
+    depends on what was released. A metric guarantee has another unit and sits in another column
+    with a budget of its own: as many nats per unit of distance, unless ``metric_budget`` says
+    otherwise. A release without a finite guarantee is refused under a finite budget; with
+    ``budget=math.inf`` it is recorded, and absorbs: the subject's ``spent`` is infinite from then
+    on, ``remaining`` 0, and the account names the release.
+
+    Objects are shared by threads, survive a fork and pickle without their connection. Machines
+    that share a ledger with a window need clocks that agree. SQLite needs a local disk;
+    PostgreSQL must run with ``fsync`` on, as it does unless told otherwise.
+
+    A subject is its name in Unicode's composed form (NFC) without blanks at its ends: ``"Ann"`` and
+    ``"Ann "`` have one budget; upper and lower case differ. A ledger whose file or tables were
+    deleted, or replaced by others, while it is open refuses every charge, and so does one whose
+    file has several names (hard links; mount its folder into a container, never the file). So does
+    a SQLite ledger that lacks a row which this process has seen: an older copy of it.
+
+    Args:
+        url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored: use
+            pseudonyms where names should not be on disk.
+        budget: Nats per subject, rounded down to 1e-12; may be ``math.inf``. Stored with the
+            ledger, with the next two; ``None``: the stored terms, of a ledger that exists.
+        window: Seconds; charges count against the budgets for so long. ``None``: for ever.
+        metric_budget: Nats per unit of distance, per subject, distance and space; may be
+            ``math.inf``. ``None``: as many as ``budget``.
+        clock: Seconds since 1970.
+
+    Raises:
+        ParameterError: The ledger was created with other terms, or none is there, or a window or
+            metric budget comes without a budget.
+        LedgerError: The database cannot be used, or is an older copy of what this process has seen.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        budget: float | None = None,
+        window: float | None = None,
+        metric_budget: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._database = Database(url)
+        if budget is None and (window, metric_budget) != (None, None):
+            raise ParameterError("expected budget= beside window= or metric_budget=, got none")
+        wanted = None if budget is None else Rules.of(budget, window, metric_budget)
+        if not self._database.exists:
+            if wanted is None:
+                raise ParameterError("expected an existing ledger; give budget= to create one")
+            self._database.create({**wanted.settings, "ledger": secrets.token_hex(16)})
+        self._stored = self._database.read(_settings)
+        stored = Rules.stored(self._stored)
+        if stored is None:
+            raise LedgerError(
+                "expected a ledger of this library's format, got another, as earlier versions "
+                "wrote; keep that one as a record and create a new one elsewhere"
+            )
+        if wanted not in (None, stored):
+            raise ParameterError(
+                f"expected the terms of the ledger, {stored}; got {wanted}; give none to keep them"
+            )
+        self._rules = stored
+        self._database.pin(self._stored["ledger"])
+
+    def __repr__(self) -> str:
+        return f"PrivacyLedger({self._database.kind}, budget={self.budget})"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if not self._database.exists or self._database.read(_settings) != self._stored:
+            raise LedgerError("expected the ledger that was pickled, got none or another one")
+        self._database.pin(self._stored["ledger"])
+
+    @property
+    def budget(self) -> float:
+        """Nats per subject and window."""
+        return nats_of(self._rules.budget)
+
+    @property
+    def metric_budget(self) -> float:
+        """Nats per unit of distance, per subject, distance, space and window."""
+        return nats_of(self._rules.metric_budget)
+
+    @property
+    def file(self) -> Path | None:
+        """Where the ledger is, if it is in a file."""
+        return self._database.file
+
+    @property
+    def window(self) -> float | None:
+        """Seconds for which a charge counts against the budgets; ``None``: for ever."""
+        return self._rules.window / MICROSECONDS if self._rules.window else None
+
+    def charge(
+        self, subject: str, certificate: Certificate, n: int, unit: Unit = "occurrence"
+    ) -> Receipt:
+        """Record a release of ``n`` tokens before it is drawn; durable on return.
+
+        Args:
+            subject: Whose budget.
+            certificate: Of one occurrence.
+            n: Number of tokens, public.
+            unit: ``"occurrence"`` adds the certificate's epsilon once, ``"document"`` ``n`` times.
+
+        Raises:
+            BudgetExhausted: It does not fit; nothing is recorded.
+            IncompatibleGuarantees: The guarantee has a delta.
+            LedgerError: The database failed, or another one is in its place: nothing may be drawn.
+            ParameterError: The subject is empty or has characters that cannot be printed.
+        """
+        subject = _normal(subject)
+        _validate.at_least(1, n=n)
+        _validate.one_of(_UNITS, unit=unit)
+        return self._append(
+            subject,
+            Cost.of(certificate, int(n) if unit == "document" else 1),
+            event="charge",
+            unit=unit,
+            tokens=int(n),
+            mechanism=certificate.mechanism,
+            certificate=fingerprint(certificate),
+        )
+
+    def record_replay(self, subject: str, release_id: str) -> Receipt:
+        """Record that an earlier release was sent again unchanged, which costs nothing.
+
+        Raises:
+            ParameterError: This subject has no such release.
+        """
+        subject = _normal(subject)
+        first = self._database.read(
+            lambda connection: book.release_named(connection, subject, release_id)
+        )
+        if first is None:
+            raise ParameterError("expected a release of this subject; charge before a release")
+        same = {name: getattr(first, name) for name in _DESCRIPTION}
+        cost = Cost(kind=first.kind, scale=first.scale)
+        return self._append(subject, cost, event="replay", **{**same, "replay_of": release_id})
+
+    def set_budget(self, subject: str, budget: float) -> None:
+        """Give a subject a budget of its own, once: the same again is nothing, another refused.
+
+        Its metric budget stays the ledger's.
+
+        Raises:
+            ParameterError: It already has another.
+        """
+        subject = _normal(subject)
+        wanted = budget_of(budget=budget)
+        before = self._database.read(lambda connection: book.last_row(connection, subject))
+        if before is None or before.budget != wanted:
+            cost = Cost(kind="pure", scale=OVERRIDE)
+            self._append(subject, cost, event="budget", budget=wanted)
+
+    def spent(self, subject: str) -> float:
+        """Nats over all releases ever; ``inf`` after one without a finite guarantee."""
+        return self.account(subject).spent
+
+    def remaining(self, subject: str) -> float:
+        """Nats that may be charged now; 0 after a release without a finite guarantee."""
+        return self.account(subject).remaining
+
+    def account(self, subject: str) -> Account:
+        """The subject's standing; an unknown subject has spent nothing."""
+        subject, now = _normal(subject), self._now()
+        return self._database.read(
+            lambda connection: book.account(connection, self._rules, subject, now)
+        )
+
+    def subjects(self) -> list[str]:
+        """Every subject with a row, sorted."""
+        query = sa.select(releases.c.subject).distinct()
+        return sorted(self._database.read(lambda connection: connection.scalars(query).all()))
+
+    def rows(self, subject: str) -> list[Row]:
+        """The audit trail of a subject, in order."""
+        name = _normal(subject)
+        return self._database.read(lambda connection: list(book.all_rows(connection, name)))
+
+    def verify(self) -> Audit:
+        """Recompute every sum and every link of the chains.
+
+        Raises:
+            LedgerError: A row is missing, added, out of order or altered, a sum is wrong or a
+                budget exceeded.
+        """
+        return self._database.read(lambda connection: audited(connection, self._rules))
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        self._database.close()
+
+    def _now(self) -> int:
+        return int(self._clock() * MICROSECONDS)
+
+    def _append(self, subject: str, cost: Cost, **event: Any) -> Receipt:
+        now, described = self._now(), {**_DESCRIPTION, **event}
+        row = self._database.write(
+            subject,
+            lambda connection: book.appended(
+                connection, self._rules, subject, cost, now, **described
+            ),
+        )
+        infinite = row.event == "charge" and row.kind == "infinite"
+        epsilon = math.inf if infinite else nats_of(row.epsilon)
+        return Receipt(release_id=row.release, number=row.number, epsilon=epsilon)
+
+
+_DESCRIPTION = {"unit": "", "tokens": 0, "mechanism": "", "certificate": "", "replay_of": ""}
+
+
+def _settings(connection: sa.Connection) -> dict[str, str]:
+    found = connection.execute(sa.select(settings.c.name, settings.c.value))
+    return {row.name: row.value for row in found}
+
+
+def _normal(subject: object) -> str:
+    """The one spelling of a subject: NFC, without blanks at its ends.
+
+    Raises:
+        ParameterError: Empty, or with characters that cannot be printed.
+    """
+    found = unicodedata.normalize("NFC", subject).strip() if isinstance(subject, str) else ""
+    if not found or not found.isprintable():
+        raise ParameterError("expected subject= of printable characters, not empty")
+    return found

@@ -1,0 +1,1 @@
+"""Rows as integers with a fixed sum, kept, and draws from them."""

@@ -1,0 +1,187 @@
+"""Exact draws from rows of log-probabilities, with the operating system's entropy.
+
+The sampler draws from integers (``_tables.py``), and the certificate takes the log-ratios of the
+same integers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware.sampling.cache import Arena, Channel
+from dp_middleware.sampling.integers import WIDE_BELOW, Floats, IntegerRows, Rows, integer_rows
+from dp_middleware.sampling.files import RowFile
+from dp_middleware.sampling.tables import (
+    Entropy,
+    Ids,
+    Table,
+    Words,
+    os_entropy,
+    random_words,
+    tables,
+)
+from dp_middleware.errors import ParameterError
+
+__all__ = [
+    "CACHE_BYTES",
+    "WIDE_BELOW",
+    "Entropy",
+    "Floats",
+    "Ids",
+    "IntegerRows",
+    "Rows",
+    "Sampler",
+    "Table",
+    "Words",
+    "bulk_entropy",
+    "insecure_entropy",
+    "integer_rows",
+    "log_softmax",
+    "os_entropy",
+    "shared_cache",
+    "tables",
+]
+
+_LIMIT = "DP_MIDDLEWARE_ROW_CACHE_MB"
+_arenas: dict[str, Arena] = {}
+
+CACHE_BYTES = 5 << 28
+"""Memory for cached tables of a process, unless ``$DP_MIDDLEWARE_ROW_CACHE_MB`` says otherwise."""
+
+
+def shared_cache(key: Hashable) -> Channel:
+    """The cached tables of one channel in this process, for all samplers that have the same key.
+
+    All channels together take no more memory than ``$DP_MIDDLEWARE_ROW_CACHE_MB`` megabytes, read
+    once, when the first table is cached; the oldest tables make room for new ones.
+
+    Args:
+        key: Of all that decides a row of the channel.
+
+    Raises:
+        ParameterError: The variable is no number of megabytes.
+    """
+    if not _arenas:
+        _arenas.setdefault("process", Arena(_limit()))  # atomic: threads get the same one
+    return _arenas["process"].channel(key)
+
+
+def _limit() -> int:
+    chosen = os.environ.get(_LIMIT, "")
+    if not chosen:
+        return CACHE_BYTES
+    if not (chosen.isascii() and chosen.isdigit()):
+        raise ParameterError(
+            f"expected {_LIMIT} as a whole number of megabytes, 0 for no cache, got {chosen!r}"
+        )
+    return int(chosen) * 1_000_000
+
+
+def bulk_entropy(count: int) -> bytes:
+    """Bytes for noise, which takes many: OpenSSL's generator, seeded by the operating system.
+
+    AES in counter mode, seeded anew from time to time and in a forked child. Ten times as fast
+    as the operating system's own, which is used where Python was built without OpenSSL.
+    """
+    try:
+        from ssl import RAND_bytes
+    except ImportError:
+        return os_entropy(count)
+    return RAND_bytes(count)
+
+
+def insecure_entropy(seed: int) -> Entropy:
+    """A reproducible source for tests. Releases drawn with it have no privacy whatsoever."""
+    generator = np.random.default_rng(seed)
+    return generator.bytes
+
+
+def log_softmax(scores: ArrayLike) -> Floats:
+    """Rows of log-probabilities proportional to exp(scores), float64 (n, V).
+
+    A float64 ``scores`` array is overwritten. A score of -inf is outside the support.
+    """
+    import torch
+
+    rows = torch.from_numpy(np.ascontiguousarray(scores, dtype=np.float64))
+    return torch.log_softmax(rows, dim=-1).numpy()
+
+
+class Sampler:
+    """Draws from the rows of one channel, keeping tables of tokens already seen.
+
+    The cache is per process, bounded and in memory only: which rows it holds tells which tokens
+    were typed. A cached token is faster than a new one; that timing is not protected. A draw is
+    decided by one table, whatever else is computed meanwhile; see ``_arena.py``.
+
+    Args:
+        rows: Log-probability rows for ids, float64 (n, V); -1 is the unknown symbol.
+        batch: Rows computed at a time.
+        capacity: Bytes of cached tables, where they are not shared.
+        cache: Shared tables of this channel; see :func:`shared_cache`.
+        prepared: Tables on disk, which are searched first; public.
+    """
+
+    def __init__(
+        self,
+        rows: Callable[[Ids], Rows],
+        *,
+        batch: int = 64,
+        capacity: int = CACHE_BYTES,
+        cache: Channel | None = None,
+        prepared: RowFile | None = None,
+    ) -> None:
+        self._rows, self._batch, self._prepared = rows, batch, prepared
+        self._cache = cache if cache is not None else Arena(capacity).channel("own")
+
+    def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
+        """One independent output id for each input id, int64 (n,).
+
+        The uniform integers are drawn first, in the order of the ids: what is cached decides
+        nothing. (Only the lower halves of integers of 128 bits come later, where they count.)
+        """
+        uniform = random_words(len(ids), entropy)
+        if self._prepared is None:
+            return self._drawn(ids, uniform, entropy)
+        known, found = self._prepared.locate(ids, uniform, entropy)
+        if len(found) == len(ids):
+            return found
+        released = np.empty(len(ids), dtype=np.int64)
+        released[known] = found
+        released[~known] = self._drawn(ids[~known], uniform[~known], entropy)
+        return released
+
+    def _drawn(self, ids: Ids, uniform: Words, entropy: Entropy) -> Ids:
+        """From cached tables, or from computed ones."""
+        known, found, held = self._cache.locate(ids, uniform)
+        if len(found) == len(ids):
+            return found
+        released = np.empty(len(ids), dtype=np.int64)
+        released[known] = found
+        places = np.flatnonzero(~known)
+        distinct, inverse, counts = np.unique(ids[places], return_inverse=True, return_counts=True)
+        places = places[np.argsort(inverse, kind="stable")]
+        groups = np.split(places, np.cumsum(counts)[:-1])
+        group_of = dict(zip(distinct.tolist(), groups, strict=True))
+        for number, table in self._found(group_of, held):
+            group = group_of[number]
+            released[group] = table.locate(uniform[group], entropy)
+        return released
+
+    def _found(self, wanted: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
+        """A table for each id: the one that is held, else a computed one."""
+        yield from held.items()
+        absent = np.array([number for number in wanted if number not in held], dtype=np.int64)
+        for start in range(0, len(absent), self._batch):
+            batch = absent[start : start + self._batch]
+            yield from zip(batch.tolist(), self.tables(batch), strict=True)
+
+    def tables(self, ids: Ids) -> list[Table]:
+        """Tables of distinct ids, computed; they are cached from now on."""
+        fresh = tables(self._rows(ids))
+        self._cache.store(ids, fresh)
+        return fresh

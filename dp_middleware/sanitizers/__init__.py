@@ -1,0 +1,1 @@
+"""From a text to its release: read, certify, charge, draw, write."""

@@ -1,0 +1,103 @@
+"""What a sanitizer's releases guarantee, and its mechanism at another epsilon."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.certification import calibrate, certify
+from dp_middleware.certification.enumeration import scout
+from dp_middleware.contexts import Context
+from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.space import BLOCK
+from dp_middleware.errors import InfiniteEpsilon
+from dp_middleware.mechanisms import ChannelMechanism, Mechanism, NoiseMechanism
+from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.privacy import Adjacency, Certificate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certifier:
+    """Certifies one mechanism as a sanitizer uses it.
+
+    Attributes:
+        mechanism: How a token is perturbed.
+        space: Vocabulary and vectors.
+        context: Of a contextual mechanism.
+        policy: Tokens released unchanged.
+        adjacency: What is compared; see :func:`narrowed`.
+    """
+
+    mechanism: Mechanism
+    space: EmbeddingSpace
+    context: Context | None
+    policy: KeepPolicy
+    adjacency: Adjacency
+
+    def certificate(self, tokens: int | None = None) -> Certificate:
+        """Of texts of so many tokens; ``None``: the longest."""
+        length = tokens
+        if self.context is not None:
+            length = min(tokens or self.context.window, self.context.window)
+        found = certify(self.mechanism, self.space, adjacency=self.adjacency, length=length)
+        if not self.policy.kept:
+            return found
+        note = (
+            f"tokens in {self.policy.label} are released unchanged, also where they are a piece of "
+            "another word; where they stand is public"
+        )
+        assumptions = (*found.assumptions, note)
+        return replace(found, assumptions=assumptions, recovery=None, retention=None)
+
+    def quick_loss(self) -> float:
+        """Infinite if a few rows already show it; a certificate says the rest at first use."""
+        if isinstance(self.mechanism, NoiseMechanism):
+            return self.mechanism.lipschitz(None)
+        if not isinstance(self.mechanism, ChannelMechanism) or self.mechanism.full_support:
+            return 0.0
+        return scout(self.mechanism, self.space, self.adjacency, self.space.spread(BLOCK)).epsilon
+
+    def refuse_infinite(self, epsilon: float) -> None:
+        """Refuse to release with no guarantee.
+
+        Raises:
+            InfiniteEpsilon: That is what this epsilon says.
+        """
+        if math.isinf(epsilon):
+            raise InfiniteEpsilon(
+                f"the loss of {self.mechanism.name} is infinite under this adjacency; use a "
+                "mechanism with a guarantee (its strict variant, where there is one), "
+                "adjacency=dp.Adjacency.within(...), or accept_infinite=True"
+            )
+
+    def calibrated(self, epsilon: float, *, by_default: bool) -> Certifier:
+        """The same with the mechanism that has this certified epsilon, or one just below.
+
+        Args:
+            epsilon: Nats per token; in a raw context, for texts as long as its window.
+            by_default: Take all other parameters of the mechanism from its public defaults.
+
+        Raises:
+            CannotCalibrate: The mechanism cannot reach this epsilon.
+        """
+        nominal, space = self.mechanism, self.space
+        if by_default:
+            nominal = type(nominal).with_defaults(epsilon, space)
+        length = None if self.context is None else self.context.window
+        found = calibrate(nominal, space, epsilon, adjacency=self.adjacency, length=length)
+        return replace(self, mechanism=found)
+
+
+def narrowed(policy: KeepPolicy, kept: NDArray[np.bool_], adjacency: Adjacency | None) -> Adjacency:
+    """Each kept token alone; the others, and the unknown symbol, as given."""
+    relation = adjacency if adjacency is not None else Adjacency.substitution()
+    if not policy.kept:
+        return relation
+    labels = relation.classes if relation.classes is not None else ("perturbed",) * (len(kept) + 1)
+    return Adjacency.within(
+        ("kept", i) if i < len(kept) and kept[i] else ("class", label)
+        for i, label in enumerate(labels)
+    )

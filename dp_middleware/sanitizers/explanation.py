@@ -1,0 +1,97 @@
+"""What a local dry run tells. Private: it names tokens of the input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dp_middleware.sanitizers.draft import Plan
+from dp_middleware._forks import LeavesWithout, StaysHere
+from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms.kernels.lists import smallest
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+_LIKELY = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative(StaysHere):
+    """One distinct token of an explained text. Private: holds a token of the input.
+
+    ``repr`` hides it, and it cannot be pickled.
+    """
+
+    token: str = field(repr=False)
+    count: int
+    retention: float = field(repr=False)
+    likely: tuple[tuple[str, float], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation(LeavesWithout):
+    """A local dry run over a text: expectations, no draw, no charge. Private: keep it local.
+
+    ``repr`` hides the alternatives and pickling drops them: unpickled, there are none.
+
+    Attributes:
+        tokens_total: Number of tokens.
+        tokens_verbatim: Tokens that would be kept by policy or lie outside the scope.
+        tokens_unknown: Tokens outside the vocabulary.
+        expected_retention: Mean probability that a perturbed token is drawn as itself.
+        alternatives: Per distinct perturbed token, in order of appearance: its count, its
+            probability of staying and its likeliest outputs.
+        warning: Why one must not retry until a release looks good.
+    """
+
+    _instead: ClassVar[Mapping[str, Any]] = {"alternatives": ()}
+
+    tokens_total: int
+    tokens_verbatim: int
+    tokens_unknown: int
+    expected_retention: float
+    alternatives: tuple[Alternative, ...] = field(repr=False)
+    warning: str = (
+        "Every release spends its epsilon again. Do not retry until one looks good: choosing "
+        "among releases by looking at the input is itself a leak that no certificate covers."
+    )
+
+
+def explained(plan: Plan, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:
+    """What the draws for a text would look like."""
+    counts = Counter(plan.perturbed)
+    alternatives = list(_alternatives(counts, mechanism, space))
+    perturbed = counts.total()
+    expected = sum(each.count * each.retention for each in alternatives)
+    return Explanation(
+        tokens_total=plan.tokens_total,
+        tokens_verbatim=plan.tokens_verbatim,
+        tokens_unknown=counts[UNKNOWN],
+        expected_retention=expected / perturbed if perturbed else 0.0,
+        alternatives=tuple(alternatives),
+    )
+
+
+def _alternatives(
+    counts: Counter[int], mechanism: ChannelMechanism, space: EmbeddingSpace
+) -> Iterator[Alternative]:
+    ids, tokens = np.array(list(counts), dtype=np.int64), space.vocabulary.tokens
+    for start in range(0, len(ids), space.block):
+        block = ids[start : start + space.block]
+        rows = mechanism.device_rows(block, space)
+        own = rows.gather(1, space.on_device(np.maximum(block, 0))[:, None])[:, 0]
+        likely = smallest(-rows, min(_LIKELY, len(space)))
+        chances = rows.gather(1, likely).exp()
+        found = (block.tolist(), own.exp().tolist(), likely.tolist(), chances.tolist())
+        for number, kept, outputs, shares in zip(*found, strict=True):
+            known = number != UNKNOWN
+            yield Alternative(
+                token=tokens[number] if known else "(unknown)",
+                count=counts[number],
+                retention=kept if known else 0.0,
+                likely=tuple((tokens[k], p) for k, p in zip(outputs, shares, strict=True)),
+            )

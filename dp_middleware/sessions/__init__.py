@@ -1,0 +1,1 @@
+"""One release for each event of a conversation."""

@@ -1,0 +1,61 @@
+"""For adapters: the session they release with, and calls on private text whose errors hold none."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sessions.session import Session
+
+T = TypeVar("T")
+
+
+def session_of(given: object) -> Session:
+    """The session of an adapter: the one that it was given, or a new one around a sanitizer.
+
+    Raises:
+        ParameterError: Neither of the two.
+    """
+    if isinstance(given, Session):
+        return given
+    if isinstance(given, Sanitizer):
+        return Session(given)
+    raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(given).__name__}")
+
+
+def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
+    """The result of a function that handles private text.
+
+    Args:
+        work: The function.
+        args: Its arguments.
+        what: Names the step in the message.
+
+    Raises:
+        DPMiddlewareError: It failed: ours as it is, of others the type only. Has no cause and no
+            context: these may quote.
+    """
+    try:
+        return work(*args)
+    except Exception as error:
+        failed = _textless(error, what)
+    raise failed.with_traceback(None)
+
+
+async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "the release") -> T:
+    """As :func:`guarded`, for a coroutine function."""
+    try:
+        return await work(*args)
+    except Exception as error:
+        failed = _textless(error, what)
+    raise failed.with_traceback(None)
+
+
+def _textless(error: Exception, what: str) -> DPMiddlewareError:
+    """Whatever a ledger, a device or a retriever raises may quote the text."""
+    if not isinstance(error, DPMiddlewareError):
+        return DPMiddlewareError(f"{what} failed with {type(error).__name__}; nothing was sent")
+    error.__cause__ = error.__context__ = None
+    return error

@@ -1,0 +1,193 @@
+"""What a session released, by event: drawn once, then answered from the memo."""
+
+from __future__ import annotations
+import functools
+import hmac
+import json
+import sqlite3
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from threading import Lock
+from dp_middleware import _forks
+from dp_middleware.sessions import edits
+from dp_middleware.sessions.names import Digests, Event
+from dp_middleware.sessions.memo import WAIT, Entry, FileMemo, Limits, MemoryMemo, Table
+from dp_middleware.sanitizers.draft import Detector, Plan
+from dp_middleware.errors import EventRefused
+from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from typing import Literal
+from dp_middleware.privacy import Certificate, PureDP
+
+
+Origin = Literal["remote-answer", "declared-public"]
+"""Why a text is public."""
+
+_ASSUMPTIONS: dict[Origin, str] = {
+    "remote-answer": "written by the remote model, which saw released texts only",
+    "declared-public": "declared public by the caller; nothing was checked",
+}
+_PLAIN = ("text", "tokens_total", "tokens_verbatim")
+
+
+def to_json(release: Release) -> str:
+    """All of a release but its adjacency."""
+    data = {name: getattr(release, name) for name in _PLAIN}
+    return json.dumps({**data, "certificate": release.certificate.to_dict()})
+
+
+def from_json(text: str, sanitizer: Sanitizer) -> Release:
+    """The release; its adjacency is that of the sanitizer, which made it."""
+    data = json.loads(text)
+    certificate = Certificate.from_dict(data["certificate"], sanitizer.certificate.adjacency)
+    return Release(**{**data, "certificate": certificate})
+
+
+def public(text: str, origin: Origin, sanitizer: Sanitizer) -> Release:
+    """What goes out as it is: of the private texts at most a function of what was released."""
+    tokens = len(sanitizer.space.vocabulary.tokenizer.pieces(text))
+    certificate = Certificate(
+        guarantee=PureDP(epsilon=0.0),
+        adjacency=sanitizer.certificate.adjacency,
+        method="proof",
+        assumptions=(_ASSUMPTIONS[origin],),
+        claimed=0.0,
+        epsilon=0.0,
+        mechanism=origin,
+        space=sanitizer.space.fingerprint,
+    )
+    return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
+
+
+class Events:
+    """Private events and remote answers; one for the sessions of all epsilons.
+
+    Args:
+        memo: Where they are kept.
+        limits: How many, and how long.
+        digests: Under which key.
+    """
+
+    def __init__(self, memo: MemoryMemo | FileMemo, limits: Limits, digests: Digests) -> None:
+        self._memo, self._limits, self._digests = memo, limits, digests
+        self._versions = edits.Versions(limits.capacity)
+        self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not kept yet
+        self.after_fork()
+        _forks.renew(self)
+
+    def after_fork(self) -> None:
+        """With a lock that nobody holds."""
+        self._lock = Lock()
+
+    def release(
+        self, event: Event, role: str, text: str, sanitizer: Sanitizer, scope: Detector | None
+    ) -> Release:
+        """From the memo, or drawn; a detector runs outside of the lock, and may use the session.
+
+        Raises:
+            EventRefused: The event was noted as a remote answer, or the memo is full.
+            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        """
+        digest = self._digests.of("text", event.released, role, text)
+        with self._exclusive() as table:
+            found = self._replayed(table, event, role, digest, sanitizer)
+        if found is not None:
+            return found
+        plan = sanitizer.plan(text, scope)
+        with self._exclusive() as table:  # another thread may have been faster
+            found = self._replayed(table, event, role, digest, sanitizer)
+            return found or self._stored(table, event, digest, plan, sanitizer)
+
+    def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
+        """The remote answer of each note; ``None`` where there is none."""
+        with self._exclusive() as table:
+            entries = [None if n is None else self._limits.current(table, n) for n in notes]
+        return [None if entry is None else str(json.loads(entry.released)) for entry in entries]
+
+    def note(self, note: bytes, text: str, private: bytes | None) -> None:
+        """Keep a remote answer.
+
+        Args:
+            note: Under what.
+            text: Public.
+            private: Where it would be kept that its event is private, if it has an id.
+
+        Raises:
+            EventRefused: The event was released as a private one, or the memo is full.
+        """
+        with self._exclusive() as table:
+            if private is not None and self._limits.current(table, private) is not None:
+                raise EventRefused("expected a new event to note, got one released as private")
+            self._limits.store(table, note, b"", json.dumps(text))
+
+    def note_left(self, note: bytes, text: str) -> None:
+        """Keep a remote answer, now or before whatever is done next here.
+
+        Never waits: garbage collection may call it anywhere, also where this thread has the lock,
+        or another lock that the one with this lock waits for.
+        """
+        self._left.append((note, text))
+        if self._lock.acquire(blocking=False):
+            try:
+                with suppress(sqlite3.Error):  # another process is just releasing
+                    self._keep_left(wait=0.0)
+            finally:
+                self._lock.release()
+
+    def __repr__(self) -> str:
+        return "memo in file" if isinstance(self._memo, FileMemo) else "memo in memory"
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[Table]:
+        """The entries, with what was left noted; what goes wrong later does not undo that."""
+        with self._lock:
+            self._keep_left(WAIT)
+            with self._memo.exclusive() as table:
+                yield table
+
+    def _keep_left(self, wait: float) -> None:
+        if not self._left:
+            return
+        with self._memo.exclusive(wait) as table:
+            while self._left:
+                note, text = self._left.popleft()
+                with suppress(EventRefused):  # a full memo: it is refused when it is sent again
+                    self._limits.store(table, note, b"", json.dumps(text))
+
+    def _replayed(
+        self, table: Table, event: Event, role: str, digest: bytes, sanitizer: Sanitizer
+    ) -> Release | None:
+        if self._limits.current(table, event.note) is not None:
+            raise EventRefused(f"expected role assistant for a noted event, got {role}")
+        known = self._limits.current(table, event.released)
+        if known is None or not hmac.compare_digest(known.digest, digest):
+            return None
+        return from_json(known.released, sanitizer)
+
+    def _stored(
+        self, table: Table, event: Event, digest: bytes, plan: Plan, sanitizer: Sanitizer
+    ) -> Release:
+        """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
+        known = self._limits.current(table, event.released)
+        self._limits.make_room(table, event.released, event.private)
+        edited = plan if known is None else replace(plan, edited=True)
+        release = self._drawn(event, digest, edited, known, sanitizer)
+        self._limits.store(table, event.released, digest, to_json(release))
+        self._limits.store(table, event.private, b"", "")
+        return release
+
+    def _drawn(
+        self, event: Event, digest: bytes, plan: Plan, known: Entry | None, sanitizer: Sanitizer
+    ) -> Release:
+        earlier = None if known is None else self._versions.get(event.released, known.digest)
+        digest_of = self._digests.marker("token", event.released)
+
+        @functools.cache  # equal tokens share their mark: a long text has few distinct ones
+        def mark(number: int, kept: str | None) -> bytes:
+            return digest_of(f"{number} {kept!r}")
+
+        release, now = edits.release(sanitizer, plan, digest, mark, earlier)
+        self._versions.put(event.released, now)
+        return release

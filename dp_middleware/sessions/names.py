@@ -1,0 +1,161 @@
+"""Names of events and digests of raw texts, keyed: without the key they tell nothing."""
+
+from __future__ import annotations
+import hmac
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+from dp_middleware.errors import ParameterError
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, Literal
+from dp_middleware.sanitizers.draft import Detector
+
+
+class Once(Enum):
+    """In place of an event id."""
+
+    ONCE = "once"
+
+
+ONCE: Final = Once.ONCE
+"""The event of a text that will never come again: a new release, kept in no memo."""
+
+Item = tuple[str | Literal[Once.ONCE] | None, str, str]
+
+ROLES = ("system", "user", "assistant", "tool")
+
+_PRIVATE = tuple(role for role in ROLES if role != "assistant")
+
+
+def checked(item: Any) -> Item:
+    """An event id, :data:`ONCE` or ``None``; a role and a text.
+
+    Raises:
+        ParameterError: One of them is not what it should be; quotes none of them.
+    """
+    event_id, role, text = item
+    unnamed = event_id is None or event_id is ONCE
+    if not unnamed and (not isinstance(event_id, str) or not event_id):
+        raise ParameterError("expected an event id of type str, not empty")
+    if role not in ROLES:
+        raise ParameterError(f"expected a role in {ROLES}")
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    return event_id, role, text
+
+
+def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:
+    """The detector of each private role; one that is missing is released whole.
+
+    Raises:
+        ParameterError: Neither a function nor functions by private role.
+    """
+    if scope is None:
+        return {}
+    found = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(_PRIVATE, scope)
+    if not set(found) <= set(_PRIVATE) or not all(map(callable, found.values())):
+        raise ParameterError(
+            f"expected scope= as a function from a text to its private spans, or one per role in "
+            f"{list(_PRIVATE)}"
+        )
+    return found
+
+
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Keyed digests under which a message of a transcript is kept.
+
+    Attributes:
+        released: What one mechanism released for it.
+        private: That it was released as a private one, by whatever mechanism.
+        note: That it is a remote answer.
+    """
+
+    released: bytes
+    private: bytes
+    note: bytes
+
+
+class Digests:
+    """HMAC-SHA256 under one key. Held in memory only.
+
+    Args:
+        key: 32 bytes or more; ``None``: a fresh one.
+
+    Raises:
+        ParameterError: Too short, or not bytes.
+    """
+
+    def __init__(self, key: bytes | None) -> None:
+        given: Any = os.urandom(_KEY_BYTES) if key is None else key
+        if not isinstance(given, bytes) or len(given) < _KEY_BYTES:
+            raise ParameterError(f"expected key= of type bytes, {_KEY_BYTES} of them or more")
+        self._key = given
+
+    def of(self, *parts: str | bytes) -> bytes:
+        """Digest of parts, each with its length; 32 bytes."""
+        message = bytearray()
+        for part in parts:
+            data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+            message += len(data).to_bytes(8, "little")
+            message += data
+        return hmac.digest(self._key, message, "sha256")
+
+    def marker(self, *parts: str | bytes) -> Callable[[str], bytes]:
+        """A function from short texts to keyed digests, for many of them: BLAKE2, 32 bytes."""
+        keyed = blake2b(key=self.of(*parts), digest_size=32)
+
+        def digest_of(text: str) -> bytes:
+            state = keyed.copy()
+            state.update(text.encode())
+            return state.digest()
+
+        return digest_of
+
+    def event(self, name: bytes, settings: str) -> Event:
+        """Under what a named event is kept.
+
+        Args:
+            name: As of :meth:`names`.
+            settings: Of what releases it; other ones make it a new event.
+        """
+        return Event(
+            released=self.of("event", settings, name),
+            private=self.private(name),
+            note=self.note(name),
+        )
+
+    def private(self, name: bytes) -> bytes:
+        """Under what it is kept that an event was released as a private one."""
+        return self.of("private", name)
+
+    def note(self, name: bytes) -> bytes:
+        """Under what the remote answer with this name is kept."""
+        return self.of("note", name)
+
+    def answer(self, conversation: bytes, text: str) -> bytes:
+        """Under what a remote answer without an id is kept: by content, which is public."""
+        return self.of("answer", conversation, text)
+
+    def of_id(self, conversation: bytes, event_id: str) -> bytes:
+        """The name of an event with an id."""
+        return self.of("id", conversation, event_id)
+
+    def names(self, conversation: bytes, transcript: Sequence[Item]) -> list[bytes]:
+        """The name of each event: of its id, or else a chain over the transcript up to it."""
+        chain, found = b"", []
+        chained = any(event_id is None for event_id, _, _ in transcript)
+        if chained:
+            chain = self.of("start", conversation)
+        for event_id, role, text in transcript:
+            if chained:
+                chain = self.of("chain", chain, role, text)
+            named = isinstance(event_id, str)
+            found.append(self.of_id(conversation, str(event_id)) if named else chain)
+        return found

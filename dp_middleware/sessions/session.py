@@ -1,0 +1,313 @@
+"""Conversations: every message is released once, however often its transcript is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import NoReturn
+
+from dp_middleware import _validate
+from dp_middleware.sessions import events
+from dp_middleware.sessions.by_epsilon import ByEpsilon
+from dp_middleware.sessions.names import Digests
+from dp_middleware.sessions.events import Events
+from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
+from dp_middleware.sanitizers.draft import Detector
+from dp_middleware.sessions.planned import Planned, Unknown, planned
+from dp_middleware.sessions.names import ONCE as ONCE
+from dp_middleware.sessions.names import Item as Item
+from dp_middleware.sessions.names import by_role, checked
+from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+
+MONTH = 30 * 24 * 3600.0
+"""Seconds."""
+
+_SAME = 1e-9  # nats
+
+
+class Session:
+    """Releases the messages of conversations: one release and one charge per event.
+
+    An event is a message of a transcript, known by its id. Seen again with the same text and
+    role, it is answered from the memo and costs nothing; otherwise it is a new release, drawn and
+    charged for at the positions that changed, and *that* they changed is public. Under an id
+    that is new, an old text is a new release: nothing is looked up by content, as equal outputs
+    would reveal equal inputs.
+
+    What a remote model answered is public; after :meth:`note_remote` its event is answered with
+    just that, whatever the transcript shows in its place, as an answer that was extracted
+    locally holds what no mechanism has protected. An assistant's message that is not known as a
+    remote answer is refused: even perturbed it would not have the guarantee, since one private
+    token may have changed all of it.
+
+    Safe for threads; a memo in a file is for processes too, and a charge may be lost to a crash
+    there but never a release to the ledger: charge, draw, store, return.
+
+    Args:
+        sanitizer: Charges and draws.
+        memo: An SQLite file that keeps what was released over restarts, and so what a scope
+            declared public too, but no raw private text; default: memory. Not the ledger's file.
+            A text edited after a restart is drawn for as a whole: what tells its old tokens is
+            kept in memory only.
+        key: 32 bytes or more, needed with a memo file and never written: keep it elsewhere. It
+            keys the digests of ids and raw texts. Default: a fresh one.
+        capacity: Largest number of entries; a private event counts as two.
+        expires: Seconds after which an entry is dropped; ``inf`` for never. A dropped event that
+            is seen again is a new release and a new charge.
+        when_full: ``"forget"`` drops the oldest entry, ``"refuse"`` raises.
+        clock: Seconds since the epoch.
+        scope: What is private in a private message: a function that finds its spans, or one per
+            role; a role without one is released whole, and so is everything by default.
+            **What it declares public goes out as it is**, and may change in an edited message
+            at no cost. A message that is in the memo is answered from there, whatever the scope.
+            Private spans are compared with those of the version before in reading order, not by
+            what stands around them: if two of them change places, so may what is released.
+
+    Raises:
+        ParameterError: A parameter out of range, a memo in the ledger's file, or one that was
+            written with another key.
+    """
+
+    def __init__(
+        self,
+        sanitizer: Sanitizer,
+        *,
+        memo: str | os.PathLike[str] | None = None,
+        key: bytes | None = None,
+        capacity: int = 100_000,
+        expires: float = MONTH,
+        when_full: WhenFull = "forget",
+        clock: Callable[[], float] = time.time,
+        scope: Detector | Mapping[str, Detector] | None = None,
+    ) -> None:
+        limits = Limits(capacity=capacity, expires=expires, when_full=when_full, clock=clock)
+        self._scopes = by_role(scope)
+        if memo is not None and key is None:
+            raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
+        self._digests = Digests(key)
+        self.sanitizer = sanitizer
+        check = self._digests.of("check")
+        kept = MemoryMemo() if memo is None else FileMemo.beside(sanitizer.ledger, memo, check)
+        self._events = Events(kept, limits, self._digests)
+        self._first, self._twins = self, ByEpsilon(self._calibrated)
+
+    def __repr__(self) -> str:
+        return f"Session({self.sanitizer!r}, {self._events!r})"
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("expected a session to stay in its process: it holds a key; make another")
+
+    @property
+    def scopes(self) -> Mapping[str, Detector]:
+        """What is private in a message, by role; a role without one is released whole."""
+        return self._scopes
+
+    def at(self, epsilon: float) -> Session:
+        """The same session at another epsilon; see :meth:`Sanitizer.at`.
+
+        Memo, key, scope, limits and ledger are shared, and so are noted answers. A private
+        event, known by its id *and* the mechanism, is another one here: a new release and a new
+        charge, and both releases together are worth the sum of their epsilons. Safe for
+        threads; the latest of these sessions are kept, and an epsilon that is asked for again
+        finds its releases.
+
+        Args:
+            epsilon: Nats per token occurrence, a public number.
+
+        Returns:
+            This session or the one it came from, if that has this epsilon already or the very
+            mechanism that is calibrated to it; a certified epsilon may be just below.
+
+        Raises:
+            CannotCalibrate: The mechanism cannot reach this epsilon.
+        """
+        _validate.positive(epsilon=epsilon)
+        for each in (self, self._first):
+            if abs(each.sanitizer.certificate.epsilon - epsilon) <= _SAME:
+                return each
+        return self._twins.at(epsilon)
+
+    def _calibrated(self, epsilon: float) -> Session:
+        """Of the first session; shares all that is mutable, locks included."""
+        sanitizer = self.sanitizer.at(epsilon)
+        if sanitizer.mechanism.fingerprint == self.sanitizer.mechanism.fingerprint:
+            return self
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.__dict__.pop("_settings", None)
+        twin.sanitizer = sanitizer
+        return twin
+
+    def release(self, event_id: str, role: str, text: str, *, conversation: str = "") -> Release:
+        """What goes out for a message.
+
+        Args:
+            event_id: Identifies the message in its conversation; the same whenever it is sent
+                again.
+            role: ``"user"``, ``"system"``, ``"tool"``: private; ``"assistant"``: from the remote
+                model.
+            text: Private, as is every text but a noted one.
+            conversation: Needed where ids of two conversations might be equal: one message would
+                be taken for an edited version of the other.
+
+        Raises:
+            EventRefused: An assistant's text that was not noted, a noted event with another
+                role, or a full memo.
+            BudgetExhausted: From the ledger; nothing was drawn.
+            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        """
+        if not event_id:
+            raise ParameterError("expected an event id; use release_many for a transcript without")
+        return self.release_many([(event_id, role, text)], conversation=conversation)[0]
+
+    def release_many(
+        self, items: Iterable[Item], *, conversation: str = "", unknown: Unknown = "refuse"
+    ) -> list[Release]:
+        """What goes out for a transcript, message by message.
+
+        Args:
+            items: ``(event_id, role, text)`` each. An ``event_id`` of ``None`` is replaced by a
+                keyed digest of the transcript up to and with the message: then the transcript
+                must start at the conversation's beginning, and a change makes all messages from
+                there on new ones. :data:`ONCE` is for texts as of :meth:`release_once`.
+            conversation: Its name; two without ids that begin with the same texts under the same
+                name begin with the same releases.
+            unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
+                ``"pass"``, which **declares it public** and sends it as it is; its certificate says
+                so.
+
+        Raises:
+            EventRefused: As :meth:`release`, before anything is charged.
+            DPMiddlewareError: As :meth:`release`. What was released before an error stays in the
+                memo.
+        """
+        return self.release_all([items], conversation=conversation, unknown=unknown)[0]
+
+    def release_all(
+        self,
+        transcripts: Iterable[Iterable[Item]],
+        *,
+        conversation: str = "",
+        unknown: Unknown = "refuse",
+    ) -> list[list[Release]]:
+        """As :meth:`release_many`, for several transcripts, all of which are looked at first."""
+        if unknown not in ("refuse", "pass"):
+            raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
+        within = self._conversation(conversation)
+        looked_at = [
+            planned(self._events, self._digests, within, items, unknown) for items in transcripts
+        ]
+        return [[self._released(each) for each in messages] for messages in looked_at]
+
+    def _released(self, planned: Planned) -> Release:
+        event_id, role, text = planned.item
+        if planned.public is not None:
+            return events.public(*planned.public, self.sanitizer)
+        if event_id is ONCE:
+            return self.release_once(role, text)
+        event = self._digests.event(planned.name, self._settings)
+        return self._events.release(event, role, text, self.sanitizer, self._scopes.get(role))
+
+    def release_once(self, role: str, text: str) -> Release:
+        """What goes out for a text that will never come again; kept in no memo.
+
+        Args:
+            role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
+            text: Private. Given again, it is a new release and a new charge.
+
+        Raises:
+            EventRefused: An assistant's text.
+            BudgetExhausted: From the ledger; nothing was drawn.
+            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        """
+        checked((ONCE, role, text))
+        if role == "assistant":
+            raise EventRefused("expected a private role for a text without an event, got assistant")
+        return self.sanitizer.release(text, scope=self._scopes.get(role))
+
+    async def arelease(
+        self, event_id: str, role: str, text: str, *, conversation: str = ""
+    ) -> Release:
+        """As :meth:`release`, without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.release, event_id, role, text, conversation=conversation
+        )
+
+    async def arelease_many(
+        self, items: Iterable[Item], *, conversation: str = "", unknown: Unknown = "refuse"
+    ) -> list[Release]:
+        """As :meth:`release_many`, without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.release_many, items, conversation=conversation, unknown=unknown
+        )
+
+    async def arelease_once(self, role: str, text: str) -> Release:
+        """As :meth:`release_once`, without blocking the event loop."""
+        return await asyncio.to_thread(self.release_once, role, text)
+
+    def note_remote(self, event_id: str | None, text: str, *, conversation: str = "") -> None:
+        """Tell the session what the remote model answered; it may then go out again.
+
+        Args:
+            event_id: The id that the answer will have in the transcript, by which alone it is
+                known. ``None``: it will have none and is known by its text, which is public. Then
+                any assistant's message without an id that has just these words goes out, also
+                one that was extracted locally: where both may say "yes", give ids.
+            text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
+            conversation: As for :meth:`release`.
+
+        Raises:
+            EventRefused: The event was released as a private one, or the memo is full.
+        """
+        checked((event_id, "assistant", text))
+        within = self._conversation(conversation)
+        if event_id is None:
+            self._events.note(self._digests.answer(within, text), text, None)
+        else:
+            name = self._digests.of_id(within, event_id)
+            self._events.note(self._digests.note(name), text, self._digests.private(name))
+
+    def note_left(self, text: str, *, conversation: str = "") -> None:
+        """As :meth:`note_remote` without an id, for an answer that was left before its end.
+
+        Never waits, so a finalizer may call it, also in the middle of another call of this session.
+        The answer is noted before that session's next call; one that finds the memo full is not,
+        and is refused when it is sent again.
+
+        Args:
+            text: The remote model's own words, as far as they were read.
+            conversation: As for :meth:`release`.
+        """
+        checked((None, "assistant", text))
+        within = self._conversation(conversation)
+        self._events.note_left(self._digests.answer(within, text), text)
+
+    def digest(self, *parts: str) -> str:
+        """A mark by which texts are known again, for what is kept outside of the memo.
+
+        Keyed with the session's key, so it tells nothing to those who do not have it; the same
+        in another process only with the same ``key=``.
+
+        Args:
+            parts: Private or public; their lengths count.
+
+        Returns:
+            64 hexadecimal digits.
+        """
+        return self._digests.of("mark", *parts).hex()
+
+    @cached_property
+    def _settings(self) -> str:
+        """Another mechanism or space makes every event a new one."""
+        adjacency = self.sanitizer.certificate.adjacency.fingerprint
+        return (
+            f"{self.sanitizer.mechanism.fingerprint}/{self.sanitizer.space.fingerprint}/{adjacency}"
+        )
+
+    def _conversation(self, name: str) -> bytes:
+        return self._digests.of("conversation", self.sanitizer.subject or "", name)

@@ -1,0 +1,1 @@
+"""Tokens and their ids, texts and their tokens, public classes of tokens."""

@@ -1,0 +1,97 @@
+"""Public classes of tokens: a number stays a number, a month a month, a given name a name."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+from dp_middleware.vocabulary.vocabulary import Vocabulary
+
+SMALLEST_CLASS = 5
+"""A smaller class would name its members: they are counted among the words."""
+
+WORD = "word"
+UNKNOWN_LABEL = "unknown"
+
+_LISTS = Path(__file__).parent / "data"
+_LISTED = ("month", "weekday", "number word", "ordinal", "name")  # the first that has it
+_BLANKS = re.compile(r"^[ Ġ▁]+")
+_CONTINUATION = "##"
+_YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)+")
+
+
+def token_classes(vocabulary: Vocabulary) -> tuple[str, ...]:
+    """A public label per token, and one for the unknown symbol: for ``Adjacency.within``.
+
+    A function of the vocabulary and of lists shipped with this library, never of a text. Case and
+    a leading blank do not count. The first that fits: month, weekday, number word, ordinal, name
+    (given names of several cultures), year (1900 to 2099), number of k digits, number with a
+    separator, punctuation, word. Pieces that continue a word have classes of their own. A word
+    with another sense than that of its list has the class of the list: wherever "may" stands, a
+    month is released.
+
+    Args:
+        vocabulary: V tokens.
+
+    Returns:
+        V + 1 labels, the unknown symbol's last: that of a word, so that an unknown word looks
+        like any other; where unknown tokens are dropped, one of its own. Classes of fewer than
+        5 tokens are counted among the words (or word pieces).
+    """
+    found = [_label(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens]
+    sizes = Counter(found)
+    labels = [label if sizes[label] >= SMALLEST_CLASS else _wider(label) for label in found]
+    sizes = Counter(labels)
+    labels = [label if sizes[label] >= SMALLEST_CLASS else WORD for label in labels]
+    return (*labels, UNKNOWN_LABEL if vocabulary.unknown == "drop" else WORD)
+
+
+def _label(token: str, continuation: str) -> str:
+    prefix = continuation or _CONTINUATION
+    if token.startswith(prefix) and token != prefix:
+        return f"piece: {_kind(token.removeprefix(prefix))}"
+    return _kind(_BLANKS.sub("", token), listed=True)
+
+
+def _kind(token: str, *, listed: bool = False) -> str:
+    word = token.casefold()
+    if listed and word in _words():
+        return _words()[word]
+    if listed and _YEAR.fullmatch(word):
+        return "year"
+    if word.isdecimal():
+        return f"number of {len(word)} digit{'s' if len(word) > 1 else ''}"
+    if _ORDINAL.fullmatch(word):
+        return "ordinal"
+    if _NUMBER.fullmatch(word):
+        return "number with a separator"
+    return WORD if any(map(str.isalnum, word)) else "punctuation"
+
+
+def _wider(label: str) -> str:
+    return f"piece: {WORD}" if label.startswith("piece: ") else WORD
+
+
+@cache
+def _words() -> dict[str, str]:
+    """Listed words, folded, with the label of their list."""
+    found: dict[str, str] = {}
+    for label in _LISTED:
+        file = _LISTS / f"{label.replace(' ', '_')}s.txt"
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if not line.startswith("#"):
+                for word in line.casefold().split():
+                    found.setdefault(word, label)
+                    found.setdefault(_without_accents(word), label)
+    return found
+
+
+def _without_accents(word: str) -> str:
+    """Many vocabularies have letters without their accents."""
+    letters = unicodedata.normalize("NFKD", word)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

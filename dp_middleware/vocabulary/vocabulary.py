@@ -1,0 +1,257 @@
+"""Tokens to ids and back, and what happens to a token that has no id."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware import _validate
+from dp_middleware import _files
+from dp_middleware.vocabulary.tokenizers import (
+    BlankTokenizer,
+    Piece,
+    TiktokenTokenizer,
+    Tokenizer,
+    WordPieceTokenizer,
+    spellings,
+)
+from dp_middleware.errors import ParameterError, UnknownTokenError
+
+UNKNOWN = -1
+_SHORTEST_WORD = 3
+Unknown = Literal["uniform", "split", "drop", "raise"]
+
+
+class Occurrence(NamedTuple):
+    """A token of a text: its id (-1 if unknown) and character offsets. Private."""
+
+    id: int
+    start: int
+    end: int
+
+
+class Vocabulary:
+    """An ordered list of distinct tokens with a tokenizer; public.
+
+    The out-of-vocabulary policy is an explicit choice; nothing passes through unchanged:
+
+    * ``"uniform"``: the unknown token has id -1; a sanitizer releases a uniform draw.
+    * ``"split"``: broken into the longest known tokens; what is left has id -1.
+    * ``"drop"``: left out, as InferDPT does. The token count then tells that it was there:
+      certified as a leak.
+    * ``"raise"``: :class:`UnknownTokenError` with the position.
+
+    Args:
+        tokens: Distinct non-empty strings.
+        tokenizer: Splits and joins text; default: words split at blanks.
+        unknown: The policy above.
+
+    Raises:
+        ParameterError: No tokens, an empty or repeated token, or an unknown policy.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        *,
+        tokenizer: Tokenizer | None = None,
+        unknown: Unknown = "uniform",
+    ) -> None:
+        _validate.one_of(("uniform", "split", "drop", "raise"), unknown=unknown)
+        self.tokens = tuple(tokens)
+        if isinstance(tokens, str) or not all(isinstance(token, str) for token in self.tokens):
+            raise ParameterError("expected a sequence of strings as tokens")
+        self.tokenizer: Tokenizer = tokenizer if tokenizer is not None else BlankTokenizer()
+        self.unknown = unknown
+        self._ids: dict[str | None, int] = {t: number for number, t in enumerate(self.tokens)}
+        if not self.tokens or "" in self._ids or len(self._ids) != len(self.tokens):
+            raise ParameterError(
+                f"expected distinct, non-empty tokens, got {len(self.tokens)} tokens of which "
+                f"{len(self._ids)} are distinct and {self.tokens.count('')} empty"
+            )
+        self._longest = max(map(len, self.tokens))
+
+    @classmethod
+    def from_tiktoken(
+        cls, encoding: str, size: int | None = 11_000, *, unknown: Unknown = "uniform"
+    ) -> Vocabulary:
+        """The first ``size`` tokens that are ASCII letters with an optional leading blank.
+
+        Args:
+            encoding: Name of a tiktoken encoding such as ``"cl100k_base"``.
+            size: Number of tokens; ``None`` keeps all that qualify.
+            unknown: Out-of-vocabulary policy.
+
+        Raises:
+            ParameterError: The encoding has fewer such tokens.
+        """
+        _files.use_bundled_tiktoken_files()
+        import tiktoken
+
+        source = tiktoken.get_encoding(encoding)
+        words = [token for token in spellings(source) if token is not None and _is_word(token)]
+        if size is not None:
+            _validate.at_least(1, size=size)
+            if size > len(words):
+                raise ParameterError(
+                    f"expected size <= {len(words)} for {encoding}, got size={size}"
+                )
+            words = words[:size]
+        return cls(words, tokenizer=TiktokenTokenizer(source), unknown=unknown)
+
+    @classmethod
+    def from_encoder(
+        cls, name: str = "all-MiniLM-L6-v2", *, unknown: Unknown = "uniform"
+    ) -> Vocabulary:
+        """The encoder's own WordPieces, special and unused tokens left out, in its order.
+
+        Args:
+            name: Name or folder of a WordPiece encoder.
+            unknown: Out-of-vocabulary policy.
+
+        Raises:
+            ParameterError: The encoder does not use WordPieces.
+        """
+        source = _files.encoder_tokenizer(name)
+        if type(source.model).__name__ != "WordPiece":
+            raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
+        special = {added.content for added in source.get_added_tokens_decoder().values()}
+        special.add(source.model.unk_token)
+        entries = sorted(source.get_vocab().items(), key=lambda entry: entry[1])
+        tokens = [t for t, _ in entries if t not in special and not t.startswith("[unused")]
+        return cls(tokens, tokenizer=WordPieceTokenizer(name, source), unknown=unknown)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return (
+            f"Vocabulary({len(self)} tokens, {self.tokenizer.name}, "
+            f"unknown={self.unknown!r}, {self.fingerprint[:8]})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over tokens, tokenizer and policy, hexadecimal."""
+        digest = hashlib.sha256(f"{self.tokenizer.name}\0{self.unknown}".encode())
+        for token in self.tokens:
+            encoded = token.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        return digest.hexdigest()
+
+    @cached_property
+    def whole_words(self) -> NDArray[np.bool_]:
+        """Which tokens are readable words of their own, bool (V,); all of them if none is.
+
+        Three letters or more that continue no word: a vocabulary with leading blanks marks its
+        words by them, one with a continuation prefix marks what is none.
+        """
+        blanks = any(token.startswith(" ") for token in self.tokens)
+        prefix = self.tokenizer.continuation
+        words = [
+            len(word := token.removeprefix(" ")) >= _SHORTEST_WORD
+            and word.isalpha()
+            and token.startswith(" ") == blanks
+            and not (prefix and token.startswith(prefix))
+            for token in self.tokens
+        ]
+        return np.array(words) if any(words) else np.ones(len(self), dtype=bool)
+
+    @property
+    def has_unknown_symbol(self) -> bool:
+        """Whether the unknown symbol is a possible input next to the V tokens."""
+        return self.unknown != "raise"
+
+    def id_of(self, token: str) -> int:
+        """Id of a token, -1 if it is not in the vocabulary."""
+        return self._ids.get(token, UNKNOWN)
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """Ids of the text's tokens, int64 (n,), -1 for an unknown one.
+
+        Deterministic; no special tokens, truncation or padding; words of over 100 characters
+        are split; control characters count as blanks.
+
+        Raises:
+            UnknownTokenError: An unknown token under ``unknown="raise"``.
+        """
+        return np.array(self.ids(text), dtype=np.int64)
+
+    def ids(self, text: str) -> list[int]:
+        """As :meth:`encode`, in a list."""
+        if self.unknown != "uniform":
+            return [found.id for found in self.occurrences(text)]
+        number_of = self._ids.get
+        return [number_of(piece.token, UNKNOWN) for piece in self._pieces(text)]
+
+    def occurrences(self, text: str) -> list[Occurrence]:
+        """The text's tokens with ids and character offsets, after the unknown policy."""
+        pieces = self._pieces(text)
+        number_of = self._ids.get
+        every = [Occurrence(number_of(word, UNKNOWN), start, end) for word, start, end in pieces]
+        if self.unknown == "uniform":
+            return every
+        found: list[Occurrence] = []
+        for position, (piece, occurrence) in enumerate(zip(pieces, every, strict=True)):
+            if occurrence.id != UNKNOWN:
+                found.append(occurrence)
+            elif self.unknown == "split":
+                found.extend(self._split(text, piece))
+            elif self.unknown == "raise":
+                raise UnknownTokenError(
+                    f"token {position + 1} of {len(pieces)} is not in vocabulary "
+                    f"{self.tokenizer.name}:{self.fingerprint[:8]}; see unknown="
+                )
+        return found
+
+    def _pieces(self, text: str) -> list[Piece]:
+        if not isinstance(text, str):
+            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+        return self.tokenizer.pieces(text)
+
+    def _split(self, text: str, piece: Piece) -> Iterator[Occurrence]:
+        """Longest known token first, from the left; a character no token covers is unknown."""
+        word = text[piece.start : piece.end] if piece.token is None else piece.token
+        inside = piece.token is not None and piece.token.startswith(self.tokenizer.continuation)
+        word = word.removeprefix(self.tokenizer.continuation) if inside else word
+        left = 0
+        while left < len(word):
+            prefix = self.tokenizer.continuation if left or inside else ""
+            for right in range(min(len(word), left + self._longest), left, -1):
+                number = self.id_of(prefix + word[left:right])
+                if number != UNKNOWN:
+                    break
+            else:
+                number = UNKNOWN
+            if piece.token is None or len(word) == piece.end - piece.start:
+                yield Occurrence(number, piece.start + left, piece.start + right)
+            else:
+                yield Occurrence(number, piece.start, piece.end)
+            left = right
+
+    def decode(self, ids: ArrayLike) -> str:
+        """The text of ids; a function of the ids and public constants alone.
+
+        Raises:
+            ParameterError: An id outside 0 .. V - 1.
+        """
+        numbers = np.asarray(ids, dtype=np.int64).ravel()
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
+            raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
+        return self.tokenizer.join([self.tokens[number] for number in numbers])
+
+
+def _is_word(token: str) -> bool:
+    letters = token.removeprefix(" ")
+    return letters.isascii() and letters.isalpha()

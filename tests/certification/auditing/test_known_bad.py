@@ -1,0 +1,208 @@
+"""What must be caught is caught, and what is proved passes: every kind of known mistake."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support.known_bad import (
+    FirstTokenContext,
+    ForkedWorkers,
+    FreshWorkers,
+    LeavesOutTheOriginal,
+    on_the_circle,
+    two_groups,
+)
+from support.noise_laws import plane_law
+from support.spaces import random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.sampling.sampler import os_entropy
+
+FEW = 1600  # draws where each takes a call of Python
+SURE = {"failure_probability": 1e-6}  # for bounds that must not exceed the truth
+SPACE = random_space(tokens=20, seed=2)
+
+BAD = {
+    "rantext": (dp.RanText(epsilon=3.0), two_groups()),
+    "dyntext": (dp.DynText(epsilon=3.0, candidates=5), SPACE),
+    "custext across classes": (dp.CusText(epsilon=3.0, candidates=5), SPACE),
+    "custext-aggressive": (dp.CusTextAggressive(epsilon=3.0, candidates=5), SPACE),
+    "custext-plus": (dp.CusTextPlus(epsilon=3.0, candidates=20, kept=frozenset({"w5"})), SPACE),
+    "santext-plus": (dp.SanTextPlus(epsilon=1.0, non_sensitive=frozenset({"w5"})), SPACE),
+}
+GOOD = {
+    "token-exponential": dp.TokenExponential(epsilon=3.0),
+    "custext-strict": dp.CusTextStrict(epsilon=3.0, candidates=5),
+    "rantext-strict": dp.RanTextStrict(epsilon=3.0),
+    "dyntext-strict": dp.DynTextStrict(epsilon=3.0, candidates=5),
+    "nearest-response": dp.NearestResponse(epsilon=3.0, candidates=2),
+}
+
+
+@pytest.mark.parametrize(("mechanism", "space"), BAD.values(), ids=BAD.keys())
+def test_channels_that_break_their_claim(mechanism, space):
+    bound = dp.audit(mechanism, space)
+    assert bound > bound.claim == mechanism.claimed_epsilon
+    assert bound <= dp.certify(mechanism, space).epsilon
+    assert {bound.witness.token, bound.witness.other} <= set(space.vocabulary.tokens)
+
+
+@pytest.mark.parametrize("mechanism", GOOD.values(), ids=GOOD.keys())
+@pytest.mark.parametrize("space", [SPACE, two_groups()], ids=["random", "groups"])
+def test_channels_that_keep_it(mechanism, space):
+    certificate = dp.certify(mechanism, space)
+    two = len(space) - 1, 0
+    for bound in (
+        dp.audit(mechanism, space, **SURE),
+        dp.audit(mechanism, space, **SURE, samples=4000, texts=([3, two[0], 3], [3, two[1], 3])),
+        dp.audit(mechanism, space, **SURE, samples=4000, texts=([3, -1], [3, 0])),
+    ):
+        assert bound <= certificate.epsilon
+        assert bound <= bound.claim == 3.0
+
+
+# Contexts ----------------------------------------------------------------------------------------
+
+FLAT = space_of(np.ones((10, 2)))
+ALONE = [1.0] + [0.0] * 9  # buckets of 1 and 9 tokens
+CROWDED = [0.0] * 6 + [0.39, 0.59, 0.79, 1.0]  # buckets of 6, 1, 1, 1, 1
+
+
+def test_theorem_4_1_of_cape_is_refuted():
+    given = {"epsilon": 0.5, "buckets": 5, "logit_bound": 1.0, "logit_weight": 1.0}
+    claim, space = 0.5 + math.log(9 / 1), FLAT
+    bound = dp.audit(Cape(**given), space, claim=claim, logits=[ALONE, CROWDED], samples=200_000)
+    assert claim < bound <= Cape(**given).position_loss(10)
+    assert (bound.witness.token, bound.witness.output) == (bound.witness.other, "w0")
+    strict = CapeStrict(**given, context="raw")
+    assert (
+        dp.audit(strict, space, logits=[ALONE, CROWDED], **SURE) <= strict.position_loss(10) <= 0.5
+    )
+
+
+def test_a_released_context_is_the_same_for_both_tokens():
+    """So the same two rows of logits are no neighbours: only tokens under equal logits are."""
+    released = Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0, context="released")
+    assert (
+        dp.audit(released, FLAT, logits=[ALONE, CROWDED], **SURE) == 0.0
+    )  # all distances are equal
+
+
+@pytest.mark.parametrize("context", ["raw", "released"])
+def test_cape_strict_passes_under_any_logits(context):
+    mechanism = CapeStrict(epsilon=3.0, buckets=5, logit_bound=4.0, context=context)
+    logits = np.random.default_rng(0).normal(2.0, 3.0, size=(4, 20))
+    bound = dp.audit(mechanism, SPACE, logits=logits, **SURE)
+    assert 0.1 < bound <= mechanism.position_loss(20) <= 3.0
+
+
+def audit_of_first_token(context, others, **options):
+    """CapeStrict on eight equal vectors: the first token shows only in the context."""
+    mechanism = CapeStrict(epsilon=1.0, buckets=2, logit_bound=1.0, context=context)
+    space, texts = space_of(np.ones((8, 2))), ([0] + [3] * others, [1] + [3] * others)
+    bound = dp.audit(mechanism, space, texts=texts, context=FirstTokenContext(), **options)
+    return bound, dp.certify(mechanism, space, length=others + 1)
+
+
+def test_a_raw_context_costs_at_every_position():
+    """At 24 positions half of the tokens become e^(1/2) times likelier, half less likely."""
+    bound, certificate = audit_of_first_token("raw", others=24, samples=FEW)
+    assert bound > bound.claim == 1.0
+    assert bound <= 24 * 0.5 <= certificate.epsilon
+
+
+def test_a_released_context_costs_once():
+    bound, certificate = audit_of_first_token("released", others=2, samples=1000, **SURE)
+    assert bound <= certificate.epsilon <= bound.claim == 1.0
+
+
+def test_cape_strict_with_a_released_context_passes():
+    mechanism = CapeStrict(epsilon=3.0, buckets=4, logit_bound=1.0, distance_weight=4.0)
+    space = random_space(tokens=8, dimensions=1, seed=1)
+    order = np.argsort(space.vectors[:, 0])
+    texts = ([int(order[0]), 2], [int(order[-1]), 2])
+    bound = dp.audit(
+        mechanism, space, texts=texts, context=FirstTokenContext(), samples=1200, **SURE
+    )
+    assert bound <= mechanism.position_loss(8) <= 3.0
+    assert bound <= dp.certify(mechanism, space).epsilon
+
+
+# Noise -------------------------------------------------------------------------------------------
+
+
+def test_stencil_is_a_function_of_the_text():
+    space = random_space(tokens=20)
+    bound = dp.audit(Stencil(window=3), space, samples=FEW)
+    assert bound > math.log(FEW / 2) - math.log(20)  # all that so few draws can show
+    assert bound.claim == math.inf
+    assert bound.witness is not None
+    texts = ([1, 2, 3], [1, 4, 3])
+    assert dp.audit(Stencil(window=3), space, texts=texts, samples=FEW, claim=4.0) > 4.0
+
+
+def test_leaving_out_the_original_is_caught():
+    """The nearest pair is told apart with certainty, though its claim is a small one."""
+    space = space_of([[0.0, 0.0], [0.1, 0.0], [2.0, 0.0], [2.0, 0.1], [0.0, 2.0], [0.1, 2.0]])
+    given = {"eta": 1.0, "window": 3}
+    bound = dp.audit(LeavesOutTheOriginal(**given), space, samples=FEW)
+    assert bound.claim == pytest.approx(2 * 0.1)
+    assert bound > 2.0
+    assert bound.witness.output == bound.witness.other
+    kept = dp.audit(DChiStencil(**given), space, samples=FEW, **SURE)
+    assert kept <= kept.claim
+
+
+def test_a_cosine_claim_for_dchi_stencil_is_refuted():
+    """Two unit vectors 0.3 apart on the circle, and two tokens beyond them."""
+    space, eta = on_the_circle(0.0, 0.3, -0.2, 0.5), 10.0
+    mechanism = DChiStencil(eta=eta, window=3)
+    chord, cosine_distance = 2 * math.sin(0.15), 1 - math.cos(0.3)
+    laws = np.log([plane_law(space.points, space.points[k], eta) for k in (0, 1)])
+    loss = np.abs(laws[0] - laws[1]).max()
+    claim = 2 * eta * cosine_distance
+    assert 2 * claim < loss <= eta * chord
+    bound = dp.audit(mechanism, space, texts=([0], [1]), claim=claim, samples=2 * FEW, **SURE)
+    assert claim < bound <= loss
+    assert dp.audit(mechanism, space, texts=([0], [1]), samples=FEW, **SURE) <= eta * chord
+
+
+@pytest.mark.parametrize("eta", [1.0, 4.0])
+def test_noise_passes(eta):
+    space = random_space(tokens=12, dimensions=2, seed=3)
+    texts, distance = ([5, 0, 7], [5, 1, 7]), space.distances([0])[0, 1]
+    alone = dp.MetricNoise(eta=eta)
+    for bound in (
+        dp.audit(alone, space, samples=FEW, **SURE),
+        dp.audit(alone, space, texts=texts, samples=FEW, **SURE),
+    ):
+        assert bound <= bound.claim <= dp.certify(alone, space).epsilon
+    assert bound.claim == pytest.approx(eta * distance)
+    window = DChiStencil(eta=eta, window=3)
+    bound = dp.audit(window, space, texts=texts, samples=FEW, **SURE)
+    assert bound <= window.lipschitz(3) * distance < bound.claim
+
+
+# Generators --------------------------------------------------------------------------------------
+
+
+def test_a_forked_generator_is_caught():
+    """Two releases of one secret are equal, which two of different secrets need not be.
+
+    Each release by itself follows its law, so only the pair of them shows it.
+    """
+    space, texts = random_space(tokens=8, seed=1), ([0, 0], [0, 1])
+    forked, fresh = ForkedWorkers(epsilon=1.0), FreshWorkers(epsilon=1.0)
+    for _ in range(50):
+        first, second = forked.perturb([0, 0], space, os_entropy)
+        assert first == second
+    assert dp.audit(forked, space, texts=([0], [1]), samples=1000, **SURE) <= 1.0
+    assert dp.audit(fresh, space, texts=texts, samples=1000, **SURE) <= 1.0
+    bound = dp.audit(forked, space, texts=texts, samples=FEW)
+    assert bound > bound.claim == 1.0
+    left, right = bound.witness.output.split()
+    assert left != right

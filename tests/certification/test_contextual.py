@@ -1,0 +1,289 @@
+"""Certificates of contextual mechanisms against the exact law of whole released texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.spaces import random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware.sampling import sampler
+from dp_middleware.certification.contextual import calibrate_contextual, certify_contextual
+from dp_middleware.contexts import Context
+from dp_middleware.mechanisms.cape import Cape, CapeStrict
+
+ANY = dp.Adjacency.substitution()
+BOTH = pytest.mark.parametrize("kind", [Cape, CapeStrict])
+SIZE = 4
+
+
+class TableContext(Context):
+    """Logits from a public table, indexed by the token on the left (the last row: none)."""
+
+    def __init__(self, table):
+        self.table = np.asarray(table, dtype=float)
+
+    @property
+    def window(self):
+        return 2
+
+    def logits(self, ids, space):
+        return self.table[[-1, *ids[:-1]]] if len(ids) else np.empty((0, len(space)))
+
+    def start(self, space):
+        return TableStream(self)
+
+
+class TableStream:
+    def __init__(self, context):
+        self.context, self.left = context, -1
+
+    def logits(self):
+        return self.context.table[[self.left]]
+
+    def append(self, number):
+        self.left = number
+
+
+def law_of_texts(rows, mechanism, context, ids):
+    """ln P of every released text, exact."""
+    raw = context.logits(np.array(ids), rows.space)
+    found = []
+    for released in itertools.product(range(SIZE), repeat=len(ids)):
+        stream, total = context.start(rows.space), 0.0
+        for position, (number, output) in enumerate(zip(ids, released, strict=True)):
+            seen = stream.logits() if mechanism.context == "released" else raw[[position]]
+            total += rows(number, tuple(seen[0]))[output]
+            stream.append(output)
+        found.append(total)
+    return np.array(found)
+
+
+class Rows:
+    """Rows of a mechanism by token and logits, computed once; the unknown token's is uniform."""
+
+    def __init__(self, mechanism, space):
+        self.mechanism, self.space, self.known = mechanism, space, {}
+
+    def __call__(self, number, logits):
+        if number < 0:
+            return np.full(SIZE, -math.log(SIZE))
+        if (number, logits) not in self.known:
+            found = self.mechanism.log_probs([number], self.space, [logits])[0]
+            self.known[number, logits] = found
+        return self.known[number, logits]
+
+
+def worst_loss(mechanism, space, context, length):
+    """Largest loss of a whole text over all texts and all changes of one token."""
+    texts = list(itertools.product(range(-1, SIZE), repeat=length))
+    rows = Rows(mechanism, space)
+    laws = {text: law_of_texts(rows, mechanism, context, text) for text in texts}
+    return max(
+        np.abs(laws[text] - laws[other]).max()
+        for text, other in itertools.combinations(texts, 2)
+        if sum(a != b for a, b in zip(text, other, strict=True)) == 1
+    )
+
+
+def steep_context(bound=4.0):
+    """Each left token puts all weight elsewhere: the worst that a context can do."""
+    return TableContext(np.vstack([bound * np.eye(SIZE), np.full(SIZE, bound)]))
+
+
+@BOTH
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_a_released_context_costs_one_position(kind, length):
+    space = random_space(tokens=SIZE, seed=4)
+    mechanism = kind(epsilon=2.0, buckets=3, logit_bound=4.0, context="released")
+    certificate = certify_contextual(mechanism, space, ANY, None)
+    assert certificate.method == "proof"
+    loss = worst_loss(mechanism, space, steep_context(), length)
+    assert 0.3 * certificate.epsilon < loss <= certificate.epsilon
+
+
+def test_a_released_context_attains_its_certificate():
+    """Without distances the first position alone reaches the bound, whatever comes after it."""
+    space = space_of(np.ones((SIZE, 1)))
+    mechanism = CapeStrict(epsilon=2.0, buckets=2, logit_bound=4.0)
+    certificate = certify_contextual(mechanism, space, ANY, None)
+    uniform_against_row = worst_loss(mechanism, space, steep_context(), 2)
+    assert uniform_against_row <= certificate.epsilon
+    rows = mechanism.log_probs([0, 0], space, [[4, 4, 0, 0], [0, 0, 4, 4]])
+    assert rows[0, 0] - rows[1, 0] == pytest.approx(certificate.epsilon, abs=1e-8)
+
+
+@BOTH
+@pytest.mark.parametrize("length", [2, 3])
+def test_a_raw_context_costs_more_and_at_most_every_position_that_sees_the_token(kind, length):
+    """The right neighbour sees the changed token: its row loses too."""
+    space = space_of(np.ones((SIZE, 1)))
+    context = TableContext([[4, 4, 0, 0], [0, 0, 4, 4], [4, 4, 0, 0], [0, 0, 4, 4], [0, 0, 0, 0]])
+    mechanism = kind(epsilon=2.0, buckets=2, logit_bound=4.0, context="raw")
+    loss = worst_loss(mechanism, space, context, length)
+    released = dataclasses.replace(mechanism, context="released")
+    assert loss > 1.5 * worst_loss(released, space, context, length)
+    assert loss <= certify_contextual(mechanism, space, ANY, context.window).epsilon
+
+
+def test_a_raw_context_really_exceeds_one_position():
+    """Its own row by the distances, its neighbour's by the logits: more than any one position."""
+    space = space_of([[0.0], [0.0], [40.0], [40.0]])
+    context = TableContext([[4, 4, 0, 0], [4, 4, 0, 0], [0, 0, 4, 4], [0, 0, 4, 4], [4, 4, 4, 4]])
+    settings_ = {"epsilon": 2.0, "buckets": 2, "logit_bound": 4.0, "distance_weight": 50.0}
+    raw = CapeStrict(**settings_, context="raw")
+    one = raw.position_loss(SIZE)
+    for length in (2, 3):
+        loss = worst_loss(raw, space, context, length)
+        assert loss > 1.2 * one
+        assert loss <= certify_contextual(raw, space, ANY, length).epsilon
+        released = CapeStrict(**settings_)
+        assert worst_loss(released, space, context, length) <= one + 1e-9
+
+
+@BOTH
+def test_an_unknown_length_guarantees_nothing(kind):
+    space = random_space(tokens=SIZE)
+    mechanism = kind(epsilon=2.0, logit_bound=4.0, context="raw")
+    certificate = certify_contextual(mechanism, space, ANY, None)
+    assert certificate.epsilon == math.inf
+    assert certificate.method == "none"
+    assert isinstance(certificate.guarantee, dp.NoGuarantee)
+    assert "length=" in certificate.guarantee.reason
+    known = certify_contextual(mechanism, space, ANY, 7)
+    assert known.guarantee == dp.PureDP(epsilon=known.epsilon)
+    assert known.epsilon == pytest.approx(7 * mechanism.position_loss(SIZE), rel=1e-9)
+    assert known.claimed == 2.0
+    for length in (0, -1, 2.0, True):
+        with pytest.raises(dp.ParameterError, match="length"):
+            certify_contextual(mechanism, space, ANY, length)
+
+
+@BOTH
+def test_dropped_tokens_leak_unless_they_are_no_neighbours(kind):
+    mechanism = kind(epsilon=2.0, logit_bound=4.0, context="released")
+    space = random_space(tokens=SIZE, unknown="drop")
+    leak = certify_contextual(mechanism, space, ANY, None)
+    assert leak.epsilon == math.inf
+    assert "dropped" in leak.guarantee.reason
+    with pytest.raises(dp.CannotCalibrate, match="dropped"):
+        calibrate_contextual(mechanism, space, 3.0, ANY, None)
+    alone = certify_contextual(mechanism, space, dp.Adjacency.within([0, 0, 1, 1]), None)
+    assert alone.epsilon == pytest.approx(mechanism.position_loss(SIZE), rel=1e-9)
+    beside = certify_contextual(mechanism, space, dp.Adjacency.within([0, 0, 1, 1, 1]), None)
+    assert beside.epsilon == math.inf
+
+
+@BOTH
+def test_a_certificate_says_what_it_relies_on_and_can_be_stored(kind):
+    for context, word in (("raw", "at 9 positions"), ("released", "released tokens")):
+        mechanism = kind(epsilon=2.0, logit_bound=4.0, context=context)
+        relation = dp.Adjacency.within([0, 0, 1, 1])
+        certificate = certify_contextual(mechanism, random_space(tokens=SIZE), relation, 9)
+        assert word in " ".join(certificate.assumptions)
+        assert "logit bound is a public constant" in " ".join(certificate.assumptions)
+        assert "class of a token is public" in " ".join(certificate.assumptions)
+        assert dp.Certificate.from_dict(certificate.to_dict(), relation) == certificate
+
+
+@BOTH
+@settings(max_examples=40)
+@given(
+    size=st.sampled_from([2, 3, 7, 40]),
+    epsilon=st.sampled_from([0.5, 8.0, 55.0, 70.0, 150.0, 400.0]),
+    seed=st.integers(0, 1000),
+)
+def test_integers_stay_within_the_certificate(kind, size, epsilon, seed):
+    """The tables that are drawn from, 64 and 128 bits wide, and the uniform row."""
+    space = space_of(np.ones((size, 1)))
+    mechanism = kind(epsilon=epsilon, buckets=5, logit_bound=1.0, context="released")
+    generator = np.random.default_rng(seed)
+    logits = generator.random((6, size)) ** generator.choice([0.01, 1.0, 30.0], size=(6, 1))
+    logits[0], logits[1] = 0.0, 1.0
+    logits[0, 0], logits[1, 0] = 1.0, 0.0
+    rows = mechanism.log_probs([0] * 6, space, logits)
+    spread = loss_of_integers(np.vstack([rows, np.full(size, -math.log(size))]))
+    certificate = certify_contextual(mechanism, space, ANY, None)
+    assert spread <= certificate.epsilon
+    assert certificate.epsilon - mechanism.position_loss(size) < 2 * math.log(2) + 1e-6
+    if epsilon < 60:
+        assert certificate.epsilon - mechanism.position_loss(size) < 1e-5
+
+
+def loss_of_integers(rows):
+    """Largest log-ratio of what is drawn from."""
+    logs = []
+    for table in sampler.tables(rows):
+        bits = 64 if table.low is None else 128
+        numbers = table.integers(rows.shape[1])
+        assert sum(numbers) == 2**bits
+        logs.append([math.log(number) - bits * math.log(2) for number in numbers])
+    return np.ptp(logs, axis=0).max()
+
+
+@BOTH
+def test_rounding_adds_to_the_loss_of_a_position_and_is_included(kind):
+    """Two tokens, where the bound is attained, and integers just above 2^64 e^-30."""
+    space, excesses = space_of(np.ones((2, 1))), []
+    for epsilon in np.linspace(50.0, 59.9, 40):
+        mechanism = kind(epsilon=epsilon, buckets=2, logit_bound=1.0, context="released")
+        rows = mechanism.log_probs([0, 0], space, [[1.0, 0.0], [0.0, 1.0]])
+        drawn = loss_of_integers(rows)
+        assert drawn <= certify_contextual(mechanism, space, ANY, None).epsilon
+        excesses.append(drawn - mechanism.position_loss(2))
+    assert max(excesses) > 1e-8
+
+
+@pytest.mark.parametrize("size", [2, 51, 1000])
+@pytest.mark.parametrize("epsilon", [1.0, 6.0, 300.0])
+def test_calibration_meets_the_target(size, epsilon):
+    space = space_of(np.ones((size, 1)))
+    for mechanism, length in (
+        (CapeStrict(epsilon=1.0, logit_bound=3.0), None),
+        (CapeStrict(epsilon=1.0, logit_bound=3.0, buckets=3, context="raw"), 4),
+        (Cape(epsilon=1.0, logit_bound=3.0, buckets=2, context="released"), None),
+    ):
+        aim = epsilon + (12.0 if isinstance(mechanism, Cape) else 0.0)
+        found = calibrate_contextual(mechanism, space, aim, ANY, length)
+        certified = certify_contextual(found, space, ANY, length).epsilon
+        assert aim * (1 - 1e-6) <= certified <= aim
+        assert found == mechanism.at(found.epsilon)
+        twice = calibrate_contextual(mechanism, space, 2 * aim, ANY, length)
+        assert twice.epsilon > found.epsilon
+
+
+def test_the_strict_mechanism_gains_by_calibration():
+    """The loss of m buckets is below epsilon, so the nominal parameter is above the target."""
+    space = space_of(np.ones((1000, 1)))
+    found = calibrate_contextual(CapeStrict(epsilon=1.0, logit_bound=3.0), space, 6.0, ANY, None)
+    assert found.epsilon > 6.4
+
+
+def test_sizes_alone_can_exceed_the_target():
+    space = space_of(np.ones((29_523, 1)))
+    with pytest.raises(dp.CannotCalibrate, match=r"below 13\.5.*epsilon=10"):
+        calibrate_contextual(
+            Cape(epsilon=1.0, logit_bound=1.0, context="released"), space, 10.0, ANY, None
+        )
+    with pytest.raises(dp.CannotCalibrate, match="sizes"):
+        calibrate_contextual(
+            CapeStrict(epsilon=1.0, logit_bound=1.0, buckets=50), space, 1e-3, ANY, None
+        )
+    with pytest.raises(dp.CannotCalibrate, match="length="):
+        calibrate_contextual(Cape(epsilon=1.0, logit_bound=1.0), space, 10.0, ANY, None)
+
+
+@BOTH
+def test_one_token_needs_no_parameter(kind):
+    space = space_of([[1.0]])
+    found = calibrate_contextual(
+        kind(epsilon=1.0, logit_bound=1.0, context="released"), space, 1, ANY, 1
+    )
+    assert found.epsilon == found.largest
+    assert certify_contextual(found, space, ANY, None).epsilon < 1e-6

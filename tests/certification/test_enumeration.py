@@ -1,0 +1,208 @@
+"""The pass over all rows: on any device, in little memory, and from lists as from rows in full."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from support.pretend_device import DEVICES, device_named
+from support.spaces import random_space
+from torch.overrides import TorchFunctionMode
+
+import dp_middleware as dp
+from dp_middleware.sampling import sampler
+from dp_middleware.certification import _blocks
+from dp_middleware.certification.enumeration import (
+    enumerate_pairs,
+    left_over_drift,
+    scout,
+)
+from dp_middleware.embedding import space as space_module
+from dp_middleware.errors import ParameterError
+
+STOP = frozenset({"w3", "w4"})
+MECHANISMS = [
+    dp.NearestResponse(epsilon=3.0, candidates=2),
+    dp.NearestResponse(epsilon=3.0, candidates=2, codebook=(1, 4, 4, 9)),
+    dp.TokenExponential(epsilon=3.0),
+    dp.TokenExponential(epsilon=200.0),
+    dp.SanText(epsilon=3.0),
+    dp.SanTextPlus(epsilon=3.0, non_sensitive=STOP),
+    dp.TruncatedExponential(epsilon=9.0),
+    dp.CusText(epsilon=3.0, candidates=5),
+    dp.CusTextStrict(epsilon=3.0, candidates=5),
+    dp.RanText(epsilon=9.0),
+    dp.DynText(epsilon=3.0, candidates=5),
+    dp.DynTextStrict(epsilon=3.0, candidates=5),
+]
+named = pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda m: f"{m.name}-{m.epsilon:g}-{getattr(m, 'codebook', None)}"
+)
+
+
+@pytest.fixture(params=DEVICES[1:])
+def device(request, monkeypatch):
+    monkeypatch.setattr(space_module, "_DEVICE_BLOCK", 16)  # several blocks of a toy space
+    with device_named(request.param) as found:
+        yield found
+
+
+def relations(tokens):
+    labels = np.arange(tokens + 1) % 3
+    return dp.Adjacency.substitution(), dp.Adjacency.within(labels.tolist())
+
+
+@named
+def test_a_device_certifies_what_the_host_does(mechanism, device):
+    here = random_space(tokens=40, seed=4)
+    there = dp.EmbeddingSpace(here.vocabulary, here.vectors, device=str(device))
+    assert there.device.type == "cuda"
+    for adjacency in relations(len(here)):
+        ours = dp.certify(mechanism, here, adjacency=adjacency)
+        theirs = dp.certify(mechanism, there, adjacency=adjacency)
+        assert theirs.epsilon == pytest.approx(ours.epsilon, abs=1e-9)
+        assert theirs.recovery == pytest.approx(ours.recovery, abs=1e-9)
+        assert theirs.retention == pytest.approx(ours.retention, abs=1e-9)
+        assert type(theirs.guarantee) is type(ours.guarantee)
+        assert (theirs.metric is None) == (ours.metric is None)
+
+
+def test_a_device_calibrates_and_bounds_delta_as_the_host_does(device):
+    here = random_space(tokens=40, seed=4)
+    there = dp.EmbeddingSpace(here.vocabulary, here.vectors, device=str(device))
+    ours, theirs = (
+        dp.calibrate(dp.TokenExponential(epsilon=1.0), space, epsilon=2.0)
+        for space in (here, there)
+    )
+    assert theirs.epsilon == pytest.approx(ours.epsilon, abs=1e-9)
+    labels = dp.Adjacency.within((np.arange(len(here)) % 2).tolist())
+    noise = [dp.certify(dp.MetricNoise(eta=3.0), s, adjacency=labels) for s in (here, there)]
+    assert noise[0].epsilon == pytest.approx(noise[1].epsilon, abs=1e-9)
+    for method in ("exact", "bound"):
+        curves = [dp.delta_curve(ours, s, [0.5, 1.0], method=method) for s in (here, there)]
+        assert curves[0].deltas == pytest.approx(curves[1].deltas, abs=1e-9)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InFull(dp.DynText):
+    """The same rows; what writes its own is not read from its parent's lists."""
+
+    def log_rows(self, ids, space):
+        return super().log_rows(ids, space)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InFullStrict(dp.DynTextStrict):
+    """Likewise."""
+
+    def log_rows(self, ids, space):
+        return super().log_rows(ids, space)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Uniform(dp.DynTextStrict):
+    """Other rows than those of the lists."""
+
+    def log_rows(self, ids, space):
+        return torch.full((len(ids), len(space)), -np.log(len(space)), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 3.0, 30.0, 90.0])  # the last one in 128 bits
+@pytest.mark.parametrize("candidates", [1, 4, 29, 40])
+def test_lists_hold_the_integers_that_are_drawn_from(epsilon, candidates):
+    space, ids = random_space(tokens=30, seed=6), np.arange(30)
+    for kind in (dp.DynText, dp.DynTextStrict):
+        mechanism = kind(epsilon=epsilon, candidates=candidates)
+        outputs = np.arange(len(space))
+        block = _blocks.block_of(mechanism, space, ids, outputs, integers=True)
+        found = np.column_stack([block.rows.numpy() * block.scale, np.zeros(30)])[:, block.columns]
+        rounded = sampler.integer_rows(mechanism.device_rows(ids, space))
+        np.testing.assert_array_equal(found, rounded.weights.mul_(rounded.units).numpy())
+
+
+def test_lists_are_read_where_they_are():
+    space = random_space(tokens=200, seed=6)
+    for kind in (dp.DynText, dp.DynTextStrict):
+        mechanism = kind(epsilon=3.0, candidates=2)
+        block = _blocks.block_of(mechanism, space, np.arange(9), np.arange(200), integers=True)
+        assert block.rows.shape[1] <= 9 * 2 + 1
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 3.0, 90.0])
+@pytest.mark.parametrize(
+    ("kind", "in_full"), [(dp.DynText, InFull), (dp.DynTextStrict, InFullStrict)]
+)
+def test_lists_lose_what_rows_in_full_lose(kind, in_full, epsilon):
+    space = random_space(tokens=150, seed=2)
+    mechanism, dense = (each(epsilon=epsilon, candidates=4) for each in (kind, in_full))
+    for adjacency in relations(len(space)):
+        for search in (enumerate_pairs, scout):
+            found, expected = (search(m, space, adjacency) for m in (mechanism, dense))
+            assert found == expected
+            np.testing.assert_array_equal(found.extreme, expected.extreme)
+
+
+def test_lists_of_a_parent_say_nothing_about_a_child():
+    space = random_space(tokens=40, seed=2)
+    assert dp.certify(dp.DynTextStrict(epsilon=3.0), space).epsilon > 1.0
+    assert dp.certify(Uniform(epsilon=3.0), space).epsilon == pytest.approx(0.0, abs=1e-9)
+
+
+class _Largest(TorchFunctionMode):
+    """Numbers in the largest tensor that a call gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        if isinstance(found, torch.Tensor):
+            self.numbers = max(self.numbers, found.numel())
+        return found
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:-3] + MECHANISMS[-2:], ids=lambda m: m.name)
+def test_memory_is_a_block_of_rows(mechanism):
+    """All rows would be 12 blocks. RanText has a table of its radius besides, whatever V is."""
+    space = random_space(tokens=768, dimensions=2, seed=1)
+    block = space.block * len(space)
+    with _Largest() as largest:
+        tracemalloc.start()
+        try:
+            enumerate_pairs(mechanism, space, dp.Adjacency.substitution())
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert 0 < largest.numbers <= block
+    assert peak < 4 * 8 * block < 8 * len(space) ** 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Broken(dp.CusText):
+    """One probability is not a number."""
+
+    def log_rows(self, ids, space):
+        rows = super().log_rows(ids, space)
+        rows[ids == 2, 5] = np.nan
+        return rows
+
+
+def test_not_a_number_is_refused():
+    with pytest.raises(ParameterError, match="sum to one"):
+        dp.certify(Broken(epsilon=3.0), random_space(tokens=20, seed=2))
+
+
+def test_a_flat_row_may_lose_more_of_its_largest_output_than_of_the_others():
+    """It takes what the others leave, so an ulp of the normaliser moves it by V of them."""
+    size = 4000
+    flat = np.full((1, size), -np.log(size))
+    moved = np.nextafter(flat, 0.0)
+    here, there = (sampler.tables(rows)[0].integers(size) for rows in (flat, moved))
+    first, *others = (abs(math.log(a / b)) for a, b in zip(here, there, strict=True))
+    allowed = left_over_drift(math.log(size), size, 1 / size)
+    assert max(others) < 1e-14 < 1e-2 * allowed < first < allowed

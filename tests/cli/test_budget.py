@@ -1,0 +1,224 @@
+"""``--ledger``, ``--budget`` and ``--subject``: whose budget, where it is, and when it is spent."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dp_middleware as dp
+from dp_middleware import embedding
+from dp_middleware.cli import app
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+from dp_middleware.testing import OpenAIServer
+
+CANARY = "zanzibar-canary"
+WORDS = [f"w{i}" for i in range(30)]
+
+
+@pytest.fixture(autouse=True)
+def data(monkeypatch, tmp_path):
+    """A toy space and a data folder of its own; gives the folder."""
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 4))
+    space = dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
+    monkeypatch.setattr(embedding, "default_space", lambda: space)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("DP_MIDDLEWARE_LEDGER", raising=False)
+    return tmp_path / "data" / "dp-middleware"
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    assert CANARY not in result.output
+    return result
+
+
+def sanitize(*arguments, code=0):
+    return run("sanitize", f"w1 {CANARY}", "--epsilon", "2", *arguments, code=code)
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def accounts(*arguments):
+    found = json.loads(run("ledger", "show", *arguments, "--json").stdout)
+    return {each["subject"]: each["spent"] for each in found["subjects"]}
+
+
+def test_no_option_charges_nothing(data):
+    assert "budget" not in flat(sanitize().stderr).replace("budgets", "")
+    assert "budget" not in json.loads(sanitize("--json").stdout)
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("--within-classes", "--mechanism", "nearest-response"),
+        ("--mechanism", "dp-mlm"),
+        ("--context", "causal:sshleifer/tiny-gpt2"),
+    ],
+)
+def test_options_that_are_refused_create_no_ledger(data, refused):
+    assert sanitize("--budget", "5", *refused, code=2).stdout == ""
+    assert not data.exists()
+
+
+def test_a_budget_is_spent_release_by_release_and_then_refused(data):
+    first = sanitize("--budget", "5")
+    assert "default: spent 2 nats, remaining 3" in flat(first.stderr)
+    second = json.loads(sanitize("--budget", "5", "--json").stdout)["budget"]
+    assert second["subject"] == "default"
+    assert (second["spent"], second["remaining"]) == (pytest.approx(4), pytest.approx(1))
+    third = sanitize("--budget", "5", code=3)
+    assert third.stdout == ""
+    assert "what is left of the budget of 5" in third.stderr
+    assert "--epsilon" in third.stderr
+    refused = json.loads(sanitize("--budget", "5", "--json", code=3).stdout)
+    assert list(refused) == ["error"]
+    assert accounts() == {"default": pytest.approx(4)}
+    assert run("ledger", "verify").exit_code == 0
+
+
+def test_an_exhausted_budget_is_not_to_be_evaded():
+    sanitize("--budget", "1", code=3)
+    hint = sanitize("--budget", "1", code=3).stderr
+    assert "on the command line: a smaller --epsilon" in hint
+    assert "another" not in hint
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_ledger_that_fails_after_the_draw_loses_no_release(data, monkeypatch, as_json):
+    """The file is taken away between the draw and the display."""
+    real = PrivacyLedger.charge
+
+    def charge_and_lose(self, *arguments):
+        charged = real(self, *arguments)
+        self.close()
+        (data / "ledger.db").write_bytes(b"no database any more, " * 400)
+        return charged
+
+    monkeypatch.setattr(PrivacyLedger, "charge", charge_and_lose)
+    result = sanitize("--budget", "5", *["--json"] * as_json)
+    text = json.loads(result.stdout)["text"] if as_json else result.stdout
+    assert set(text.split()) <= set(WORDS)
+    assert len(text.split()) == 2
+    assert "note: this was charged; what is left could not be read" in result.stderr
+    assert "budget" not in (json.loads(result.stdout) if as_json else flat(result.stdout))
+
+
+def test_the_folder_and_the_file_are_the_users_alone(data):
+    sanitize("--budget", "5")
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "ledger.db").stat().st_mode) == 0o600
+    kept = (data / "ledger.db").read_bytes()
+    assert CANARY.encode() not in kept
+
+
+def test_subjects_have_budgets_of_their_own():
+    sanitize("--budget", "3", "--subject", "anna")
+    sanitize("--subject", "ben")
+    sanitize("--subject", "anna", code=3)
+    assert accounts() == {"anna": pytest.approx(2), "ben": pytest.approx(2)}
+    assert list(accounts("--subject", "ben")) == ["ben"]
+
+
+@pytest.mark.parametrize("option", [("--subject", "anna"), ("--ledger", "sqlite:///{}/l.db")])
+def test_without_a_ledger_there_must_be_a_budget(option, data, tmp_path):
+    name, value = option
+    missing = sanitize(name, value.format(tmp_path), code=2)
+    assert "existing ledger" in missing.stderr
+    assert "--budget creates a ledger" in flat(missing.stderr)
+    assert not data.exists()
+    assert not (tmp_path / "l.db").exists()
+
+
+def test_another_budget_is_refused():
+    sanitize("--budget", "5")
+    assert "expected the terms of the ledger" in sanitize("--budget", "50", code=2).stderr
+    assert accounts() == {"default": pytest.approx(2)}
+
+
+def test_a_url_by_option_and_by_environment(data, tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/own.db"
+    sanitize("--ledger", url, "--budget", "10")
+    monkeypatch.setenv("DP_MIDDLEWARE_LEDGER", url)
+    assert "spent 4 nats" in flat(sanitize().stderr)
+    assert accounts() == accounts(url) == {"default": pytest.approx(4)}
+    assert not data.exists()
+    assert "sqlite:///FILE" in sanitize("--ledger", "mysql://h/n", code=2).stderr
+
+
+NOISE = ("--mechanism", "metric-noise", "--nominal")
+
+
+def test_a_metric_guarantee_has_its_own_column_and_a_budget_of_the_same_number():
+    told = flat(sanitize("--budget", "5", *NOISE).stderr)
+    assert "default: spent 0 nats and 2 euclidean@" in told
+    assert "remaining 5" in told
+    sanitize("--budget", "5", *NOISE)
+    assert "1 nats per unit of distance" in sanitize("--budget", "5", *NOISE, code=3).stderr
+    sanitize("--budget", "5")  # the other column has all that it had
+    assert accounts() == {"default": pytest.approx(2)}
+    assert "5 per unit of distance" in flat(run("ledger", "show").stdout)
+
+
+def test_a_metric_budget_of_its_own_or_none():
+    terms = ("--budget", "5", "--metric-budget", "inf")
+    for _ in range(4):
+        sanitize(*terms, *NOISE)
+    assert "metric_budget=inf; got" in flat(sanitize("--budget", "5", code=2).stderr)
+    assert json.loads(run("ledger", "show", "--json").stdout)["metric_budget"] == "inf"
+
+
+def test_a_metric_budget_alone_is_refused(data):
+    assert "--budget" in sanitize("--metric-budget", "5", code=2).stderr
+    assert not data.exists()
+
+
+def test_a_metric_channel_is_charged_nats():
+    told = flat(sanitize("--budget", "5", "--mechanism", "santext").stderr)
+    assert "euclidean@" not in told
+    assert accounts() == {"default": pytest.approx(2, rel=2e-3)}
+
+
+def test_nothing_guaranteed_needs_an_infinite_budget():
+    options = ("--mechanism", "custext-aggressive", "--nominal", "--accept-infinite")
+    sanitize(*options, "--budget", "5", "--subject", "anna", code=3)
+    assert accounts() == {}
+
+
+def test_an_infinite_budget_records_it():
+    options = ("--mechanism", "custext-aggressive", "--nominal", "--accept-infinite")
+    found = json.loads(sanitize(*options, "--budget", "inf", "--json").stdout)["budget"]
+    assert (found["spent"], found["remaining"]) == ("inf", 0)
+
+
+def test_a_dry_run_charges_nothing(data):
+    run("sanitize", "w1", "--explain", "--budget", "5")
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "much"])
+def test_a_budget_is_a_positive_number(value, data):
+    assert sanitize("--budget", value, code=2).stdout == ""
+    assert not (data / "ledger.db").exists()
+
+
+def test_a_subject_is_a_name():
+    assert "subject" in sanitize("--budget", "5", "--subject", "", code=2).stderr
+
+
+def test_chat_is_charged_once_and_an_exhausted_budget_sends_nothing():
+    with OpenAIServer("remote") as remote, OpenAIServer("extracted") as local:
+        models = (f"openai:m@{remote.url}", f"openai:m@{local.url}")
+        options = ("--remote", models[0], "--extractor", models[1], "--epsilon", "2")
+        first = run("chat", *options, "w1", CANARY, "--budget", "3", "--json")
+        assert json.loads(first.stdout)["release"]["budget"]["spent"] == pytest.approx(2)
+        assert run("chat", *options, "w1", CANARY, "--budget", "3", code=3).stdout == ""
+        assert len(remote.requests) == len(local.requests) == 1

@@ -1,0 +1,214 @@
+"""``dp-middleware rewrite``: what is sent, printed, charged and refused, over real HTTP."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from support.chat_models import save_llama
+from rich.console import Console
+from typer.testing import CliRunner
+
+import dp_middleware as dp
+from dp_middleware import embedding
+from dp_middleware.cli import app
+from dp_middleware.cli import rewrite as rewriting
+from dp_middleware.cli.settings import Settings
+from dp_middleware.frameworks import _candidates
+from dp_middleware.testing import OpenAIServer
+
+CANARY = "zanzibar-canary"
+WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path):
+    """The default space, thirty words with vectors of norm 1; nothing of the user's is read."""
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 4))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    space = dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
+    monkeypatch.setattr(embedding, "default_space", lambda: space)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DP_MIDDLEWARE_LEDGER", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def writer():
+    with OpenAIServer("w1 w2") as server:
+        yield server
+
+
+def rewrite(server, *arguments, prune_above="1", epsilon="2"):
+    options = ("--generator", f"openai:m@{server.url}", "--prune-above", prune_above)
+    command = ["rewrite", *options, "--epsilon", epsilon, *arguments]
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+    assert "Traceback" not in result.output
+    assert CANARY not in result.output
+    return result
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_the_release_is_on_stdout_and_the_sum_on_stderr(writer):
+    result = rewrite(writer, "the patient", CANARY, "--k", "3", "--epsilon-select", "0.5")
+    assert (result.exit_code, result.stdout) == (0, "w1 w2\n")
+    told = flat(result.stderr)
+    assert "epsilon 2.5 per token (proof)" in told
+    assert "2 to sanitize, 0.5 to choose" in told
+    assert "3 of 3 came, 0 failed" in told
+    assert "budget" not in told
+    assert len(writer.requests) == 3  # this server ignores n
+    assert not writer.saw(CANARY)
+
+
+def test_as_json_and_with_one_call_for_all(writer):
+    writer.choices = ["w1", "w2", "w3", "\x1b[2Jw4"]
+    document = json.loads(rewrite(writer, "the patient", CANARY, "--k", "4", "--json").stdout)
+    assert len(writer.requests) == 1
+    assert document["text"] in writer.choices
+    assert document["phases"] == {"sanitizer": pytest.approx(2), "choice": pytest.approx(2)}
+    assert document["certificate"]["epsilon"] == sum(document["phases"].values())
+    assert document["candidates"] == {"asked": 4, "answered": 4, "failed": 0}
+    assert document["asked"] == {"epsilon": 2.0, "kind": "exact"}
+    assert document["tokens_total"] == 3
+
+
+@pytest.mark.parametrize("sensitivity", ["candidates", "paper", "naive"])
+def test_the_options_reach_the_framework(sensitivity, writer, monkeypatch):
+    built = []
+    real = rewriting.Plan.rewriter
+
+    def remembered(self, *arguments):
+        built.append(real(self, *arguments))
+        return built[-1]
+
+    monkeypatch.setattr(rewriting.Plan, "rewriter", remembered)
+    options = ("--k", "2", "--sensitivity", sensitivity, "--fallback", "sanitized")
+    assert rewrite(writer, "w1", *options).exit_code == 0
+    made = built[0]
+    assert (made.k, made.sensitivity, made.fallback) == (2, sensitivity, "sanitized")
+    assert (made.prune_above, made.selection.sensitivity) == (1.0, sensitivity)
+
+
+def test_no_candidate_left(writer):
+    writer.mode = "empty"
+    abstained = rewrite(writer, "w1 w2", "--k", "2")
+    assert (abstained.exit_code, abstained.stdout) == (4, "")
+    released = rewrite(writer, "w1 w2", "--k", "2", "--fallback", "sanitized")
+    assert released.stdout.strip() == writer.prompts[-1].split("Text:\n")[1]
+
+
+def test_a_failing_generator_is_4_and_stays_charged(writer):
+    writer.mode = "error"
+    failed = rewrite(writer, "w1", CANARY, "--k", "2", "--budget", "10", "--json")
+    assert failed.exit_code == 4
+    assert json.loads(failed.stdout)["error"]["type"] == "RemoteError"
+    shown = CliRunner().invoke(app, ["ledger", "show", "--json"])
+    assert json.loads(shown.stdout)["subjects"][0]["spent"] == pytest.approx(4)
+
+
+def test_both_phases_are_charged_and_an_exhausted_budget_sends_nothing(writer):
+    first = rewrite(writer, "w1 w2", "--k", "2", "--budget", "6", "--subject", "anna")
+    assert first.exit_code == 0
+    assert "anna: spent 4 nats, remaining 2" in flat(first.stderr)
+    sent = len(writer.requests)
+    second = rewrite(writer, "w1", "--k", "2", "--subject", "anna")
+    assert (second.exit_code, second.stdout) == (3, "")
+    assert "what is left of the budget of 6" in second.stderr
+    assert len(writer.requests) == sent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((CANARY, "--k", "0"), 2),
+        ((CANARY, "--fallback", "raw"), 2),
+        ((CANARY, "--sensitivity", "none"), 2),
+        ((CANARY, "--epsilon-select", "-1"), 2),
+        ((CANARY, "--mechanism", "metric-noise"), 3),
+        (("",), 2),
+    ],
+)
+def test_refusals_send_nothing(arguments, code, writer):
+    result = rewrite(writer, *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith("error: ")
+    assert not writer.requests
+
+
+def test_a_generator_is_needed_and_checked_first():
+    missing = CliRunner().invoke(app, ["rewrite", CANARY])
+    assert missing.exit_code == 2
+    wrong = CliRunner().invoke(app, ["rewrite", CANARY, "--generator", "gpt-4o", "--budget", "1"])
+    assert wrong.exit_code == 2
+    assert "ollama:MODEL" in flat(wrong.stderr)
+    assert CANARY not in missing.output + wrong.output
+    none = CliRunner().invoke(app, ["ledger", "show"])
+    assert "existing ledger" in none.stderr  # nothing was created
+
+
+def test_an_ollama_server_by_name(writer, monkeypatch):
+    monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{writer.port}")
+    options = ("--generator", "ollama:llama3.2:1b", "--prune-above", "1", "--k", "1")
+    result = CliRunner().invoke(app, ["rewrite", "w1", *options])
+    assert result.stdout == "w1 w2\n"
+    assert writer.requests[0]["model"] == "llama3.2:1b"
+
+
+def test_a_local_generator_writes_different_candidates(tmp_path, monkeypatch):
+    save_llama(tmp_path, length=80)
+    seen = []
+    real = _candidates.distinct
+    monkeypatch.setattr(
+        _candidates, "distinct", lambda texts, usable: seen.extend(texts) or real(texts, usable)
+    )
+    options = ("--generator", f"hf:{tmp_path}", "--prune-above", "1", "--k", "3")
+    result = CliRunner().invoke(app, ["rewrite", "w1 w2", *options])
+    assert result.exit_code == 0, result.output
+    assert len(set(seen)) == len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (CANARY, "--k", "0"),
+        (CANARY, "--prune-above", "0"),
+        (CANARY, "--epsilon-select", "-1"),
+        ("",),
+    ],
+)
+def test_a_bad_option_creates_no_ledger(arguments, writer, tmp_path):
+    url = f"sqlite:///{tmp_path}/new.db"
+    refused = rewrite(writer, *arguments, "--budget", "3", "--ledger", url)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_lone_surrogate_spoils_no_rewrite(writer):
+    writer.choices = ["w1 \ud800", "w1 \udfff"]
+    result = rewrite(writer, "the patient", "--k", "2")
+    assert (result.exit_code, result.stdout) == (0, "w1 ?\n")
+
+
+def test_a_person_sees_a_bar_that_counts_candidates(writer, monkeypatch):
+    """A terminal is imitated: the console and what it says of itself; all else is real."""
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=100)
+    monkeypatch.setattr(rewriting, "Console", lambda stderr: terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    sanitizer = Settings(nominal=True).sanitizer()
+    model = dp.chat_model(lambda messages: "w1")
+    plan = rewriting.Plan(
+        generator="", k=3, epsilon_select=1.0, prune_above=1.0,
+        fallback="abstain", sensitivity="candidates",
+    )  # fmt: skip
+    release, counts = rewriting._watched(plan.rewriter(sanitizer, model), "w1 w2")
+    assert (release.text, counts) == ("w1", {"answered": 3, "failed": 0})
+    assert "candidates" in screen.getvalue()
+    assert "100%" in screen.getvalue()

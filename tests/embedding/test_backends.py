@@ -1,0 +1,351 @@
+"""Embedding servers and models of frameworks behind the service: trust, traps and silence."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from support.embedding_server import LIMIT, WIDTH, running, vector
+
+import dp_middleware as dp
+from dp_middleware.frameworks import EmbeddingServer, embedding_service
+from dp_middleware.models.trust import Location, locate
+
+CANARY = "zxqvcanary"
+TEXTS = [f"{CANARY} number {k}" for k in range(3)]
+
+
+@pytest.fixture
+def server():
+    with running() as found:
+        yield found
+
+
+def unit(texts):
+    rows = np.array([vector(text) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_rows_of_a_server_in_the_order_of_the_texts(server):
+    service = embedding_service(EmbeddingServer(server.url, "bge", api_key="sk-1"))
+    texts = [f"text {k}" for k in range(100)]
+    np.testing.assert_allclose(service.encode(texts), unit(texts), atol=1e-6)
+    assert all(len(given["input"]) <= LIMIT for _, given in server.requests)
+    assert len(server.requests) == 4
+    path, given = server.requests[0]
+    assert path == "/v1/embeddings"
+    assert (given["model"], given["encoding_format"]) == ("bge", "float")
+    assert server.headers[0]["Authorization"] == "Bearer sk-1"
+    assert server.connections == 1
+    assert "sk-1" not in repr(service)
+    assert service.encode([]).shape == (0, WIDTH)
+
+
+def service_of(server, model="bge"):
+    return dp.EmbeddingService.of(EmbeddingServer(server.url, model))
+
+
+def test_equal_servers_share_a_worker(server):
+    first = service_of(server)
+    assert service_of(server)._batcher is first._batcher
+    assert service_of(server, "other")._batcher is not first._batcher
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("error", "HTTP 500 to 3 texts"),
+        ("away", "HTTP 307"),
+        ("malformed", "expected 3 numbered vectors"),
+        ("short", "expected 3 numbered vectors"),
+    ],
+)
+def test_a_failing_server(server, mode, words, caplog):
+    caplog.set_level(logging.DEBUG)
+    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
+    server.mode = mode
+    with pytest.raises(dp.EmbeddingError, match=words) as raised:
+        service.encode(TEXTS)
+    error: BaseException | None = raised.value
+    assert CANARY not in str(error)
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    assert CANARY not in caplog.text
+    server.mode = "ok"
+    np.testing.assert_allclose(service.encode(TEXTS), unit(TEXTS), atol=1e-6)
+
+
+def test_a_batch_above_the_servers_limit_names_the_remedy(server):
+    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge", batch=LIMIT + 1))
+    with pytest.raises(dp.EmbeddingError, match=r"HTTP 413 to 33 texts; .*batch="):
+        service.encode([f"{CANARY} {k}" for k in range(LIMIT + 1)])
+
+
+def test_a_connection_that_the_server_closed_is_opened_again(server):
+    server.mode = "hangs up"
+    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
+    for k in range(3):
+        assert service.encode([f"text {k}"]).shape == (1, WIDTH)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_has_a_connection_of_its_own(server):
+    service = service_of(server)
+    service.encode(["before"])
+    child = os.fork()
+    if child == 0:
+        try:
+            is_right = np.allclose(service.encode(["child"]), unit(["child"]), atol=1e-6)
+        except dp.EmbeddingError:
+            is_right = False
+        os._exit(0 if is_right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert server.connections == 2
+    np.testing.assert_allclose(service.encode(["after"]), unit(["after"]), atol=1e-6)
+    assert server.connections == 2  # the parent goes on with the one that it had
+
+
+def test_no_server_at_all():
+    service = dp.EmbeddingService.of(EmbeddingServer("http://127.0.0.1:9/v1", "bge"))
+    with pytest.raises(dp.EmbeddingError, match="failed with ConnectionRefusedError"):
+        service.encode(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://api.openai.com/v1", "http://localhost.evil.com/v1", "http://10.0.0.1:80/v1"]
+)
+def test_servers_outside_the_trust_boundary_are_refused(url):
+    with pytest.raises(dp.UntrustedHost, match="raw text would go to"):
+        EmbeddingServer(url, "bge")
+    host = url.split("/")[2].partition(":")[0]
+    assert EmbeddingServer(url, "bge", trusted_hosts=[host]).location == Location(
+        hosts=frozenset({host})
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://localhost/", "localhost:80", "http://u:p@localhost/v1", "http://localhost:x"]
+)
+def test_only_http_urls(url):
+    with pytest.raises(dp.ParameterError, match="expected url"):
+        EmbeddingServer(url, "bge")
+
+
+def test_no_proxy_of_the_environment_is_used(server, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
+    assert service.encode(TEXTS).shape == (3, WIDTH)
+
+
+def test_a_space_from_a_server(server):
+    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
+    vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
+    space = service.space(vocabulary, "encoded")
+    np.testing.assert_allclose(space.vectors, unit(vocabulary.tokens), atol=1e-6)
+    with pytest.raises(dp.ParameterError, match="encoded"):
+        service.space(vocabulary, "input")
+
+
+class Encoder:
+    """As sentence-transformers models are used."""
+
+    def encode(self, texts):
+        return np.array([vector(text) for text in texts])
+
+
+def test_an_object_of_ones_own():
+    own = Encoder()
+    service = dp.EmbeddingService.of(own)
+    assert dp.EmbeddingService.of(service) is service
+    assert embedding_service(own)._batcher is service._batcher
+    assert dp.EmbeddingService.of(Encoder())._batcher is not service._batcher
+    np.testing.assert_allclose(service.encode(TEXTS), unit(TEXTS), atol=1e-6)
+    assert repr(service) == "EmbeddingService.of(Given(Encoder))"
+
+
+class Remote(Encoder):
+    """Ones own class that calls a host."""
+
+    def __init__(self):
+        self.base_url = "https://evil.example/v1"
+
+
+def test_an_object_of_ones_own_that_calls_a_host_elsewhere_is_refused():
+    service = dp.EmbeddingService.of(Remote())
+    assert locate(service.backend).hosts == {"evil.example"}
+    for model in (Remote(), service):
+        with pytest.raises(dp.UntrustedHost, match=r"evil\.example"):
+            embedding_service(model)
+        assert embedding_service(model, trusted_hosts=["evil.example"]).encode(["x"]).size
+
+
+def test_a_server_that_was_checked_is_not_refused_again():
+    server = EmbeddingServer("https://gpu.example/v1", "bge", trusted_hosts=["gpu.example"])
+    service = embedding_service(server)
+    assert embedding_service(service) is service
+
+
+@pytest.mark.parametrize("nothing", [3, object(), None])
+def test_objects_that_do_not_encode_are_refused(nothing):
+    with pytest.raises(dp.ParameterError, match="expected an object with encode"):
+        embedding_service(nothing)
+
+
+class Loud:
+    """A mixin: says in its log and its errors what it is given."""
+
+    def heard(self, texts: list[str]) -> list[list[float]]:
+        logging.getLogger("openai").warning("Request options: %s", texts)
+        if getattr(Loud, "fails", False):
+            raise ValueError(f"cannot embed {texts}")
+        return [vector(text) for text in texts]
+
+
+def langchain_model():
+    core = pytest.importorskip("langchain_core.embeddings")
+
+    class Mine(core.Embeddings, Loud):
+        def embed_documents(self, texts):
+            return self.heard(texts)
+
+        def embed_query(self, text):
+            raise AssertionError
+
+    return Mine()
+
+
+def llama_index_model(**fields):
+    base = pytest.importorskip("llama_index.core.base.embeddings.base")
+
+    class Mine(base.BaseEmbedding, Loud):
+        def _get_text_embedding(self, text: str) -> Any:
+            return self.heard([text])[0]
+
+        def _get_query_embedding(self, query: str) -> Any:
+            raise AssertionError
+
+        async def _aget_query_embedding(self, query: str) -> Any:
+            raise AssertionError
+
+    return Mine(**fields)
+
+
+@pytest.mark.parametrize("make", [langchain_model, llama_index_model])
+def test_models_of_frameworks_leave_no_record(make, monkeypatch, tmp_path):
+    from dp_middleware.testing import Probe
+
+    with Probe(tmp_path) as probe:
+        model = make()
+        service = embedding_service(model)
+        texts = [probe.private_text, probe.new_text()]
+        np.testing.assert_allclose(service.encode(texts), unit(texts), atol=1e-6)
+        assert embedding_service(model)._batcher is service._batcher
+        monkeypatch.setattr(Loud, "fails", True, raising=False)
+        with pytest.raises(dp.EmbeddingError, match="failed with ValueError"):
+            service.encode(texts)
+        assert not probe.leaks(service=service, metrics=service.metrics)
+        with pytest.raises(ValueError, match="cannot embed"):
+            model.heard(texts)
+        assert probe.leaks()  # called directly, its log is recorded
+        assert locate(service.backend) == Location()
+
+
+def test_an_object_of_ones_own_is_silent_too(caplog):
+    """Whoever it asks in turn: a vendor's client says in its log what it sends."""
+
+    class Own(Loud):
+        def encode(self, texts):
+            return self.heard(texts)
+
+    for make in (dp.EmbeddingService.of, embedding_service):
+        np.testing.assert_allclose(make(Own()).encode(TEXTS), unit(TEXTS), atol=1e-6)
+        assert CANARY not in caplog.text
+    Own().encode(TEXTS)
+    assert CANARY in caplog.text
+
+
+def test_a_model_that_calls_a_host_elsewhere_is_refused():
+    openai = pytest.importorskip("langchain_openai")
+    settings = {"model": "text-embedding-3-small", "api_key": "sk-1"}
+    model = openai.OpenAIEmbeddings(base_url="https://api.openai.com/v1", **settings)
+    with pytest.raises(dp.UntrustedHost, match=r"api\.openai\.com"):
+        embedding_service(model)
+    assert embedding_service(model, trusted_hosts=["api.openai.com"])
+    assert "sk-1" not in repr(embedding_service(model, trusted_hosts=["api.openai.com"]))
+
+
+def test_an_openai_model_of_langchain_against_a_server():
+    openai = pytest.importorskip("langchain_openai")
+    from dp_middleware.testing import OpenAIServer
+
+    with OpenAIServer() as remote:
+        model = openai.OpenAIEmbeddings(
+            base_url=remote.url, api_key="none", model="m", check_embedding_ctx_length=False
+        )
+        rows = embedding_service(model).encode(TEXTS)
+        assert len(remote.requests) == 1
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    assert len({tuple(row) for row in rows.tolist()}) == 3
+
+
+def cache_backed(inner):
+    """As ``langchain_classic`` makes it, which is not installed here."""
+    core = pytest.importorskip("langchain_core.embeddings")
+    stores = pytest.importorskip("langchain_core.stores")
+
+    def embed_documents(self, texts):
+        raise AssertionError
+
+    body = {"__module__": "langchain_classic.embeddings.cache", "embed_documents": embed_documents}
+    kind = type("CacheBackedEmbeddings", (core.Embeddings,), {**body, "embed_query": None})
+    found = kind()
+    found.underlying_embeddings = inner
+    found.document_embedding_store = stores.InMemoryByteStore()
+    return found
+
+
+def around(model):
+    """A wrapper of ones own, and an own encoder that has one."""
+    outer = langchain_model()
+    outer.models = [model]
+    own = Encoder()
+    own.embedder = outer
+    return [model, outer, own]
+
+
+def test_a_model_that_keeps_vectors_by_digests_of_texts_is_refused():
+    for model in around(cache_backed(langchain_model())):
+        with pytest.raises(dp.ParameterError, match=r"CacheBackedEmbeddings.*underlying"):
+            embedding_service(model)
+    service = embedding_service(langchain_model())
+    service.backend.inner.inner = cache_backed(langchain_model())  # made so later
+    with pytest.raises(dp.EmbeddingError, match="CacheBackedEmbeddings"):
+        service.encode(TEXTS)
+
+
+def test_a_model_with_a_cache_of_texts_is_refused():
+    kv = pytest.importorskip("llama_index.core.storage.kvstore")
+    for model in around(llama_index_model(embeddings_cache=kv.SimpleKVStore())):
+        with pytest.raises(dp.ParameterError, match="embeddings_cache"):
+            embedding_service(model)
+    later = llama_index_model()
+    service = embedding_service(later)
+    service.encode(TEXTS)
+    later.embeddings_cache = kv.SimpleKVStore()
+    with pytest.raises(dp.EmbeddingError, match="embeddings_cache"):
+        service.encode(TEXTS)
+    assert not later.embeddings_cache.get_all("embeddings")
+
+
+def test_a_service_on_a_server_is_shipped(server):
+    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
+    copy = pickle.loads(pickle.dumps(service))
+    assert copy._batcher is service._batcher

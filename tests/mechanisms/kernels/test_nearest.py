@@ -1,0 +1,300 @@
+"""The nearest token of a point: exactly, and by the approximate index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.pretend_device import pretend_cuda
+from support.spaces import random_space, space_of, spaces
+
+import dp_middleware as dp
+from dp_middleware.embedding.grid import folded
+from dp_middleware.mechanisms.kernels import filter
+from dp_middleware.mechanisms.kernels import nearest as _nearest
+from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels.frame import NOBODY
+from dp_middleware.mechanisms.metric_noise import MetricNoise
+from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.sampling.sampler import insecure_entropy, os_entropy
+
+
+@pytest.fixture(params=[True, False], ids=["bfloat16", "float32"])
+def precision(request, monkeypatch):
+    """Both ways of searching, on any processor."""
+    monkeypatch.setattr(filter, "multiplies_bfloat16", lambda: request.param)
+
+
+both_ways = pytest.mark.usefixtures("precision")
+
+
+def brute_force(space, points, excluded=None):
+    """The float64 arg min over all tokens; ties to the smallest id."""
+    answers = []
+    for row, point in enumerate(points):
+        squares = folded((point - space.points) ** 2)
+        if excluded is not None and excluded[row] != NOBODY:
+            squares[excluded[row]] = np.inf
+        answers.append(int(squares.argmin()))
+    return answers
+
+
+@settings(max_examples=60)
+@given(
+    space=spaces(),
+    scale=st.sampled_from([1e-9, 0.1, 1.0, 1e4, 1e12]),
+    seed=st.integers(0, 99),
+    brief=st.booleans(),
+)
+def test_the_nearest_token_is_the_float64_one(space, scale, seed, brief):
+    rng = np.random.default_rng(seed)
+    points = space.points[rng.integers(len(space), size=20)]
+    points = points + scale * rng.normal(size=points.shape)
+    points[:3] = space.points[0]  # ties with duplicates
+    excluded = rng.integers(len(space), size=20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filter, "multiplies_bfloat16", lambda: brief)
+        for left_out in (None, excluded):
+            found = _nearest.nearest(space, points, left_out)
+            assert found.tolist() == brute_force(space, points, left_out)
+
+
+@both_ways
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 30, 384])
+def test_the_nearest_token_among_many(dimensions):
+    rng = np.random.default_rng(dimensions)
+    vectors = rng.normal(size=(700, dimensions))
+    vectors[300:350] = vectors[100:150]  # duplicates
+    vectors[350:400] = vectors[100:150] + 1e-9  # nearly
+    space = space_of(vectors + 5.0)
+    for eta in (0.5, 20.0, 1e6):
+        z = _noise.random_vectors(300, dimensions, eta, os_entropy)
+        points = space.points[rng.integers(700, size=300)] + z
+        answers = _nearest.nearest(space, points)
+        assert answers.tolist() == brute_force(space, points)
+        alone = [int(_nearest.nearest(space, point[None])[0]) for point in points[:40]]
+        assert answers[:40].tolist() == alone
+
+
+@both_ways
+def test_the_nearest_token_is_the_true_one():
+    """In exact arithmetic, where float32 alone would be wrong."""
+    rng = np.random.default_rng(1)
+    space = space_of(1000.0 + rng.integers(-50, 50, size=(60, 4)) * 2.0**-20)
+    points = rng.integers(-50, 50, size=(40, 4)) * 2.0**-20
+    for point, answer in zip(points, _nearest.nearest(space, points), strict=True):
+        squares = [
+            sum((Fraction(p) - Fraction(v)) ** 2 for p, v in zip(point, vector, strict=True))
+            for vector in space.points.tolist()
+        ]
+        assert squares.index(min(squares)) == answer
+
+
+@both_ways
+def test_huge_and_tiny_vectors():
+    for scale in (1e-140, 1e-30, 1e30, 1e150):
+        space = space_of(scale * np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, 0.5]]))
+        assert _nearest.nearest(space, space.points).tolist() == [0, 1, 2]
+
+
+@both_ways
+@pytest.mark.parametrize("scale", [1e-140, 1e-40, 1e-12])
+@pytest.mark.parametrize("eta", [1e-6, 1.0, 1e6])
+def test_vectors_far_shorter_than_the_noise(scale, eta):
+    space = space_of(scale * np.random.default_rng(0).normal(size=(30, 4)))
+    ids = np.arange(300) % 30
+    released = MetricNoise(eta=eta).perturb(ids, space, insecure_entropy(1))
+    step = _noise.spacing(eta, 4)
+    noise = _noise.random_vectors(300, 4, eta, insecure_entropy(1))
+    points = _noise.snapped(space.points[ids] + noise, step)
+    assert released[:256].tolist() == brute_force(space, points)[:256]
+
+
+@both_ways
+def test_every_point_has_a_candidate_even_if_a_filter_fails():
+    space = space_of([[0.0, 1.0], [1.0, 0.0], [-1.0, 0.5]])
+    for each in filter.filters(space):
+        each._table[:] = np.nan
+    assert _nearest.nearest(space, space.points).tolist() == [0, 1, 2]
+    without = np.array([0, 1, 2])
+    assert _nearest.nearest(space, space.points, without).tolist() == brute_force(
+        space, space.points, without
+    )
+
+
+def test_rounding_to_eight_bits_does_not_decide():
+    """Coordinates just beside the middle of two such numbers: their errors add up."""
+    rng = np.random.default_rng(0)
+    middle = rng.choice([1.0, 2.0, -1.0], size=32) * (1 + 2.0**-8)
+    tokens = [middle * (1 + s * 2.0**-20) for s in (-1, 1)]
+    space = space_of([*tokens, *(-t for t in tokens)])  # about their centre
+    points = np.array([middle * (1 + s * 2.0**-12) for s in np.linspace(-0.01, 0.01, 21)])
+    points = np.concatenate([points, 50.0 * points])
+    assert _nearest.nearest(space, points).tolist() == brute_force(space, points)
+    brief, nobody = filter.Brief(space), np.full(len(points), NOBODY)
+    rows, columns = brief.survivors(points, nobody)
+    assert {(r, c) for r in range(len(points)) for c in (0, 1)} <= {
+        *zip(rows, columns, strict=True)
+    }
+    scores = points.astype(np.float32) @ brief._table[:32, :2].float().numpy()
+    assert (scores.argmax(axis=1) == 1).all()  # without a margin it would
+
+
+@both_ways
+@pytest.mark.parametrize("dimensions", [2, 16, 256])
+@pytest.mark.parametrize("common", [0.0625, 0.125, 0.25])
+def test_errors_that_all_point_to_another_token_do_not_decide(dimensions, common):
+    """Every other coordinate is rounded up by all of 2^-8, the others down, the tokens exactly."""
+    signs = np.where(np.arange(dimensions) % 2 == 0, 1.0, -1.0)
+    size = 2.0 ** np.round(np.log2(dimensions) / -2)
+    first = np.concatenate([-size * signs, [common, 2.0**-8]])
+    second = np.concatenate([size * signs, [common, -(2.0**-8)]])
+    space = space_of([first, second, -first, -second])  # about their centre
+    point = np.concatenate([size * (1 + 2.0**-8 + signs * 2.0**-20), [common, 2.0**-8]])
+    points = np.array([point, 4.0 * point])
+    assert brute_force(space, points) == [0, 0]
+    assert _nearest.nearest(space, points).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kind", [filter.Brief, filter.Single, filter.Double])
+@pytest.mark.parametrize("dimensions", [1, 5, 384])
+def test_a_filter_keeps_the_nearest_of_each_row_that_it_answers_for(kind, dimensions):
+    rng = np.random.default_rng(dimensions)
+    vectors = rng.normal(size=(500, dimensions)) * np.geomspace(0.01, 5.0, 500)[:, None]
+    vectors += 3.0  # some far longer than others, all off centre
+    space = space_of(vectors)
+    own = space.points[rng.integers(500, size=200)]
+    points = own + rng.normal(size=own.shape) * np.geomspace(1e-3, 100.0, 200)[:, None]
+    barred = np.where(np.arange(200) % 3 == 0, rng.integers(500, size=200), NOBODY)
+    rows, columns = kind(space).survivors(points, barred)
+    assert (np.diff(rows) >= 0).all()
+    assert not (columns == barred[rows]).any()
+    answers = brute_force(space, points, barred)
+    kept = {*zip(rows.tolist(), columns.tolist(), strict=True)}
+    assert all((row, answers[row]) in kept for row in set(rows.tolist()))
+    assert len(set(rows.tolist())) > 100
+    assert len(rows) < 200 * 250
+
+
+@both_ways
+def test_points_about_which_a_coarse_filter_says_nothing():
+    """At the centre no score is positive; of hundreds of near tokens too many are left."""
+    rng = np.random.default_rng(0)
+    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    ring = space_of(np.column_stack([np.cos(angles), np.sin(angles)]))
+    points = 1e-3 * rng.normal(size=(30, 2))
+    assert _nearest.nearest(ring, points).tolist() == brute_force(ring, points)
+    vectors = np.concatenate([1e-4 * rng.normal(size=(300, 6)) + 1.0, rng.normal(size=(20, 6))])
+    crowd = space_of(vectors)
+    points = crowd.points[:60] + 3e-5 * rng.normal(size=(60, 6))
+    found = _nearest.nearest(crowd, points)
+    assert found.tolist() == brute_force(crowd, points)
+    assert len(set(found)) > 20
+
+
+@both_ways
+def test_without_a_token_its_duplicate_may_answer_and_ties_go_to_the_smallest_id():
+    space = space_of([[1.0], [5.0], [-1.0], [1.0], [1.0], [5.0]])
+    points, left_out = np.array([[0.0], [1.0], [1.0], [4.9]]), np.array([0, 0, 3, 1])
+    points += space.points[2] + 1.0  # about the centre
+    assert _nearest.nearest(space, points, left_out).tolist() == [2, 3, 0, 5]
+    assert _nearest.nearest(space, points[:1]).tolist() == [0]
+
+
+def test_vectors_all_equal_release_the_first():
+    space = space_of(np.ones((5, 3)))
+    assert set(MetricNoise(eta=1.0).perturb([1, 4], space, os_entropy)) == {0}
+
+
+@both_ways
+def test_the_search_on_a_pretended_device_decides_alike():
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(300, 5))
+    vectors[200:] = vectors[:100]
+    vocabulary = dp.Vocabulary([f"w{i}" for i in range(300)])
+    host = dp.EmbeddingSpace(vocabulary, vectors, device="cpu")
+    points, excluded = rng.normal(size=(1100, 5)), rng.integers(300, size=1100)
+    points[:100] = host.points[:100]
+    with pretend_cuda():
+        device = dp.EmbeddingSpace(vocabulary, vectors, device="cuda")
+        found = [_nearest.nearest(device, points, left_out) for left_out in (None, excluded)]
+        kinds = [type(each) for each in filter.filters(device)]
+        mechanisms = (MetricNoise(eta=3.0), DChiStencil(eta=3.0), Stencil())
+        released = [m.perturb(np.arange(300), device, insecure_entropy(1)) for m in mechanisms]
+    assert kinds == [filter.Double]
+    for left_out, answers in zip((None, excluded), found, strict=True):
+        assert np.array_equal(answers, _nearest.nearest(host, points, left_out))
+    for mechanism, ids in zip(mechanisms, released, strict=True):
+        assert np.array_equal(ids, mechanism.perturb(np.arange(300), host, insecure_entropy(1)))
+
+
+@pytest.mark.gpu
+def test_another_device_finds_the_same_tokens():
+    vectors = np.random.default_rng(0).normal(size=(3000, 64))
+    vocabulary = dp.Vocabulary([f"w{i}" for i in range(3000)])
+    host, device = (dp.EmbeddingSpace(vocabulary, vectors, device=d) for d in ("cpu", "cuda"))
+    for eta in (1.0, 50.0):
+        first, second = (
+            MetricNoise(eta=eta).perturb(np.arange(3000), space, insecure_entropy(1))
+            for space in (host, device)
+        )
+        assert np.array_equal(first, second)
+
+
+def test_the_approximate_index_is_a_function_of_the_noisy_vector():
+    pytest.importorskip("faiss")
+    space = random_space(tokens=1500, dimensions=24, seed=4)
+    points = space.points[:200] + 0.3 * np.random.default_rng(0).normal(size=(200, 24))
+    together = _nearest.nearly_nearest(space, points)
+    alone = [int(_nearest.nearly_nearest(space, point[None])[0]) for point in points]
+    assert together.tolist() == alone
+    assert _nearest.nearly_nearest(space, points[::-1]).tolist() == alone[::-1]
+    assert (together == _nearest.nearest(space, points)).mean() > 0.9
+
+
+def test_the_recall_of_the_index_is_an_assumption():
+    pytest.importorskip("faiss")
+    space = random_space(tokens=1500, dimensions=24, seed=4)
+    mechanism = MetricNoise(eta=60.0, index="approximate")
+    share = _nearest.recall(space, 60.0)
+    assert 0.5 < share <= 1
+    assert f"{share:.1%}" in mechanism.assumptions(space)[1]
+    released = mechanism.perturb(np.arange(1500), space, insecure_entropy(0))
+    exact = MetricNoise(eta=60.0).perturb(np.arange(1500), space, insecure_entropy(0))
+    assert (released == exact).mean() == pytest.approx(share, abs=0.1)
+
+
+def test_the_index_gives_duplicates_the_first_id():
+    pytest.importorskip("faiss")
+    space = space_of([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]])
+    assert _nearest.nearly_nearest(space, space.points).tolist() == [0, 1, 0, 1]
+    assert _nearest.nearly_nearest(space, space.points[:0]).shape == (0,)
+
+
+def test_a_missing_index_library_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(dp.MissingExtra, match=r"faiss-cpu.*dp-middleware\[faiss\]"):
+        MetricNoise(eta=1.0, index="approximate").perturb([0], random_space(), os_entropy)
+
+
+@pytest.mark.parametrize("order", ["import faiss, torch", "import torch, faiss"])
+def test_both_libraries_run_in_one_process(order):
+    """Each brings a runtime for threads of its own."""
+    pytest.importorskip("faiss")
+    code = f"""
+{order}
+import numpy as np
+rows = np.random.default_rng(0).normal(size=(3000, 32)).astype(np.float32)
+index = faiss.IndexHNSWFlat(32, 16)
+index.add(rows)
+total = (torch.from_numpy(rows) @ torch.from_numpy(rows).T).sum()
+assert (index.search(rows, 1)[1][:, 0] == np.arange(3000)).mean() > 0.9
+assert torch.isfinite((torch.from_numpy(rows) @ torch.from_numpy(rows).T).sum() + total)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,361 @@
+"""Every kind of chat model behaves the same, and its failures say nothing private."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import subprocess
+import sys
+import time
+import traceback
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.chat_models import CANARY, KINDS, Make, langchain_model
+from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
+
+import dp_middleware as dp
+from dp_middleware.frameworks import ChatModel, chat_model
+from dp_middleware.testing import OpenAIServer
+
+QUESTION = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello there"}]
+PRIVATE = [{"role": "user", "content": CANARY}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["normal", "private"])
+def test_calls_streams_and_awaits(kind: str, mode: str, make: Make, remote: OpenAIServer) -> None:
+    model = make(kind, remote.url)
+    model = model.private() if mode == "private" else model
+    remote.reply = "one two  three"
+    assert model(QUESTION) == "one two  three"
+    assert model(QUESTION) == "one two  three"  # a second call on the same connections
+    pieces = list(model.stream(QUESTION))
+    assert "".join(pieces) == "one two  three"
+    assert len(pieces) > 1
+    assert asyncio.run(model.acall(QUESTION)) == "one two  three"
+    assert len(remote.requests) == 4
+    for request in remote.requests:
+        assert [(m["role"], m["content"]) for m in request["messages"]] == [
+            ("system", "be brief"),
+            ("user", "hello there"),
+        ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("mode", "named"),
+    [
+        ("error", r"\w+Error \(HTTP 500\)"),
+        ("malformed", r"JSONDecodeError|it answered with no text"),  # the latter as a stream
+        ("empty", "it answered with no text"),
+        ("slow", r"\w+TimeoutError"),
+    ],
+)
+def test_failures_name_their_kind_only(
+    kind: str, mode: Any, named: str, make: Make, local: OpenAIServer, caplog: Any
+) -> None:
+    local.mode = mode
+    model = make(kind, local.url, timeout=0.3 if mode == "slow" else 10).private()
+    caplog.set_level(logging.DEBUG)
+    calls = (
+        lambda: model(PRIVATE),
+        lambda: asyncio.run(model.acall(PRIVATE)),
+        lambda: list(model.stream(PRIVATE)),
+    )
+    for call in calls:
+        with pytest.raises(dp.ChatError) as caught:
+            call()
+        told = rf"the chat model \(127\.0\.0\.1\) failed: ({named})"
+        assert re.fullmatch(told, str(caught.value))
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert local.saw(CANARY)
+    assert CANARY not in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dead_server_is_a_chat_error(kind: str, make: Make) -> None:
+    with OpenAIServer() as server:
+        url = server.url
+    with pytest.raises(dp.ChatError, match=r"failed: \w*ConnectionError$"):
+        make(kind, url)(QUESTION)
+
+
+def test_what_a_function_raises_is_never_quoted() -> None:
+    class HTTPError(Exception):
+        response = SimpleNamespace(status_code=418)
+
+    for raised, told in (
+        (HTTPError(CANARY), "HTTPError (HTTP 418)"),
+        (dp.ChatError(CANARY), "ChatError"),
+        (KeyError(CANARY), "KeyError"),
+    ):
+
+        def failing(messages: list[dict[str, str]], raised: Exception = raised) -> str:
+            raise raised
+
+        with pytest.raises(dp.ChatError) as caught:
+            chat_model(failing)(QUESTION)
+        assert str(caught.value) == f"the chat model (unknown (function)) failed: {told}"
+
+
+def test_a_keyboard_interrupt_passes() -> None:
+    def interrupted(messages: list[dict[str, str]]) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        chat_model(interrupted).private()(QUESTION)
+
+
+def test_no_framework_is_imported_before_a_model_of_it_is_met() -> None:
+    heavy = "{'torch', 'transformers', 'openai', 'langchain_core', 'langsmith', 'llama_index'}"
+    code = f"import sys, dp_middleware.frameworks; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_vendor_logs_hold_the_text_unless_private(
+    make: Make, local: OpenAIServer, caplog: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    model = make("openai", local.url)
+    model.private()(PRIVATE)
+    assert CANARY not in caplog.text
+    model(PRIVATE)
+    assert CANARY in caplog.text
+
+
+def test_functions_sync_and_async() -> None:
+    def plain(messages: list[dict[str, str]]) -> str:
+        return messages[-1]["content"].upper()
+
+    async def slow(messages: list[dict[str, str]]) -> str:
+        await asyncio.sleep(0)
+        return plain(messages)
+
+    class Callable:
+        async def __call__(self, messages: list[dict[str, str]]) -> str:
+            return plain(messages)
+
+    for function in (plain, slow, Callable(), lambda messages: slow(messages)):
+        for model in (chat_model(function, local=True), chat_model(function).private()):
+            assert model(QUESTION) == "HELLO THERE"
+            assert list(model.stream(QUESTION)) == ["HELLO THERE"]
+            assert asyncio.run(model.acall(QUESTION)) == "HELLO THERE"
+
+
+def test_a_sync_call_of_an_async_model_works_inside_a_running_loop() -> None:
+    async def answer(messages: list[dict[str, str]]) -> str:
+        await asyncio.sleep(0)
+        return "fine"
+
+    async def main() -> str:
+        return chat_model(answer)(QUESTION)
+
+    assert asyncio.run(main()) == "fine"
+
+
+def test_sync_models_do_not_block_the_event_loop() -> None:
+    def sleepy(messages: list[dict[str, str]]) -> str:
+        time.sleep(0.2)
+        return "fine"
+
+    async def longest_gap() -> float:
+        work = asyncio.create_task(chat_model(sleepy).private().acall(QUESTION))
+        gap, last = 0.0, time.monotonic()
+        while not work.done():
+            await asyncio.sleep(0.005)
+            gap, last = max(gap, time.monotonic() - last), time.monotonic()
+        assert await work == "fine"
+        return gap
+
+    assert asyncio.run(longest_gap()) < 0.15
+
+
+def test_blocks_are_joined_and_other_answers_refused() -> None:
+    from langchain_core.language_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    def answering(content: Any) -> ChatModel:
+        return chat_model(GenericFakeChatModel(messages=iter([AIMessage(content=content)] * 2)))
+
+    blocks = ["one ", {"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "two"}]
+    assert answering(blocks)(QUESTION) == "one two"
+    assert answering(blocks).private()(QUESTION) == "one two"
+    for content in ("", "  \n", [], [{"type": "reasoning", "reasoning": "hm"}]):
+        with pytest.raises(dp.ChatError, match="answered with no text"):
+            answering(content)(QUESTION)
+    for answer in (None, 3, {"text": CANARY}):
+        with pytest.raises(dp.ChatError, match="expected an answer of type str") as caught:
+            chat_model(lambda messages, answer=answer: answer)(QUESTION)
+        assert CANARY not in str(caught.value)
+
+
+def test_bound_arguments_reach_the_model_in_both_modes(local: OpenAIServer) -> None:
+    bound = langchain_model(local.url).bind(temperature=0.25).bind(seed=7)
+    for model in (chat_model(bound), chat_model(bound).private()):
+        model(QUESTION)
+        list(model.stream(QUESTION))
+    assert [(r["temperature"], r["seed"]) for r in local.requests] == [(0.25, 7)] * 4
+
+
+class OfAnIterator(MockLLM):
+    """LlamaIndex asks for generators, and uses no more of them than an iterator has."""
+
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        said = ChatMessage("HELLO", role="assistant")
+        return iter([ChatResponse(message=said, delta="HELLO")])
+
+
+def test_a_llama_index_stream_may_be_any_iterator() -> None:
+    assert list(chat_model(OfAnIterator()).stream(QUESTION)) == ["HELLO"]
+
+
+class FailsToClose(MockLLM):
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        said = ChatMessage("HELLO", role="assistant")
+        try:
+            yield ChatResponse(message=said, delta="HELLO")
+            yield ChatResponse(message=said, delta="HELLO")
+        finally:
+            raise ValueError(messages[0].content)
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_what_closing_a_stream_raises_quotes_nothing(private: bool) -> None:
+    model = chat_model(FailsToClose())
+    stream = (model.private() if private else model).stream(PRIVATE)
+    next(stream)
+    with pytest.raises(dp.ChatError, match="ValueError") as caught:
+        stream.close()
+    assert PRIVATE[0]["content"] not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_streaming_langchain_model_answers_private_calls(local: OpenAIServer) -> None:
+    model = chat_model(langchain_model(local.url, streaming=True)).private()
+    assert model(QUESTION) == "extracted answer"
+    off = chat_model(langchain_model(local.url, disable_streaming=True)).private()
+    assert list(off.stream(QUESTION)) == ["extracted answer"]
+
+
+def test_what_is_no_chat_model_is_refused(remote: OpenAIServer, make: Make) -> None:
+    import openai
+    from langchain_core.runnables import RunnableLambda
+
+    chain = langchain_model(remote.url) | RunnableLambda(lambda message: message)
+    for x in (3, "openai:gpt", None, ChatModel, chain, langchain_model(remote.url).with_retry()):
+        with pytest.raises(dp.ParameterError, match="expected a LangChain chat model"):
+            chat_model(x)
+    with openai.OpenAI(api_key="none") as client, pytest.raises(dp.ParameterError, match="model="):
+        chat_model(client)
+    with pytest.raises(dp.ParameterError, match="openai client only"):
+        chat_model(lambda messages: "x", "gpt")
+    model = make("openai", remote.url)
+    assert chat_model(model) is model
+
+
+@pytest.mark.parametrize(
+    "messages", [[], CANARY, [CANARY], [{"role": "tool", "content": CANARY}], [{"role": "user"}]]
+)
+def test_malformed_messages_are_refused_without_quoting_them(messages: Any) -> None:
+    with pytest.raises(dp.ParameterError) as caught:
+        chat_model(lambda messages: "x")(messages)
+    assert CANARY not in str(caught.value)
+
+
+def test_an_abandoned_stream_closes_the_connection(make: Make, local: OpenAIServer) -> None:
+    local.reply = "many words " * 100
+    for kind in KINDS:
+        stream = make(kind, local.url).private().stream(QUESTION)
+        assert next(stream) == "many"
+        stream.close()  # an unclosed connection would be a ResourceWarning, hence an error
+
+
+def many(model: ChatModel, count: int = 3) -> list[str] | None:
+    return asyncio.run(model.amany(QUESTION, count))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["normal", "private"])
+def test_several_answers_to_one_call(kind: str, mode: str, make: Make, local: OpenAIServer) -> None:
+    local.choices = ["one", None, "three", "four"]
+    model = make(kind, local.url)
+    model = model.private() if mode == "private" else model
+    expected = None if kind == "llama_index" else ["one", "", "three"]
+    assert many(model) == expected
+    assert [request["n"] for request in local.requests] == [3] * bool(expected)
+
+
+@pytest.mark.parametrize("kind", ["openai", "async_openai", "langchain"])
+def test_a_call_for_several_fails_without_quoting(
+    kind: str, make: Make, local: OpenAIServer, caplog: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    local.mode = "error"
+    model = make(kind, local.url).private()
+    with pytest.raises(dp.ChatError, match=r"failed: \w+Error \(HTTP 500\)$") as caught:
+        asyncio.run(model.amany(PRIVATE, 2))
+    assert caught.value.__context__ is None
+    assert CANARY not in "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert local.saw(CANARY)
+
+
+def test_langchain_is_asked_for_several_only_where_that_is_one_whole_answer(
+    local: OpenAIServer,
+) -> None:
+    url, plain = local.url, langchain_model(local.url)
+    for model in (
+        langchain_model(url, streaming=True),
+        langchain_model(url, use_responses_api=True),
+        langchain_model(url, reasoning={"effort": "low"}),
+        langchain_model(url, n=2),
+        plain.bind(n=2),
+        plain.bind(stream=True),
+        plain.bind(tools=[{"type": "web_search_preview"}]),
+    ):
+        assert many(chat_model(model)) is None
+        assert many(chat_model(model).private()) is None
+    assert many(chat_model(lambda messages: "x")) is None
+    assert not local.requests
+
+
+def test_what_is_bound_to_a_langchain_model_holds_for_several_answers(local: OpenAIServer) -> None:
+    from langchain_core.callbacks import AsyncCallbackHandler
+
+    class Listener(AsyncCallbackHandler):
+        def __init__(self) -> None:
+            self.heard: list[Any] = []
+
+        async def on_chat_model_start(self, *given: Any, tags: Any = None, **named: Any) -> None:
+            self.heard.append(tags)
+
+    listener, local.choices = Listener(), ["one", "two"]
+    bound = langchain_model(local.url).bind(temperature=0.25, stop=["x"])
+    model = bound.with_config(tags=["mine"], callbacks=[listener]).bind(seed=7)
+    assert many(chat_model(model), 2) == ["one", "two"]
+    assert many(chat_model(model).private(), 2) == ["one", "two"]
+    sent = [(r["temperature"], r["seed"], r["stop"], r["n"]) for r in local.requests]
+    assert sent == [(0.25, 7, ["x"], 2)] * 2
+    assert listener.heard == [["mine"]]
+
+
+def test_a_listener_to_tokens_does_not_mix_several_answers(local: OpenAIServer) -> None:
+    """Under ``astream_events`` LangChain streams by itself; streamed choices would be joined."""
+    from langchain_core.runnables import RunnableLambda
+
+    local.choices = ["one", "two"]
+    model = chat_model(langchain_model(local.url))
+
+    async def answers(_: Any) -> Any:
+        return await model.amany(QUESTION, 2)
+
+    async def last() -> Any:
+        events = RunnableLambda(answers).astream_events(0, version="v2")
+        return [each async for each in events][-1]["data"]["output"]
+
+    assert asyncio.run(last()) == ["one", "two"]
+    assert not local.requests[0].get("stream")

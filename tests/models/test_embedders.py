@@ -1,0 +1,171 @@
+"""The shared service in LangChain and LlamaIndex: same rows, one worker, nothing recorded."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from support.embedding_server import running, vector
+
+import dp_middleware as dp
+from dp_middleware.frameworks import EmbeddingServer, embedding_service
+from dp_middleware.models.trust import Location, locate
+from dp_middleware.testing import Probe
+
+pytest.importorskip("langchain_core")
+pytest.importorskip("llama_index.core")
+
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_dp_middleware.service_embeddings import ServiceEmbeddings
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import TextNode
+from llama_index.core.storage.kvstore import SimpleKVStore
+from llama_index_dp_middleware.service_embedding import ServiceEmbedding
+
+
+class Model:
+    batch = 64
+    model = "own"
+
+    def __init__(self):
+        self.fails = False
+
+    def open(self):
+        return self.encode
+
+    def encode(self, texts):
+        if self.fails:
+            raise ValueError(f"cannot embed {texts}")
+        return [vector(text) for text in texts]
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+@pytest.fixture
+def service(model):
+    return dp.EmbeddingService.of(model)
+
+
+@pytest.fixture
+def probe(tmp_path, capsys):
+    with Probe(tmp_path, captured=capsys.readouterr) as found:
+        yield found
+
+
+def unit(text):
+    return np.array(vector(text)) / np.linalg.norm(vector(text))
+
+
+LANGCHAIN = {
+    "embed_query": lambda e, t: e.embed_query(t),
+    "embed_documents": lambda e, t: e.embed_documents(["x", t])[1],
+    "aembed_query": lambda e, t: asyncio.run(e.aembed_query(t)),
+    "aembed_documents": lambda e, t: asyncio.run(e.aembed_documents(["x", t]))[1],
+}
+LLAMA_INDEX = {
+    "get_text_embedding": lambda e, t: e.get_text_embedding(t),
+    "get_query_embedding": lambda e, t: e.get_query_embedding(t),
+    "get_text_embedding_batch": lambda e, t: e.get_text_embedding_batch(["x", t])[1],
+    "agg": lambda e, t: e.get_agg_embedding_from_queries([t]),
+    "call": lambda e, t: e([TextNode(text=t)])[0].embedding,
+    "acall": lambda e, t: asyncio.run(e.acall([TextNode(text=t)]))[0].embedding,
+    "aget_text_embedding": lambda e, t: asyncio.run(e.aget_text_embedding(t)),
+    "aget_query_embedding": lambda e, t: asyncio.run(e.aget_query_embedding(t)),
+    "aagg": lambda e, t: asyncio.run(e.aget_agg_embedding_from_queries([t])),
+    "abatch": lambda e, t: asyncio.run(e.aget_text_embedding_batch(["x", t]))[1],
+    "_text": lambda e, t: e._get_text_embedding(t),
+    "_texts": lambda e, t: e._get_text_embeddings(["x", t])[1],
+    "_query": lambda e, t: e._get_query_embedding(t),
+    "_atext": lambda e, t: asyncio.run(e._aget_text_embedding(t)),
+    "_atexts": lambda e, t: asyncio.run(e._aget_text_embeddings(["x", t]))[1],
+    "_aquery": lambda e, t: asyncio.run(e._aget_query_embedding(t)),
+}
+CALLS = [(ServiceEmbeddings, call) for call in LANGCHAIN.values()]
+CALLS += [(ServiceEmbedding, call) for call in LLAMA_INDEX.values()]
+NAMES = [*LANGCHAIN, *LLAMA_INDEX]
+
+
+@pytest.mark.parametrize(("adapter", "call"), CALLS, ids=NAMES)
+def test_rows_of_the_service_and_no_record(adapter, call, service, probe):
+    found = adapter(service)
+    text = probe.new_text()
+    np.testing.assert_allclose(call(found, text), unit(text), atol=1e-6)
+    assert not probe.leaks(adapter=found)
+    assert service.metrics.texts >= 1
+
+
+@pytest.mark.parametrize(("adapter", "call"), CALLS, ids=NAMES)
+def test_errors_hold_no_text(adapter, call, service, model, probe):
+    model.fails = True
+    with pytest.raises(dp.EmbeddingError, match="failed with ValueError") as raised:
+        call(adapter(service), probe.private_text)
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
+    assert not probe.leaks(error=str(raised.value))
+
+
+def test_one_worker_for_both_frameworks(service):
+    store = InMemoryVectorStore(ServiceEmbeddings(service))
+    store.add_documents([Document("red"), Document("blue")])
+    assert store.similarity_search("red", k=1)[0].page_content == "red"
+    nodes = [TextNode(text="red"), TextNode(text="blue")]
+    index = VectorStoreIndex(nodes, embed_model=ServiceEmbedding(service))
+    [best] = index.as_retriever(similarity_top_k=1).retrieve("blue")
+    assert best.text == "blue"
+    assert service.metrics.texts == 6
+
+
+def test_adapters_say_where_the_model_runs(service):
+    with running() as server:
+        remote = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
+        for adapter in (ServiceEmbeddings, ServiceEmbedding):
+            assert locate(adapter(service)) == Location()
+            assert locate(adapter(remote)) == Location(hosts=frozenset({"127.0.0.1"}))
+            assert embedding_service(adapter(remote)).encode(["x"]).shape == (1, 6)
+
+
+class Elsewhere:
+    base_url = "overridden"
+
+    def __init__(self):
+        self.base_url = "https://evil.example/v1"
+
+    def encode(self, texts):
+        return [vector(text) for text in texts]
+
+
+@pytest.mark.parametrize("adapter", [ServiceEmbeddings, ServiceEmbedding])
+def test_adapters_around_an_object_that_calls_a_host_elsewhere(adapter):
+    found = adapter(dp.EmbeddingService.of(Elsewhere()))
+    assert locate(found) == Location(hosts=frozenset({"evil.example"}))
+    with pytest.raises(dp.UntrustedHost, match=r"evil\.example"):
+        embedding_service(found)
+
+
+@pytest.mark.parametrize("adapter", [ServiceEmbeddings, ServiceEmbedding])
+def test_a_server_is_located_without_the_proxies_that_it_does_not_use(adapter, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv("no_proxy", "")
+    server = EmbeddingServer("http://127.0.0.1:9/v1", "bge")
+    assert locate(server) == Location(hosts=frozenset({"127.0.0.1"}))
+    assert locate(adapter(dp.EmbeddingService.of(server))) == locate(server)
+
+
+def test_no_cache_of_texts(service):
+    found = ServiceEmbedding(service)
+    found.embeddings_cache = SimpleKVStore()
+    with pytest.raises(dp.ParameterError, match="embeddings_cache"):
+        found.get_text_embedding("red")
+
+
+@pytest.mark.parametrize("adapter", [ServiceEmbeddings, ServiceEmbedding])
+def test_only_services(adapter):
+    with pytest.raises(dp.ParameterError, match=r"dp\.EmbeddingService"):
+        adapter(Model())
+    assert adapter().service.backend == dp.EmbeddingService().backend

@@ -1,0 +1,209 @@
+"""Chat models from one-line specifications."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.chat_models import save_llama
+
+import dp_middleware as dp
+from dp_middleware.frameworks import open_model
+from dp_middleware.models.trust import require_trusted
+from dp_middleware.testing import OpenAIServer
+
+QUESTION = [{"role": "user", "content": "w1 w2 w3"}]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+
+
+@pytest.fixture
+def close(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Closes the clients that specifications open: a command ends, a test goes on."""
+    import openai
+
+    opened: list[Any] = []
+    start = openai.OpenAI.__init__
+
+    def remember(self: Any, **settings: Any) -> None:
+        start(self, **settings)
+        opened.append(self)
+
+    monkeypatch.setattr(openai.OpenAI, "__init__", remember)
+    yield
+    for client in opened:
+        client.close()
+
+
+pytestmark = pytest.mark.usefixtures("close")
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_openai_with_a_url(private: bool, remote: OpenAIServer) -> None:
+    model = open_model(f"openai:my-model@{remote.url}", private=private)
+    assert model(QUESTION) == "remote text"
+    assert "".join(model.stream(QUESTION)) == "remote text"
+    assert [each["model"] for each in remote.requests] == ["my-model"] * 2
+    assert remote.saw("Authorization: Bearer none")
+    require_trusted(model)
+
+
+def test_openai_from_the_environment(remote: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(dp.ParameterError, match="OPENAI_API_KEY"):
+        open_model("openai:gpt", private=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "my-key")
+    assert str(open_model("openai:gpt", private=False).location) == "api.openai.com"
+    monkeypatch.setenv("OPENAI_BASE_URL", remote.url)
+    assert open_model("openai:gpt", private=False)(QUESTION) == "remote text"
+    assert remote.saw("Authorization: Bearer my-key")
+
+
+def test_a_private_client_uses_no_environment_proxy(
+    remote: OpenAIServer, local: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = remote  # answers as the model would
+    monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+    spec = f"openai:gpt@{local.url}"
+    assert open_model(spec, private=False)(QUESTION) == "remote text"
+    assert open_model(spec, private=True)(QUESTION) == "extracted answer"
+    assert len(proxy.requests) == len(local.requests) == 1
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
+    require_trusted(open_model(spec, private=True))
+    with pytest.raises(dp.UntrustedHost, match=r"proxy\.corp"):
+        require_trusted(open_model(spec, private=False))
+
+
+def test_a_private_client_follows_no_redirect(remote: OpenAIServer, local: OpenAIServer) -> None:
+    local.mode, local.redirect_to = "redirect", remote.url
+    spec = f"openai:gpt@{local.url}"
+    with pytest.raises(dp.ChatError, match="HTTP 307"):
+        open_model(spec, private=True)(QUESTION)
+    assert not remote.requests
+    assert open_model(spec, private=False)(QUESTION) == "remote text"
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        (None, "http://localhost:11434/v1/"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080/v1/"),
+        ("0.0.0.0", "http://localhost:11434/v1/"),
+        ("[::]:8080", "http://localhost:8080/v1/"),
+        ("[::1]", "http://[::1]:11434/v1/"),
+        ("models.example.com", "http://models.example.com:11434/v1/"),
+        ("http://models.example.com", "http://models.example.com/v1/"),
+        ("https://models.example.com/ollama/", "https://models.example.com/ollama/v1/"),
+    ],
+)
+def test_where_ollama_is(host: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert base_url(dp.ollama("llama3.2", host)) == url
+    if host is not None:
+        monkeypatch.setenv("OLLAMA_HOST", host)
+    opened = open_model("ollama:llama3.2:1b", private=False)
+    assert base_url(opened) == url
+    assert base_url(dp.ollama("llama3.2", "other:1")) == "http://other:1/v1/"
+    if "models" in url:
+        with pytest.raises(dp.UntrustedHost, match=r"models\.example\.com"):
+            require_trusted(opened)
+    else:
+        require_trusted(opened)  # it may extract
+
+
+def base_url(model: Any) -> str:
+    return str(model.adapter._completions._client.base_url)
+
+
+def test_ollama_is_called_directly(
+    remote: OpenAIServer, local: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", remote.url.removesuffix("/v1"))
+    model = dp.ollama("llama3.2:1b", f"127.0.0.1:{local.port}")
+    assert model(QUESTION) == model.private()(QUESTION) == "extracted answer"
+    assert "".join(model.stream(QUESTION)) == "extracted answer"
+    assert [each["model"] for each in local.requests] == ["llama3.2:1b"] * 3
+    assert not remote.requests
+    local.mode, local.redirect_to = "redirect", remote.url
+    with pytest.raises(dp.ChatError, match="HTTP 307"):
+        model(QUESTION)
+    assert not remote.requests
+
+
+@pytest.mark.parametrize("host", ["http://", "ftp://x", "host:port", "http://[::1"])
+def test_no_host_of_ollama(host: str) -> None:
+    with pytest.raises(dp.ParameterError, match="HOST, HOST:PORT or a URL"):
+        dp.ollama("llama3.2", host)
+    with pytest.raises(dp.ParameterError, match="name of a model"):
+        dp.ollama("", "localhost")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "gpt-4o",
+        "ollama:",
+        "openai:",
+        "openai:@http://x",
+        "openai:gpt@localhost:1",
+        "hf:",
+        "x:y",
+    ],
+)
+def test_bad_specifications(spec: str) -> None:
+    with pytest.raises(dp.ParameterError, match=r"expected openai:MODEL"):
+        open_model(spec, private=False)
+
+
+def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "openai":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(dp.MissingExtra, match=r"dp-middleware\[openai\]"):
+        open_model("openai:gpt@http://localhost:1", private=False)
+
+
+TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}w9"
+
+
+@pytest.fixture(params=[None, TEMPLATE], ids=["plain", "template"])
+def saved_model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    save_llama(tmp_path, length=24, template=request.param)
+    return tmp_path
+
+
+def test_transformers_in_process(saved_model: Path) -> None:
+    model = open_model(f"hf:{saved_model}", private=True)
+    assert str(model.location) == "in process"
+    answer = model(QUESTION)
+    assert answer == model(QUESTION) == "".join(model.stream(QUESTION))
+    around = 1 if (saved_model / "chat_template.jinja").exists() else 2  # else "User:" as well
+    assert len(answer.split()) == 24 - (3 + around)
+    require_trusted(model)
+    told = f"the prompt has {30 + around} tokens, the model takes 24"
+    with pytest.raises(dp.ChatError, match=told):
+        model([{"role": "user", "content": "w1 " * 30}])
+
+
+def test_a_model_that_is_asked_again_for_other_answers(saved_model: Path) -> None:
+    varied = open_model(f"hf:{saved_model}", private=False, varied=True)
+    assert len({varied(QUESTION) for _ in range(4)}) == 4  # of 21 ** 18 and more
+    greedy = open_model(f"hf:{saved_model}", private=False)
+    assert len({greedy(QUESTION) for _ in range(4)}) == 1
+
+
+def test_nothing_is_loaded_before_the_first_call(tmp_path: Path) -> None:
+    model = open_model(f"hf:{tmp_path / 'nowhere'}", private=True)
+    with pytest.raises(dp.ChatError, match=r"failed: \w+Error$"):
+        model(QUESTION)

@@ -1,0 +1,504 @@
+"""Models that are given raw text: which are let in, and that their calls go nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import traceback
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+from typing import Any
+
+import aiohttp
+import httpx
+import openai
+import pytest
+import requests
+import urllib3
+from support.chat_models import CANARY, KINDS, Make, langchain_model, llama_index_llm
+from langchain_core.language_models import FakeListChatModel
+
+import dp_middleware as dp
+from dp_middleware.embedding import EmbeddingService
+from dp_middleware.errors import ExtractorError
+from dp_middleware.frameworks import EmbeddingServer, chat_model, embedding_service
+from dp_middleware.models.local import local_model
+from dp_middleware.models.trust import Location, locate
+from dp_middleware.testing import OpenAIServer, Probe
+
+RAW = [{"role": "user", "content": CANARY}]
+LOOPBACK = "http://127.0.0.1:1/v1"
+PROXY = "http://proxy.example:3128"
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def redirecting(local: OpenAIServer, remote: OpenAIServer) -> OpenAIServer:
+    """On loopback; sends its callers on to ``remote``, which records."""
+    local.mode, local.redirect_to = "redirect", remote.url
+    return local
+
+
+# redirects ---------------------------------------------------------------------------------------
+
+
+def assert_stays(call: Callable[[], Any], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told) as caught:
+        call()
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(
+    kind: str, status: int, make: Make, redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    redirecting.redirect_status = status
+    model = local_model(make(kind, redirecting.url))
+    told = rf"HTTP {status}, a redirect that is not followed"
+    for call in (
+        lambda: model(RAW),
+        lambda: asyncio.run(model.acall(RAW)),
+        lambda: list(model.stream(RAW)),
+    ):
+        assert_stays(call, ExtractorError, told)
+    assert redirecting.saw(CANARY)
+    assert not remote.raw
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_released_text_follows_as_before(
+    kind: str, make: Make, redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    model = make(kind, redirecting.url)
+    with pytest.raises(ExtractorError, match="HTTP 307"):
+        local_model(model)(RAW)
+    assert model([{"role": "user", "content": "released"}]) == "remote text"
+    assert not remote.saw(CANARY)
+
+
+def test_a_client_that_others_use_at_the_same_time_follows_for_them(
+    redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    with httpx.Client(follow_redirects=True) as shared:
+        client = openai.OpenAI(
+            base_url=redirecting.url, api_key="none", http_client=shared, max_retries=0
+        )
+        model = local_model(chat_model(client, "m"))
+        url = f"{redirecting.url}/chat/completions"
+
+        def other(k: int) -> int:
+            return shared.post(url, json={"messages": [{"content": f"{k}"}]}).status_code
+
+        def private(k: int) -> None:
+            assert_stays(lambda: model(RAW), ExtractorError, "HTTP 307")
+
+        with ThreadPoolExecutor(4) as pool:
+            refused = [pool.submit(private, k) for k in range(8)]
+            assert {each.result() for each in [pool.submit(other, k) for k in range(8)]} == {200}
+            assert [each.result() for each in refused] == [None] * 8
+        assert shared.follow_redirects
+    assert len(remote.requests) == 8
+    assert not remote.saw(CANARY)
+
+
+def by_requests(url: str, body: dict[str, Any]) -> str:
+    return requests.post(url, json=body, timeout=5).text
+
+
+async def by_aiohttp(url: str, body: dict[str, Any]) -> str:
+    async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
+        return await response.text()
+
+
+def by_urllib3(url: str, body: dict[str, Any]) -> str:
+    return str(urllib3.PoolManager().request("POST", url, json=body).data)
+
+
+def by_urllib(url: str, body: dict[str, Any]) -> str:
+    with urllib.request.urlopen(url, json.dumps(body).encode(), timeout=5) as response:
+        return str(response.read())
+
+
+def by_httpx(url: str, body: dict[str, Any]) -> str:
+    return httpx.post(url, json=body, follow_redirects=True).raise_for_status().text
+
+
+async def by_async_httpx(url: str, body: dict[str, Any]) -> str:
+    async with httpx.AsyncClient(follow_redirects=True) as client:
+        return (await client.post(url, json=body)).raise_for_status().text
+
+
+def in_a_thread(url: str, body: dict[str, Any]) -> str:
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            by_requests(url, body)
+        except Exception as error:
+            failed.append(error)
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    raise failed[0] if failed else AssertionError("followed")
+
+
+def in_a_pool(url: str, body: dict[str, Any]) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(by_requests, url, body).result()
+
+
+@pytest.mark.parametrize(
+    "post",
+    [
+        by_requests, by_aiohttp, by_urllib3, by_urllib, by_httpx, by_async_httpx, in_a_thread,
+        in_a_pool,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("status", [302, 307])
+def test_no_http_client_follows_a_redirect(
+    post: Callable[..., Any], status: int, redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    redirecting.redirect_status = status
+    url = f"{redirecting.url}/chat/completions"
+    model = local_model(chat_model(lambda messages: post(url, {"messages": messages}), local=True))
+    told = "redirect|HTTPError"
+    assert_stays(lambda: model(RAW), ExtractorError, told)
+    assert_stays(lambda: asyncio.run(model.acall(RAW)), ExtractorError, told)
+    assert redirecting.saw(CANARY)
+    assert not remote.raw
+
+
+@pytest.mark.parametrize(
+    "get",
+    [
+        lambda url, body: requests.get(url, data=body, timeout=5),
+        lambda url, body: httpx.request("GET", url, content=body, follow_redirects=True),
+        lambda url, body: urllib3.PoolManager().request("GET", url, body=body),
+        lambda url, body: urllib3.PoolManager().urlopen("POST", url, True, body=body),
+        lambda url, body: urllib.request.urlopen(urllib.request.Request(url, body, method="GET")),
+    ],
+)
+def test_the_body_of_a_search_follows_no_redirect(
+    get: Callable[..., Any], redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    def searching(messages: list[dict[str, str]]) -> str:
+        get(f"{redirecting.url}/search", CANARY.encode())
+        return "found"
+
+    with contextlib.suppress(ExtractorError):
+        local_model(chat_model(searching, local=True))(RAW)
+    assert redirecting.raw
+    assert not remote.raw
+
+
+def test_a_file_may_be_fetched_by_way_of_a_redirect(
+    redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    def fetching(messages: list[dict[str, str]]) -> str:
+        url = f"{redirecting.url}/model.safetensors"
+        return f"{requests.get(url, timeout=5).status_code}"
+
+    assert local_model(chat_model(fetching, local=True))(RAW) == "200"
+    assert not remote.saw(CANARY)
+
+
+def test_what_the_user_raises_is_still_not_quoted() -> None:
+    def failing(messages: list[dict[str, str]]) -> str:
+        raise dp.UntrustedHost(messages[0]["content"])
+
+    assert_stays(
+        lambda: local_model(chat_model(failing, local=True))(RAW), ExtractorError, "UntrustedHost$"
+    )
+
+
+def test_a_redirected_embedding_model_fails(
+    redirecting: OpenAIServer, remote: OpenAIServer
+) -> None:
+    from langchain_openai import OpenAIEmbeddings
+
+    settings: dict[str, Any] = {"api_key": "none", "max_retries": 0}
+    model = OpenAIEmbeddings(base_url=redirecting.url, check_embedding_ctx_length=False, **settings)
+    for service in (
+        embedding_service(model),
+        EmbeddingService.of(EmbeddingServer(redirecting.url, "m")),
+    ):
+        assert_stays(lambda s=service: s.encode([CANARY]), dp.EmbeddingError, "Status|HTTP 307")
+    assert redirecting.saw(CANARY)
+    assert not remote.raw
+
+
+# proxies -----------------------------------------------------------------------------------------
+
+
+class Field:
+    """A model of the user's own: an address, and what is given in fields of any name."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update({"base_url": LOOPBACK, **fields})
+
+
+class Slots:
+    __slots__ = ("base_url", "wire")
+
+    def __init__(self, wire: Any) -> None:
+        self.base_url, self.wire = LOOPBACK, wire
+
+
+class Around(httpx.BaseTransport):
+    """Retries, measures or caches, as many packages do."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        self._wrapped = inner
+
+
+class Anywhere(httpx.BaseTransport):
+    """Sends by other means."""
+
+
+def session_with_proxies() -> requests.Session:
+    session = requests.Session()
+    session.proxies = {"http": PROXY}
+    return session
+
+
+def proxied() -> httpx.HTTPTransport:
+    return httpx.HTTPTransport(proxy=PROXY)
+
+
+BEHIND: dict[str, Callable[[], Any]] = {
+    "llama_index": lambda: llama_index_llm(LOOPBACK, http_client=httpx.Client(proxy=PROXY)),
+    "llama_index async": lambda: llama_index_llm(
+        LOOPBACK, async_http_client=httpx.AsyncClient(proxy=PROXY)
+    ),
+    "llama_index mounts": lambda: llama_index_llm(
+        LOOPBACK, http_client=httpx.Client(mounts={"http://127.0.0.1": proxied()})
+    ),
+    "llama_index client": lambda: llama_index_llm(
+        LOOPBACK,
+        openai_client=openai.OpenAI(
+            base_url=LOOPBACK, api_key="x", http_client=httpx.Client(proxy=PROXY)
+        ),
+    ),
+    "langchain": lambda: langchain_model(LOOPBACK, http_client=httpx.Client(proxy=PROXY)),
+    "langchain async": lambda: langchain_model(
+        LOOPBACK, http_async_client=httpx.AsyncClient(proxy=PROXY)
+    ),
+    "langchain openai_proxy": lambda: langchain_model(LOOPBACK, openai_proxy=PROXY),
+    "transport": lambda: llama_index_llm(LOOPBACK, http_client=httpx.Client(transport=proxied())),
+    "transport in another": lambda: llama_index_llm(
+        LOOPBACK, http_client=httpx.Client(transport=Around(proxied()))
+    ),
+    "any field": lambda: Field(wire=httpx.Client(proxy=PROXY)),
+    "in a list": lambda: Field(wires=[httpx.Client(), httpx.Client(proxy=PROXY)]),
+    "in a dict": lambda: Field(wires={"a": httpx.Client(proxy=PROXY)}),
+    "in a client": lambda: Field(_client=Field(wire=httpx.Client(proxy=PROXY))),
+    "slots": lambda: Slots(httpx.Client(proxy=PROXY)),
+    "requests": lambda: Field(wire=session_with_proxies()),
+    "urllib3": lambda: Field(wire=urllib3.ProxyManager(PROXY)),
+    "proxies": lambda: Field(proxies={"http": PROXY}),
+}
+
+
+@pytest.mark.parametrize("kind", BEHIND)
+def test_a_model_behind_a_proxy_is_refused(kind: str) -> None:
+    model = BEHIND[kind]()
+    location = locate(model)
+    assert location.proxies == {"proxy.example"}
+    assert location.hosts == {"127.0.0.1"}
+    if kind.startswith(("llama", "lang", "transport")):
+        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.example"):
+            local_model(model)
+        local_model(model, ["proxy.example"])
+
+
+def test_a_session_of_aiohttp_with_a_proxy() -> None:
+    async def location() -> Location:
+        async with aiohttp.ClientSession(proxy=PROXY) as session:
+            return locate(Field(wire=session))
+
+    assert asyncio.run(location()).proxies == {"proxy.example"}
+
+
+def test_clients_without_a_proxy_are_let_in() -> None:
+    plain = {"http_client": httpx.Client(), "async_http_client": httpx.AsyncClient()}
+    local_model(llama_index_llm(LOOPBACK, **plain))
+    local_model(llama_index_llm(LOOPBACK, http_client=httpx.Client(transport=Around(inner()))))
+    local_model(llama_index_llm(LOOPBACK, http_client=httpx.Client(mounts={"all://x.y": None})))
+    local_model(langchain_model(LOOPBACK, http_client=openai.DefaultHttpxClient()))
+    elsewhere = httpx.Client(mounts={"http://other.example": proxied()})
+    local_model(llama_index_llm(LOOPBACK, http_client=elsewhere))
+    tunnel = httpx.Client(proxy=PROXY)
+    local_model(llama_index_llm("https://127.0.0.1:1/v1", http_client=tunnel))
+
+
+def inner() -> httpx.HTTPTransport:
+    return httpx.HTTPTransport()
+
+
+class Relay(httpx.HTTPTransport):
+    """httpx's own, but for where it sends what it is given."""
+
+
+@pytest.mark.parametrize("transport", [Anywhere(), Around(Anywhere()), Relay()])
+def test_a_transport_that_is_not_known_is_refused(transport: httpx.BaseTransport) -> None:
+    model = llama_index_llm(LOOPBACK, http_client=httpx.Client(transport=transport))
+    with pytest.raises(dp.UntrustedHost, match=f"cannot tell where {type(transport).__name__}"):
+        local_model(model)
+
+
+def test_a_proxy_reads_what_it_would_be_refused_for(
+    remote: OpenAIServer, local: OpenAIServer
+) -> None:
+    proxy = remote.url.removesuffix("/v1")
+    with httpx.Client(proxy=proxy) as client:
+        model = llama_index_llm(local.url, http_client=client)
+        model.complete(CANARY)  # without us
+        assert remote.saw(CANARY)
+        assert not local.raw
+        named = httpx.Client(proxy=proxy.replace("127.0.0.1", "proxy.example"))
+        with pytest.raises(dp.UntrustedHost):
+            local_model(llama_index_llm(local.url, http_client=named))
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+def test_proxies_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    direct = {
+        "http_client": httpx.Client(trust_env=False),
+        "async_http_client": httpx.AsyncClient(trust_env=False),
+    }
+    monkeypatch.setenv(name, PROXY)
+
+    def models() -> Iterator[Any]:
+        yield llama_index_llm(LOOPBACK)
+        yield llama_index_llm(LOOPBACK, http_client=direct["http_client"])  # not the other
+        yield chat_model(openai.OpenAI(base_url=LOOPBACK, api_key="x"), "m")
+        yield chat_model(openai.AsyncOpenAI(base_url=LOOPBACK, api_key="x"), "m")
+
+    for model in models():
+        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.example; .* NO_PROXY"):
+            local_model(model)
+    client = openai.OpenAI(base_url=LOOPBACK, api_key="x", http_client=direct["http_client"])
+    local_model(chat_model(client, "m"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for model in models():
+        local_model(model)
+
+
+# functions ---------------------------------------------------------------------------------------
+
+
+def answer(messages: list[dict[str, str]]) -> str:
+    return "answer"
+
+
+async def slow_answer(messages: list[dict[str, str]]) -> str:
+    return "answer"
+
+
+class Own:
+    """A callable of the user's own."""
+
+    def __call__(self, messages: list[dict[str, str]]) -> str:
+        return "answer"
+
+
+class Declared(Own):
+    location = Location()
+
+
+class Elsewhere(Own):
+    location = Location(hosts=frozenset({"models.example"}))
+
+
+class Holding(Own):
+    def __init__(self, url: str) -> None:
+        self.client = openai.OpenAI(base_url=url, api_key="x")
+
+
+@pytest.mark.parametrize("function", [answer, slow_answer, Own(), Own().__call__])
+def test_a_function_sees_raw_text_only_if_it_is_declared_local(function: Any) -> None:
+    for bare in (function, chat_model(function)):
+        with pytest.raises(dp.UntrustedHost, match=r"dp\.chat_model\(function, local=True\)"):
+            local_model(bare)
+    assert local_model(chat_model(function, local=True))(RAW) == "answer"
+    assert chat_model(function)(RAW) == "answer"  # a remote model
+
+
+def test_an_object_says_itself_where_it_runs() -> None:
+    assert local_model(Declared())(RAW) == "answer"
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        local_model(Elsewhere())
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        local_model(chat_model(Elsewhere(), local=True))
+    local_model(Elsewhere(), ["models.example"])
+
+
+def test_a_declaration_does_not_hide_fields() -> None:
+    far = Holding("http://models.example/v1")
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        local_model(chat_model(far, local=True))
+    local_model(chat_model(Holding(LOOPBACK), local=True))
+
+
+def test_only_functions_are_declared() -> None:
+    made = chat_model(answer)
+    for model in (langchain_model(LOOPBACK), llama_index_llm(LOOPBACK), made):
+        with pytest.raises(dp.ParameterError, match="local=True with a function only"):
+            chat_model(model, local=True)
+    client = openai.OpenAI(base_url=LOOPBACK, api_key="x")
+    with pytest.raises(dp.ParameterError, match="local=True with a function only"):
+        chat_model(client, "m", local=True)
+
+
+# who lets models in ------------------------------------------------------------------------------
+
+
+def infer_dpt(probe: Probe, extractor: Any) -> Any:
+    return dp.InferDPT(probe.sanitizer(), remote=answer, extractor=extractor)
+
+
+def chat_node(probe: Probe, extractor: Any) -> Any:
+    from langchain_dp_middleware import InferDPTChatModel
+
+    return InferDPTChatModel(probe.session(), remote=answer, extractor=extractor)
+
+
+def agent_middleware(probe: Probe, extractor: Any) -> Any:
+    from langchain_dp_middleware import DPAgentMiddleware
+
+    return DPAgentMiddleware(probe.session(), extractor=extractor)
+
+
+def query_engine(probe: Probe, extractor: Any) -> Any:
+    from llama_index.core.query_engine import CustomQueryEngine
+    from llama_index_dp_middleware import DPQueryEngine
+
+    class Engine(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> str:
+            return "answer"
+
+    return DPQueryEngine(probe.session(), Engine(), extractor=extractor)
+
+
+@pytest.mark.parametrize("build", [infer_dpt, chat_node, agent_middleware, query_engine])
+def test_every_node_lets_models_in_by_the_same_rules(build: Any, tmp_path: Any) -> None:
+    with Probe(tmp_path) as probe:
+        proxy = llama_index_llm(LOOPBACK, http_client=httpx.Client(proxy=PROXY))
+        far = langchain_model("http://models.example/v1")
+        for refused in (answer, proxy, far):
+            with pytest.raises(dp.UntrustedHost):
+                build(probe, refused)
+        build(probe, chat_model(answer, local=True))
+        build(probe, probe.llama_openai(probe.local))
+        build(probe, FakeListChatModel(responses=["x"]))

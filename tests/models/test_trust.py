@@ -1,0 +1,285 @@
+"""Where models run: what may see raw text, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from support.chat_models import langchain_model, llama_index_llm
+
+import dp_middleware as dp
+from dp_middleware.frameworks import chat_model
+from dp_middleware.models.trust import Location, is_loopback, locate, require_trusted
+
+
+def trust(model: Any, trusted_hosts: Any = ()) -> None:
+    require_trusted(chat_model(model), trusted_hosts)
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.7.6", "::1"])
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost.evil.com", "127.0.0.1.evil.com", "0.0.0.0", "10.0.0.1", "", "local", "::2"]
+)
+def test_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://localhost:8000/v1", "localhost"),
+        ("http://LOCALHOST./v1", "localhost"),
+        ("http://[::1]:8000/v1", "::1"),
+        ("https://localhost.evil.com/v1", "localhost.evil.com"),
+        ("http://localhost:80@evil.com/v1", "evil.com"),
+        ("https://api.example.com", "api.example.com"),
+    ],
+)
+def test_hosts_of_openai_langchain_and_llama_index(url: str, host: str) -> None:
+    with openai.OpenAI(base_url=url, api_key="none") as client:
+        models = [chat_model(client, "m")]
+    models.append(chat_model(openai.AsyncOpenAI(base_url=url, api_key="none"), "m"))
+    models.append(chat_model(langchain_model(url)))
+    models.append(chat_model(langchain_model(url).bind(temperature=0)))
+    models.append(chat_model(llama_index_llm(url)))
+    for model in models:
+        assert model.location.hosts == {host}
+        assert str(model.private().location) == host
+        if is_loopback(host):
+            require_trusted(model)
+        else:
+            with pytest.raises(dp.UntrustedHost, match=rf"raw text would go to {host}; .*trusted_"):
+                require_trusted(model)
+            require_trusted(model, [host.upper() + "."])
+
+
+def test_the_default_host_of_a_vendor_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    from langchain_openai import ChatOpenAI
+    from llama_index.llms.openai import OpenAI
+
+    for model in (ChatOpenAI(model="gpt-4o-mini"), OpenAI(model="gpt-4o-mini")):
+        with pytest.raises(dp.UntrustedHost, match=r"api\.openai\.com"):
+            trust(model)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://evil.com/v1")
+    assert locate(ChatOpenAI(model="gpt-4o-mini")).hosts == {"evil.com"}
+
+
+def test_a_model_with_a_proxy_of_its_own_is_as_far_as_the_proxy() -> None:
+    model = langchain_model("http://localhost:1/v1", openai_proxy="http://proxy.evil.com:3128")
+    with pytest.raises(dp.UntrustedHost, match=r"proxy\.evil\.com"):
+        trust(model)
+
+
+@pytest.mark.parametrize(
+    "url", [r"http://evil.com\@localhost/", "http://[bad", "http://a b/", "http://"]
+)
+def test_a_url_that_parsers_read_differently_is_unknown(url: str) -> None:
+    class Mine:
+        base_url = "overridden"
+
+    mine = Mine()
+    mine.base_url = url
+    assert locate(mine).unknown
+
+
+def test_environment_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
+    plain, secure = "http://127.0.0.1:8000/v1", "https://127.0.0.1:8000/v1"
+    for model in (langchain_model(plain), llama_index_llm(plain)):
+        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.corp; .* NO_PROXY"):
+            trust(model)
+        trust(model, ["proxy.corp"])
+    trust(llama_index_llm(secure))  # a tunnel: the proxy cannot read it
+    with openai.DefaultHttpxClient(trust_env=False) as direct:
+        client = openai.OpenAI(base_url=plain, api_key="none", http_client=direct)
+        require_trusted(chat_model(client, "m"))
+
+    def fresh() -> Any:  # LangChain keeps its connections, with the proxies of their first day
+        return chat_model(openai.OpenAI(base_url=plain, api_key="none"), "m")
+
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    require_trusted(fresh())
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")
+    require_trusted(fresh())
+
+
+@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
+def test_clients_of_a_model_that_pass_no_proxy(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx
+    from langchain_openai import ChatOpenAI
+    from llama_index.llms.openai import OpenAI
+
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
+    url = "http://127.0.0.1:8000/v1"
+
+    def model(**clients: Any) -> Any:
+        if framework == "langchain":
+            clients["http_async_client"] = clients.pop("async_http_client", None)
+            return ChatOpenAI(model="m", api_key="k", base_url=url, **clients)
+        return OpenAI(model="gpt-4o-mini", api_key="k", api_base=url, **clients)
+
+    direct, tasks = httpx.Client(trust_env=False), httpx.AsyncClient(trust_env=False)
+    trust(model(http_client=direct, async_http_client=tasks))
+    for clients in (
+        {"http_client": direct},  # the other one is made by the model, and passes the proxy
+        {"async_http_client": tasks},
+        {"http_client": direct, "async_http_client": httpx.AsyncClient()},
+        {"http_client": httpx.Client(), "async_http_client": tasks},
+    ):
+        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.corp"):
+            trust(model(**clients))
+    elsewhere = httpx.Client(trust_env=False, proxy="http://other.corp:3128")
+    with pytest.raises(dp.UntrustedHost, match=r"the proxy other\.corp"):
+        trust(model(http_client=elsewhere, async_http_client=tasks))
+
+
+def test_in_process_models() -> None:
+    from langchain_core.language_models import FakeListChatModel
+    from llama_index.core.llms import MockLLM
+
+    class Mine(FakeListChatModel):
+        pass
+
+    for model in (FakeListChatModel(responses=["x"]), Mine(responses=["x"]), MockLLM()):
+        assert chat_model(model).location == Location()
+        trust(model)
+
+
+def vendors(name: str, module: str, *bases: type, **fields: Any) -> Any:
+    """A model as a vendor's package that is not installed here would make it."""
+    return type(name, bases, {"__module__": module})(**fields)
+
+
+class Plain:
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+def test_a_vendors_model_without_an_address_is_unknown() -> None:
+    from llama_index.core.llms import MockLLM
+
+    unknown = vendors("ChatVendor", "langchain_vendor.chat", Plain)
+    hub = vendors("HuggingFaceEndpoint", "langchain_huggingface.llms", Plain, repo_id="a/b")
+    llm = vendors("Vendor", "llama_index.llms.vendor.base", MockLLM)
+    for model in (unknown, hub, llm):
+        assert locate(model).unknown == {type(model).__name__}
+    with pytest.raises(
+        dp.UntrustedHost, match=r"cannot tell where Vendor runs; .* function of yours"
+    ):
+        trust(llm, ["vendor.com"])
+
+    class Mine(type(llm)):  # type: ignore[misc]
+        """Your own subclass of a vendor's class runs where the vendor's does."""
+
+    assert locate(Mine()).unknown == {"Mine"}
+
+
+def test_known_local_backends_and_nested_models() -> None:
+    from langchain_core.language_models import BaseLanguageModel
+
+    local = type("HuggingFacePipeline", (Plain,), {"__module__": "langchain_huggingface.llms"})
+    assert locate(local()) == Location()
+    assert locate(vendors("LlamaCPP", "llama_index.llms.llama_cpp.base", Plain)) == Location()
+    # stands for a class of langchain_huggingface that derives from BaseLanguageModel
+    base = type("BaseLanguageModel", (Plain,), {"__module__": BaseLanguageModel.__module__})
+    pipeline = vendors("HuggingFacePipeline", "langchain_huggingface.llms", base)
+    hub = vendors("HuggingFaceEndpoint", "langchain_huggingface.llms", base, repo_id="a/b")
+    chat = ("ChatHuggingFace", "langchain_huggingface.chat_models", base)
+    assert locate(vendors(*chat, llm=pipeline)) == Location()
+    assert locate(vendors(*chat, llm=hub)).unknown == {"HuggingFaceEndpoint"}
+    assert locate(Plain(inner=langchain_model("http://evil.com/v1"))).hosts == {"evil.com"}
+    client = Plain(_client=Plain(_base_url="http://ollama.lan:11434"))
+    assert locate(vendors("ChatOllama", "langchain_ollama", Plain, _client=client)).hosts == {
+        "ollama.lan"
+    }
+    loop = Plain(_client=None)
+    loop._client = loop
+    assert locate(loop) == Location()
+
+
+@pytest.mark.parametrize("hosts", ["evil.com", ["http://evil.com"], ["evil.com:80"], [3], [""]])
+def test_trusted_hosts_are_host_names(hosts: Any) -> None:
+    with pytest.raises(dp.ParameterError, match="trusted_hosts"):
+        trust(langchain_model("http://127.0.0.1:1/v1"), hosts)
+
+
+def test_how_a_location_reads() -> None:
+    assert str(Location()) == "in process"
+    location = Location(hosts=frozenset({"b", "a"}), proxies=frozenset({"p"}))
+    assert str(location | Location(unknown=frozenset({"X"}))) == "a, b, p (proxy), unknown (X)"
+
+
+def test_a_proxy_inside_the_client_is_found() -> None:
+    import httpx
+
+    def client(**options: Any) -> openai.OpenAI:
+        connection = httpx.Client(**options)
+        return openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="x", http_client=connection)
+
+    proxied = httpx.HTTPTransport(proxy="http://proxy.evil.com:3128")
+    for options in ({"proxy": "http://proxy.evil.com:3128"}, {"mounts": {"http://": proxied}}):
+        with pytest.raises(dp.UntrustedHost, match=r"proxy\.evil\.com"):
+            require_trusted(chat_model(client(**options), "m"))
+    require_trusted(chat_model(client(trust_env=False), "m"))
+
+
+def test_an_installed_model_without_an_address_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    source = (
+        "from langchain_core.language_models import FakeListChatModel\n"
+        "class Hosted(FakeListChatModel):\n    pass\n"
+    )
+    (folder / "hosted_models.py").write_text(source)
+    monkeypatch.syspath_prepend(str(folder))
+    hosted = importlib.import_module("hosted_models").Hosted(responses=["x"])
+    assert locate(hosted).unknown == {"Hosted"}
+
+
+def test_only_a_class_speaks_for_itself_and_not_for_what_it_wraps() -> None:
+    from langchain_core.language_models import FakeListChatModel
+
+    class Local(FakeListChatModel):
+        @property
+        def location(self) -> Location:
+            return Location(hosts=frozenset({"localhost"}))
+
+    local = Local(responses=["x"])
+    wrapped = local.with_fallbacks([langchain_model("http://evil.com/v1")])
+    assert wrapped.location == local.location  # type: ignore[attr-defined]
+    assert locate(local) == local.location
+    assert locate(wrapped).hosts == {"localhost", "evil.com"}
+    assert locate(Plain(inner=wrapped)).hosts == {"localhost", "evil.com"}
+
+
+def test_what_a_model_says_does_not_hide_its_fields() -> None:
+    class Claims(Plain):
+        location = Location(hosts=frozenset({"localhost"}))
+
+    inner = langchain_model("http://evil.com/v1")
+    assert locate(Claims(base_url="http://other.com")).hosts == {"localhost", "other.com"}
+    assert locate(Claims(inner=inner)).hosts == {"localhost", "evil.com"}
+    assert locate(Claims(inner={"a": inner})).hosts == {"localhost", "evil.com"}
+    assert locate(Claims()) == Claims.location
+    said = vendors("Named", "langchain_vendor", Plain, location=Claims.location)
+    assert locate(said) == Claims.location  # a field of its own

@@ -1,0 +1,702 @@
+"""The ledger adds up what was charged, keeps kinds apart and shows tampering."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from decimal import Decimal
+
+from support import postgres
+import pytest
+import sqlalchemy as sa
+from support.certified import certified
+from hypothesis import given
+from hypothesis import strategies as st
+from support.spaces import random_space
+
+import dp_middleware as dp
+from dp_middleware.errors import LedgerError
+from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
+from dp_middleware.privacy.ledger import memory as _ledger_memory
+from dp_middleware.privacy.ledger.rows import Cost, Row, integer
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+
+CANARY = "zanzibar"
+
+
+def pure(epsilon):
+    return certified(PureDP(epsilon=epsilon), epsilon)
+
+
+METRIC = certified(MetricDP(epsilon=2.0, slack=1e-6), 5.0)
+INFINITE = certified(NoGuarantee(reason="supports differ"), math.inf)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    return postgres.new_database() if request.param == "postgresql" else f"sqlite:///{tmp_path}/l"
+
+
+@pytest.fixture
+def file_url(tmp_path):
+    return f"sqlite:///{tmp_path}/ledger.db"
+
+
+class Clock:
+    """Seconds; moved by hand."""
+
+    def __init__(self):
+        self.now = 1e9
+
+    def __call__(self):
+        return self.now
+
+
+def test_charges_add_up_per_subject_and_unit(url):
+    ledger = PrivacyLedger(url, budget=10)
+    assert (ledger.spent("anna"), ledger.remaining("anna")) == (0, 10)
+    receipt = ledger.charge("anna", pure(0.1), 30)
+    assert (receipt.number, receipt.epsilon) == (1, 0.1)
+    ledger.charge("anna", pure(0.1), 30, unit="document")
+    ledger.charge("ben", pure(2.5), 7)
+    assert (ledger.spent("anna"), ledger.remaining("anna")) == (3.1, 6.9)
+    assert ledger.spent("ben") == 2.5
+    assert ledger.subjects() == ["anna", "ben"]
+    first, second = ledger.rows("anna")
+    assert first.release == receipt.release_id
+    assert (first.unit, first.tokens, first.epsilon) == ("occurrence", 30, 10**11)
+    assert (second.unit, second.tokens, second.epsilon) == ("document", 30, 3 * 10**12)
+    assert ledger.verify().epsilon == 5_600_000_000_000
+
+
+def test_overspending_is_refused_and_not_recorded(url):
+    ledger = PrivacyLedger(url, budget=1.0)
+    for _ in range(3):
+        ledger.charge("anna", pure(0.3), 1)
+    with pytest.raises(dp.BudgetExhausted, match=r"at most 0\.1 nats.*got 0\.3"):
+        ledger.charge("anna", pure(0.3), 1)
+    ledger.charge("anna", pure(0.1), 1)
+    assert (ledger.spent("anna"), ledger.remaining("anna")) == (1.0, 0.0)
+    assert len(ledger.rows("anna")) == 4
+    ledger.verify()
+
+
+@given(epsilon=st.floats(1e-9, 1e3), times=st.integers(1, 1000))
+def test_a_charge_is_rounded_up_by_less_than_a_unit(epsilon, times):
+    exact = Decimal(repr(epsilon)) * times * 10**12
+    assert 0 <= integer(epsilon, times) - exact < 1
+
+
+@given(epsilon=st.integers(1, 10**6).map(lambda n: n / 1000), releases=st.integers(1, 5000))
+def test_a_budget_of_a_thousandth_each_is_used_to_the_end(epsilon, releases):
+    """0.1 is no binary fraction: rounding it up once more would cost the last release."""
+    total = Decimal(repr(epsilon)) * releases
+    assert integer(epsilon) * releases == int(total * 10**12)
+
+
+def test_the_terms_are_kept_and_others_refused(url):
+    with pytest.raises(dp.ParameterError, match="give budget="):
+        PrivacyLedger(url)
+    PrivacyLedger(url, budget=3, window=60)
+    again = PrivacyLedger(url)
+    assert (again.budget, again.window) == (3.0, 60.0)
+    PrivacyLedger(url, budget=3, window=60).charge("anna", pure(1), 1)
+    for other in ({"budget": 4, "window": 60}, {"budget": 3}, {"budget": 3, "window": 61}):
+        with pytest.raises(dp.ParameterError, match=r"terms of the ledger, budget=3\.0"):
+            PrivacyLedger(url, **other)
+
+
+def test_all_may_create_it_at_once(url):
+    with ThreadPoolExecutor(8) as pool:
+        opened = list(pool.map(lambda _: PrivacyLedger(url, budget=4), range(8)))
+        list(pool.map(lambda ledger: ledger.charge("anna", pure(0.5), 1), opened))
+    assert opened[0].remaining("anna") == 0
+    assert opened[1].verify().charges == 8
+
+
+def test_looking_creates_nothing(tmp_path):
+    with pytest.raises(dp.ParameterError, match="existing ledger"):
+        PrivacyLedger(f"sqlite:///{tmp_path}/typo.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "mysql://host/name", "nonsense", "sqlite:///no/l.db"]
+)
+def test_a_ledger_that_would_not_last_is_refused(url):
+    with pytest.raises(dp.ParameterError):
+        PrivacyLedger(url, budget=1)
+
+
+@pytest.mark.parametrize("budget", [0, -1, math.nan, 1e-13, 1e8, "3"])
+def test_bad_budgets_are_refused(file_url, budget):
+    with pytest.raises(dp.ParameterError, match="budget"):
+        PrivacyLedger(file_url, budget=budget)
+
+
+def test_bad_charges_are_refused(file_url):
+    ledger = PrivacyLedger(file_url, budget=1)
+    for arguments in (("", 1), ("a\0b", 1), (None, 1), ("anna", 0), ("anna", -3), ("anna", 1.5)):
+        with pytest.raises(dp.ParameterError):
+            ledger.charge(arguments[0], pure(0.1), arguments[1])
+    with pytest.raises(dp.ParameterError, match="unit"):
+        ledger.charge("anna", pure(0.1), 1, unit="subject")
+    for epsilon in (-1.0, math.nan):
+        with pytest.raises(dp.ParameterError, match="epsilon >= 0"):
+            ledger.charge("anna", pure(epsilon), 1)
+    with pytest.raises(dp.IncompatibleGuarantees, match="delta"):
+        ledger.charge("anna", certified(ApproxDP(epsilon=0.1, delta=1e-6), 0.1), 1)
+    assert ledger.rows("anna") == []
+
+
+def test_metric_charges_have_a_column_and_a_budget_of_their_own(url):
+    ledger = PrivacyLedger(url, budget=1, metric_budget=25)
+    ledger.charge("anna", pure(0.5), 1)
+    assert ledger.charge("anna", METRIC, 10, unit="document").epsilon == 0
+    ledger.charge("anna", METRIC, 10)
+    ledger.charge("anna", replace(METRIC, space="sphere"), 1)
+    with pytest.raises(dp.BudgetExhausted, match="per unit of distance"):
+        ledger.charge("anna", METRIC, 2, unit="document")
+    account = ledger.account("anna")
+    assert (account.spent, account.remaining) == (0.5, 0.5)
+    assert account.metric == {"euclidean@plane": 22.0, "euclidean@sphere": 2.0}
+    rows = ledger.rows("anna")
+    assert [row.epsilon for row in rows] == [5 * 10**11, 0, 0, 0]
+    assert rows[1].slack == 10**7
+    ledger.verify()
+
+
+def test_metric_charges_have_a_budget_of_the_same_number_unless_told_otherwise(url):
+    ledger = PrivacyLedger(url, budget=5)
+    assert (ledger.budget, ledger.metric_budget) == (5, 5)
+    ledger.charge("anna", pure(5), 1)  # in its own column: takes nothing from the other
+    ledger.charge("anna", METRIC, 2, unit="document")
+    with pytest.raises(dp.BudgetExhausted, match=r"at most 1 nats per unit of distance.*got 2"):
+        ledger.charge("anna", METRIC, 1)
+    ledger.charge("anna", replace(METRIC, space="sphere"), 1)
+    assert ledger.account("anna").metric == {"euclidean@plane": 4.0, "euclidean@sphere": 2.0}
+    assert len(ledger.rows("anna")) == 3
+    ledger.verify()
+
+
+def test_no_limit_on_metric_charges_must_be_asked_for(url):
+    ledger = PrivacyLedger(url, budget=1, metric_budget=math.inf)
+    ledger.charge("anna", METRIC, 10**6, unit="document")
+    assert (ledger.budget, ledger.metric_budget) == (1, math.inf)
+    assert PrivacyLedger(url).metric_budget == math.inf  # what was stored stays
+    PrivacyLedger(url, budget=1, metric_budget=math.inf).charge("anna", METRIC, 1)
+    for other in ({}, {"metric_budget": 1}):
+        with pytest.raises(dp.ParameterError, match=r"metric_budget=inf; got .*metric_budget=1\.0"):
+            PrivacyLedger(url, budget=1, **other)
+
+
+@pytest.mark.parametrize("other", [{"metric_budget": 5}, {"window": 60}])
+def test_terms_without_a_budget_are_refused(file_url, other):
+    PrivacyLedger(file_url, budget=5)
+    with pytest.raises(dp.ParameterError, match="budget= beside"):
+        PrivacyLedger(file_url, **other)
+
+
+@pytest.mark.parametrize("kind", [dp.SanText, dp.TruncatedExponential])
+def test_a_metric_channel_is_charged_its_exact_epsilon(file_url, kind):
+    ledger = PrivacyLedger(file_url, budget=100)
+    space = random_space()
+    sanitizer = dp.Sanitizer(kind(epsilon=2.0), space, ledger=ledger, subject="anna")
+    for _ in range(3):
+        sanitizer.release("w1 w2")
+    exact = dp.certify(kind(epsilon=2.0), space).epsilon
+    assert exact < 0.9 * 2.0 * space.diameter
+    assert [row.epsilon for row in ledger.rows("anna")] == [integer(exact)] * 3
+    account = ledger.account("anna")
+    assert (account.spent, account.metric) == (3 * integer(exact) / 10**12, {})
+    ledger.verify()
+
+
+def test_a_finite_budget_refuses_an_infinite_loss(url):
+    ledger = PrivacyLedger(url, budget=1)
+    for certificate in (INFINITE, certified(PureDP(epsilon=math.inf), math.inf)):
+        with pytest.raises(dp.BudgetExhausted, match="guarantees nothing"):
+            ledger.charge("anna", certificate, 1)
+    assert ledger.rows("anna") == []
+
+
+def test_infinity_absorbs_and_is_named(url):
+    ledger = PrivacyLedger(url, budget=math.inf)
+    ledger.charge("anna", pure(0.5), 1)
+    cause = ledger.charge("anna", INFINITE, 3)
+    assert cause.epsilon == math.inf
+    ledger.charge("anna", INFINITE, 1)
+    ledger.charge("anna", pure(0.25), 1)
+    account = ledger.account("anna")
+    assert (account.spent, account.remaining) == (math.inf, 0)
+    assert account.infinite_by == cause.release_id
+    assert ledger.rows("anna")[-1].total == 75 * 10**10  # finite charges stay readable
+    assert ledger.spent("ben") == 0
+    ledger.set_budget("anna", 100)
+    with pytest.raises(dp.BudgetExhausted, match=cause.release_id):
+        ledger.charge("anna", pure(0.25), 1)
+    ledger.verify()
+
+
+def test_counting_ends_before_the_integers_do(file_url):
+    ledger = PrivacyLedger(file_url, budget=math.inf)
+    ledger.charge("anna", pure(4e6), 1)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("anna", pure(4e6), 1)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("ben", pure(1e9), 10**9, unit="document")
+    assert ledger.remaining("anna") == math.inf
+
+
+def test_a_subject_may_have_a_budget_of_its_own_once(url):
+    ledger = PrivacyLedger(url, budget=1)
+    ledger.set_budget("anna", 2)
+    ledger.set_budget("anna", 2)
+    ledger.charge("anna", pure(1.5), 1)
+    with pytest.raises(dp.ParameterError, match=r"stored, 2\.0, got budget=3\.0"):
+        ledger.set_budget("anna", 3)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("anna", pure(1), 1)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("ben", pure(1.5), 1)
+    assert ledger.remaining("anna") == 0.5
+    assert [row.event for row in ledger.rows("anna")] == ["budget", "charge"]
+    ledger.verify()
+
+
+def test_a_window_rolls(url):
+    clock = Clock()
+    ledger = PrivacyLedger(url, budget=1, window=60, clock=clock)
+    ledger.charge("anna", pure(0.75), 1)
+    clock.now += 30
+    ledger.charge("anna", pure(0.25), 1)
+    clock.now += 29.5
+    assert ledger.remaining("anna") == 0
+    with pytest.raises(dp.BudgetExhausted, match="per 60 s"):
+        ledger.charge("anna", pure(0.25), 1)
+    clock.now += 0.5
+    assert ledger.remaining("anna") == 0.75
+    ledger.charge("anna", pure(0.75), 1)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("anna", pure(0.25), 1)
+    clock.now += 1000
+    assert (ledger.spent("anna"), ledger.remaining("anna")) == (1.75, 1.0)
+    ledger.verify()
+
+
+def test_a_clock_that_goes_back_frees_nothing(file_url):
+    clock = Clock()
+    ledger = PrivacyLedger(file_url, budget=1, window=60, clock=clock)
+    ledger.charge("anna", pure(1), 1)
+    clock.now -= 10_000
+    assert ledger.remaining("anna") == 0
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("anna", pure(1), 1)
+    ledger.charge("ben", pure(1), 1)
+    ledger.verify()
+
+
+def test_a_replay_costs_nothing_and_is_recorded(url):
+    ledger = PrivacyLedger(url, budget=1)
+    first = ledger.charge("anna", pure(1), 12)
+    replay = ledger.record_replay("anna", first.release_id)
+    assert (replay.epsilon, replay.number) == (0, 2)
+    assert (ledger.spent("anna"), ledger.remaining("anna")) == (1, 0)
+    row = ledger.rows("anna")[1]
+    assert (row.event, row.replay_of, row.tokens) == ("replay", first.release_id, 12)
+    for subject, name in (("ben", first.release_id), ("anna", replay.release_id), ("anna", "x")):
+        with pytest.raises(dp.ParameterError, match="release of this subject"):
+            ledger.record_replay(subject, name)
+    audit = ledger.verify()
+    assert (audit.charges, audit.replays) == (1, 1)
+
+
+def test_commits_are_synchronised(url):
+    """Also where the server was told not to wait for the disk."""
+    asked = {"sqlite": "PRAGMA synchronous", "postgresql": "SHOW synchronous_commit"}
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    if engine.name == "postgresql":
+        with engine.connect() as connection:
+            name = engine.url.database
+            connection.exec_driver_sql(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    engine.dispose()
+    ledger = PrivacyLedger(url, budget=1)
+    found = ledger._database.read(lambda c: c.exec_driver_sql(asked[engine.name]).scalar())
+    assert found in (2, "on")
+
+
+def test_rows_cannot_be_changed_by_accident(url):
+    PrivacyLedger(url, budget=1).charge("anna", pure(1), 1)
+    engine = sa.create_engine(url)
+    for statement in (
+        "UPDATE dp_releases SET epsilon = 0",
+        "DELETE FROM dp_releases",
+        "UPDATE dp_settings SET value = '9' WHERE name = 'budget'",
+    ):
+        with pytest.raises(sa.exc.DBAPIError, match="append-only"), engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("forgery", "finding"),
+    [
+        ("UPDATE dp_releases SET epsilon = 1 WHERE number = 2", "altered row at row 2"),
+        ("UPDATE dp_releases SET time = 1 WHERE number = 2", "altered row at row 2"),
+        ("UPDATE dp_releases SET tokens = 9 WHERE number = 1", "altered row at row 1"),
+        ("DELETE FROM dp_releases WHERE number = 2", "missing row at row 3"),
+        ("DELETE FROM dp_releases WHERE number = 1", "missing row at row 2"),
+    ],
+)
+def test_forgeries_are_found(tmp_path, file_url, forgery, finding):
+    ledger = PrivacyLedger(file_url, budget=3)
+    for _ in range(3):
+        ledger.charge(CANARY, pure(1), 1)
+    forge(tmp_path / "ledger.db", forgery)
+    with pytest.raises(LedgerError, match=f"{finding} of subject 1 of 1") as caught:
+        ledger.verify()
+    assert CANARY not in str(caught.value)
+
+
+def test_a_cut_tail_shows_in_the_head(tmp_path, file_url):
+    """The rest is a ledger that might have been: to later processes only a noted head tells."""
+    ledger = PrivacyLedger(file_url, budget=3)
+    for _ in range(3):
+        ledger.charge("anna", pure(1), 1)
+    noted = ledger.verify().head
+    ledger.close()
+    cut = (tmp_path / "ledger.db").rename(tmp_path / "cut.db")  # unknown there
+    forge(cut, "DELETE FROM dp_releases WHERE number = 3")
+    found = PrivacyLedger(f"sqlite:///{cut}").verify()
+    assert (found.head != noted, found.charges) == (True, 2)
+
+
+def forge(path, *statements):
+    """What someone with the file can do."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for event in ("UPDATE", "DELETE"):
+            connection.execute(f"DROP TRIGGER IF EXISTS dp_releases_{event}")
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        ({"total": 5}, "wrong sum"),
+        ({"epsilon": 9 * 10**12, "total": 10**13}, "exceeded budget"),
+        ({"epsilon": -(10**12), "total": 0}, "wrong column"),
+        ({"metric": 7}, "wrong column"),
+        ({"scale": "elsewhere", "total": 10**12}, "wrong scale"),
+        ({"event": "gift", "epsilon": 0, "total": 10**12}, "an event that cannot be"),
+        ({"infinite_by": "f" * 32}, "wrong infinite release"),
+        ({"budget": 10**15}, "an event that cannot be"),
+        ({"event": "replay", "epsilon": 0, "total": 10**12}, "an event that cannot be"),
+        ({"time": 0}, "a time out of order"),
+    ],
+)
+def test_sums_are_recomputed_even_where_the_chain_was_mended(tmp_path, file_url, change, finding):
+    ledger = PrivacyLedger(file_url, budget=3)
+    for _ in range(2):
+        ledger.charge("anna", pure(1), 1)
+    first, second = ledger.rows("anna")
+    forged = replace(second, **change)
+    values = {**forged.to_dict(), "digest": forged.linked(first)}
+    assignments = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    forge(tmp_path / "ledger.db", f"UPDATE dp_releases SET {assignments} WHERE number = 2")
+    with pytest.raises(LedgerError, match=finding):
+        ledger.verify()
+
+
+def test_a_pickled_ledger_is_the_same_ledger(url):
+    ledger = PrivacyLedger(url, budget=1)
+    ledger.charge("anna", pure(0.5), 1)
+    copy = pickle.loads(pickle.dumps(ledger))
+    copy.charge("anna", pure(0.5), 1)
+    assert ledger.remaining("anna") == 0
+    assert (copy.budget, repr(copy)) == (ledger.budget, repr(ledger))
+
+
+def test_a_pickled_ledger_does_not_start_over(tmp_path, file_url):
+    ledger = PrivacyLedger(file_url, budget=1)
+    ledger.charge("anna", pure(1), 1)
+    pickled = pickle.dumps(ledger)
+    ledger.close()
+    (tmp_path / "ledger.db").unlink()
+    with pytest.raises(LedgerError, match="pickled"):
+        pickle.loads(pickled)
+    PrivacyLedger(file_url, budget=1)
+    with pytest.raises(LedgerError, match="pickled"):
+        pickle.loads(pickled)
+
+
+@pytest.mark.parametrize(
+    "spelt", ["Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zoe\u0308\n", "\u3000Zo\u00eb\t"]
+)
+def test_spellings_of_a_subject_share_a_budget(url, spelt):
+    ledger = PrivacyLedger(url, budget=1)
+    receipt = ledger.charge("Zo\u00eb", pure(0.5), 1)
+    ledger.charge(spelt, pure(0.5), 1)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("Zo\u00eb", pure(0.1), 1)
+    ledger.set_budget(spelt, 2)
+    ledger.record_replay(spelt, receipt.release_id)
+    assert (ledger.spent(spelt), ledger.remaining(spelt), len(ledger.rows(spelt))) == (1, 1, 4)
+    assert ledger.subjects() == ["Zo\u00eb"]
+
+
+@pytest.mark.parametrize("subject", ["", " ", "\u3000\n", "a\nb", "a\u200bb", 3, None])
+def test_a_subject_without_a_name_is_refused(file_url, subject):
+    ledger = PrivacyLedger(file_url, budget=1)
+    for call in (ledger.spent, ledger.rows, lambda name: ledger.charge(name, pure(1), 1)):
+        with pytest.raises(dp.ParameterError, match="expected subject= of printable characters"):
+            call(subject)
+
+
+def test_a_ledger_of_the_format_that_kept_spellings_apart_is_refused(tmp_path, file_url):
+    PrivacyLedger(file_url, budget=1).close()
+    older = "UPDATE dp_settings SET value = '1' WHERE name = 'format'"
+    forge(tmp_path / "ledger.db", "DROP TRIGGER dp_settings_UPDATE", older)
+    with pytest.raises(LedgerError, match="create a new one"):
+        PrivacyLedger(file_url)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("other", [None, "ledger", "rubbish"])
+def test_a_ledger_whose_file_is_gone_or_another_charges_nothing(tmp_path, file_url, other, closed):
+    ledger, path = PrivacyLedger(file_url, budget=1), tmp_path / "ledger.db"
+    ledger.charge("anna", pure(0.5), 1)
+    if closed:
+        ledger.close()
+    path.rename(tmp_path / "kept.db")
+    if other == "ledger":
+        PrivacyLedger(f"sqlite:///{tmp_path}/other.db", budget=1).close()
+        (tmp_path / "other.db").rename(path)
+    elif other == "rubbish":
+        path.write_bytes(b"rubbish")
+    for call in (lambda: ledger.charge("anna", pure(0.1), 1), lambda: ledger.remaining("anna")):
+        with pytest.raises(LedgerError, match="none or another one in its place"):
+            call()
+    assert path.exists() == (other is not None)
+    path.unlink(missing_ok=True)
+    (tmp_path / "kept.db").rename(path)
+    assert ledger.remaining("anna") == 0.5
+
+
+def test_another_ledger_in_the_same_file_or_database_is_noticed(url):
+    ledger = PrivacyLedger(url, budget=1)
+    ledger.charge("anna", pure(0.5), 1)
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for statement in ("DROP TABLE dp_releases", "DROP TABLE dp_settings"):
+            connection.exec_driver_sql(statement)
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("DROP FUNCTION dp_append_only")
+    engine.dispose()
+    with pytest.raises(LedgerError, match="nothing may be released"):
+        ledger.charge("anna", pure(0.5), 1)
+    assert PrivacyLedger(url, budget=1).spent("anna") == 0
+    with pytest.raises(LedgerError, match="another one in its place"):
+        ledger.charge("anna", pure(0.5), 1)
+
+
+@pytest.fixture
+def restored(tmp_path, file_url):
+    """A ledger of two charges, and a function that writes the copy of the first into its file."""
+    ledger, path = PrivacyLedger(file_url, budget=1), tmp_path / "ledger.db"
+    ledger.charge("anna", pure(0.5), 1)
+    ledger.close()
+    older = path.read_bytes()
+    ledger.charge("ben", pure(0.5), 1)
+
+    def restore():
+        ledger.close()
+        newer = path.read_bytes()
+        path.write_bytes(older)
+        return newer
+
+    return ledger, restore
+
+
+def test_an_older_copy_in_the_same_file_is_noticed(restored, tmp_path, file_url):
+    ledger, restore = restored
+    newer = restore()
+    calls = (
+        lambda: ledger.charge("anna", pure(0.1), 1),
+        lambda: ledger.remaining("carl"),
+        lambda: PrivacyLedger(file_url),
+        lambda: pickle.loads(pickle.dumps(ledger)),
+    )
+    for call in calls:
+        with pytest.raises(LedgerError, match="older copy"):
+            call()
+    (tmp_path / "aside.db").write_bytes((tmp_path / "ledger.db").read_bytes())
+    assert PrivacyLedger(f"sqlite:///{tmp_path}/aside.db").subjects() == ["anna"]
+    ledger.close()
+    (tmp_path / "ledger.db").write_bytes(newer)
+    assert (ledger.remaining("anna"), ledger.remaining("ben")) == (0.5, 0.5)
+
+
+def test_an_older_copy_that_has_grown_meanwhile_is_noticed(restored, tmp_path):
+    """Another process, which does not know what is missing, has charged as often and more."""
+    ledger, restore = restored
+    restore()
+    elsewhere = (tmp_path / "ledger.db").rename(tmp_path / "elsewhere.db")
+    other = PrivacyLedger(f"sqlite:///{elsewhere}")
+    for _ in range(3):
+        other.charge("ben", pure(0.1), 1)
+    other.close()
+    elsewhere.rename(tmp_path / "ledger.db")
+    with pytest.raises(LedgerError, match="older copy"):
+        ledger.charge("ben", pure(0.1), 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_knows_what_its_parent_knew(restored):
+    ledger, restore = restored
+    restore()
+    child = os.fork()
+    if not child:
+        code = 1
+        with contextlib.suppress(BaseException):
+            try:
+                ledger.charge("anna", pure(0.1), 1)
+            except LedgerError:
+                code = 0
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_objects_and_threads_that_charge_at_once_know_no_row_too_early(file_url):
+    ledgers = [PrivacyLedger(file_url, budget=100) for _ in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        charges = [pool.submit(ledgers[k % 4].charge, "anna", pure(0.1), 1) for k in range(80)]
+        looks = [pool.submit(ledgers[k % 4].spent, "anna") for k in range(80)]
+    assert {each.result().number for each in charges} == set(range(1, 81))
+    assert max(each.result() for each in looks) <= 8
+
+
+def test_what_another_process_charged_is_known_once_seen(restored, tmp_path, monkeypatch):
+    ledger, restore = restored
+    monkeypatch.setattr(_ledger_memory, "_newest", {})  # as where the charges were another's
+    assert ledger.subjects() == ["anna", "ben"]
+    restore()
+    with pytest.raises(LedgerError, match="older copy"):
+        ledger.subjects()
+
+
+def test_a_file_that_vanishes_while_a_charge_is_written_is_noticed(tmp_path, file_url):
+    path, ledger = tmp_path / "ledger.db", PrivacyLedger(file_url, budget=1)
+    ledger.charge("anna", pure(0.1), 1)
+    engine = ledger._database._engine
+    sa.event.listen(engine, "commit", lambda _: path.rename(tmp_path / "gone.db"))
+    with pytest.raises(LedgerError, match="none or another one in its place"):
+        ledger.charge("anna", pure(0.1), 1)
+
+
+@pytest.mark.parametrize("wrong", ["sqlite:///zanzibar.db", 3])
+def test_a_sanitizer_refuses_what_is_no_ledger_and_says_what_to_write(wrong):
+    space = random_space(5)
+    with pytest.raises(dp.ParameterError, match=r"ledger=dp\.PrivacyLedger\(") as caught:
+        dp.Sanitizer(
+            dp.TokenExponential(epsilon=1.0),
+            space,
+            ledger=wrong,
+            subject="anna",
+            accept_infinite=True,
+        )
+    assert CANARY not in str(caught.value)
+
+
+def test_the_file_stays_the_same_in_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger = PrivacyLedger("sqlite:///l.db", budget=1)
+    ledger.close()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    ledger.charge("anna", pure(1), 1)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert (tmp_path / "l.db").stat().st_mode & 0o077 == 0
+
+
+def test_a_broken_database_says_nothing_of_the_subject(tmp_path, file_url):
+    ledger = PrivacyLedger(file_url, budget=1)
+    forge(tmp_path / "ledger.db", "DROP TABLE dp_releases")
+    with pytest.raises(LedgerError, match="nothing may be released") as caught:
+        ledger.charge(CANARY, pure(1), 1)
+    assert caught.value.__context__ is None
+    assert CANARY not in repr(caught.value)
+    ledger.close()
+    (tmp_path / "ledger.db").write_bytes(b"not a database" * 1000)
+    with pytest.raises(LedgerError):
+        PrivacyLedger(file_url, budget=1)
+
+
+def test_reprs_hide_subjects_and_passwords(file_url):
+    ledger = PrivacyLedger(file_url, budget=1)
+    receipt = ledger.charge(CANARY, pure(1), 1)
+    shown = [ledger, receipt, ledger.account(CANARY), *ledger.rows(CANARY)]
+    assert CANARY not in repr(shown)
+
+
+def test_a_sanitizer_charges_before_it_draws(file_url):
+    ledger, seen = PrivacyLedger(file_url, budget=5), []
+
+    def entropy(count):
+        seen.append(ledger.spent("anna"))
+        raise OSError("no entropy")
+
+    sanitizer = dp.Sanitizer(
+        dp.TokenExponential(epsilon=2.0),
+        random_space(),
+        ledger=ledger,
+        subject="anna",
+        insecure_entropy=entropy,
+    )
+    for _ in range(2):
+        with pytest.raises(OSError, match="no entropy"):
+            sanitizer.release("w1 w2")
+    epsilon = sanitizer.certificate.epsilon
+    assert seen == pytest.approx([epsilon, 2 * epsilon], abs=1e-9)
+    assert ledger.spent("anna") == pytest.approx(2 * epsilon, abs=1e-9)
+
+
+@given(
+    epsilons=st.lists(st.floats(1e-6, 2.0), min_size=1, max_size=4),
+    units=st.sampled_from(["occurrence", "document"]),
+    n=st.integers(1, 9),
+)
+def test_costs_are_never_understated(epsilons, units, n):
+    times = n if units == "document" else 1
+    costs = [Cost.of(pure(epsilon), times) for epsilon in epsilons]
+    exact = sum(Decimal(repr(epsilon)) * times for epsilon in epsilons) * 10**12
+    assert 0 <= sum(cost.epsilon for cost in costs) - exact <= len(costs)
+
+
+def test_a_row_holds_no_text():
+    names = set(Row.__dataclass_fields__)
+    assert not names & {"text", "message", "content", "input", "ids"}
+
+
+def test_a_file_with_two_names_is_refused(tmp_path):
+    """SQLite keeps a log for each name, so that both would grant the whole budget."""
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'a.db'}", budget=1.0)
+    (tmp_path / "b.db").hardlink_to(tmp_path / "a.db")
+    with pytest.raises(LedgerError, match="one name"):
+        ledger.account("ann")
+    with pytest.raises(LedgerError, match="one name"):
+        PrivacyLedger(f"sqlite:///{tmp_path / 'b.db'}")
+
+
+@pytest.mark.parametrize("url", ["{}?mode=memory", "{}?uri=true&nolock=1", "+aiosqlite{}"])
+def test_options_and_drivers_of_sqlite_are_refused(url, tmp_path):
+    path = f"///{tmp_path / 'a.db'}"
+    url = f"sqlite{url.format(':' + path)}" if "aio" not in url else f"sqlite+aiosqlite:{path}"
+    with pytest.raises(dp.ParameterError, match="without a driver and options"):
+        PrivacyLedger(url, budget=1.0)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,295 @@
+"""Integer tables are exact, and draws from them are too."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from support.entropy import stream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dp_middleware.sampling import sampler as sampling
+
+scores = st.lists(
+    st.one_of(st.floats(-400, 400), st.just(-math.inf)), min_size=1, max_size=12
+).filter(lambda row: any(math.isfinite(score) for score in row))
+
+
+@given(row=scores)
+def test_integers_add_up_to_the_total_and_live_on_the_support(row):
+    log_probs = sampling.log_softmax(np.array([row]))
+    rounded = sampling.integer_rows(log_probs)
+    integers = sampling.tables(log_probs)[0].integers(len(row))
+    bits = int(rounded.bits[0])
+    assert sum(integers) == 2**bits
+    assert [k > 0 for k in integers] == [math.isfinite(score) for score in row]
+    assert [float(k) for k in integers] == rounded.weights[0].tolist()
+    smallest = log_probs[np.isfinite(log_probs)].min()
+    assert bits == (128 if smallest < sampling.WIDE_BELOW else 64)
+
+
+@given(row=scores)
+def test_integers_are_the_nearest_to_the_probabilities(row):
+    log_probs = sampling.log_softmax(np.array([row]))
+    table = sampling.tables(log_probs)[0]
+    total = 2.0 ** int(sampling.integer_rows(log_probs).bits[0])
+    for integer, log_prob in zip(table.integers(len(row)), log_probs[0], strict=True):
+        if math.isfinite(log_prob):
+            exact = math.exp(log_prob) * total
+            assert abs(integer - max(exact, 1.0)) <= 1.0 + 1e-12 * exact + len(row)
+
+
+def sequence(*integers, width=8):
+    """An entropy source that yields the given integers."""
+    source = iter(integers)
+
+    def entropy(count):
+        return b"".join(next(source).to_bytes(width, "little") for _ in range(count // width))
+
+    return entropy
+
+
+def test_every_boundary_falls_on_the_right_side():
+    table = sampling.tables(np.log([[0.25, 0.5, 0.25]]))[0]
+    quarter = 2**62
+    uniform = [0, quarter - 1, quarter, 3 * quarter - 1, 3 * quarter, 2**64 - 1]
+    assert table.draw(6, sequence(*uniform)).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_boundaries_of_128_bits_use_the_lower_half():
+    table = sampling.tables(sampling.log_softmax(np.array([[0.0, -50.0, -80.0, 0.0]])))[0]
+    assert table.low is not None
+    lasts = [(int(h) << 64) + int(k) for h, k in zip(table.lasts, table.low, strict=True)]
+    for output, last in enumerate(lasts):
+        high, low = last >> 64, last & (2**64 - 1)
+        # the lower half is asked for only where the upper half does not decide
+        assert table.draw(1, sequence(high, low)).tolist() == [output]
+        if low + 1 < 2**64:
+            assert table.draw(1, sequence(high, low + 1)).tolist() == [output + 1]
+
+
+def test_an_output_without_probability_is_never_drawn():
+    table = sampling.tables(np.log([[1e-300, 0.5, 0.5]] * 1, where=True))[0]
+    assert table.integers(3)[0] == 1
+    with np.errstate(divide="ignore"):
+        sparse = sampling.tables(np.log([[0.0, 0.0, 1.0, 0.0]]))[0]
+    assert sparse.draw(1000, sampling.os_entropy).tolist() == [2] * 1000
+    assert sparse.integers(4) == [0, 0, 2**64, 0]
+
+
+def test_two_halves_do_not_overflow():
+    table = sampling.tables(np.log([[0.5, 0.5]]))[0]
+    assert table.integers(2) == [2**63, 2**63]
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32))
+def test_the_sampler_draws_for_the_right_token(seed):
+    generator = np.random.default_rng(seed)
+    choices = generator.permutation(50)
+    with np.errstate(divide="ignore"):
+        rows = np.log(np.eye(50)[choices])
+    sampler = sampling.Sampler(lambda ids: rows[ids])
+    ids = generator.integers(0, 50, 300)
+    assert np.array_equal(sampler.draw(ids), choices[ids])
+
+
+def test_no_ids_give_no_draws():
+    sampler = sampling.Sampler(lambda ids: np.zeros((len(ids), 1)))
+    assert sampler.draw(np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_the_cache_is_bounded_and_changes_nothing():
+    generator = np.random.default_rng(0)
+    rows = sampling.log_softmax(generator.normal(size=(40, 100)))
+    calls = []
+
+    def counted(ids):
+        calls.extend(ids.tolist())
+        return rows[ids]
+
+    small = sampling.Sampler(counted, capacity=5 * 800)
+    ids = np.arange(40)
+    assert (
+        small.draw(ids, sampling.insecure_entropy(1)).tolist()
+        == sampling.Sampler(lambda ids: rows[ids]).draw(ids, sampling.insecure_entropy(1)).tolist()
+    )
+    small.draw(np.array([39]))
+    assert calls == list(range(40))  # the last one was still cached
+    small.draw(np.array([0]))
+    assert calls[-1] == 0  # the first one was not
+
+
+@st.composite
+def laws(draw):
+    """Rows with wide, sparse, steep and flat ones among them, and about as many as 40 outputs."""
+    size = draw(st.integers(1, 40))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    scale = draw(st.sampled_from([0.0, 1.0, 10.0, 100.0]))
+    rows = generator.normal(size=(5, size)) * scale
+    if draw(st.booleans()):
+        rows[:, 1:][generator.random((5, size - 1)) < 0.5] = -math.inf
+    return sampling.log_softmax(rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=laws(), seed=st.integers(0, 2**32))
+def test_cached_rows_draw_what_their_tables_draw_bit_for_bit(rows, seed):
+    """At uniform integers, and at and beside every boundary: there the table is asked again."""
+    tables = sampling.tables(rows)
+    sampler = sampling.Sampler(lambda ids: rows[ids])
+    sampler.tables(np.arange(len(rows)))
+    for number, table in enumerate(tables):
+        boundaries = [int(last) + step for last in table.lasts for step in (-1, 0, 1)]
+        uniform = sampling.insecure_entropy(seed)(8 * 200)
+        words = b"".join((k % 2**64).to_bytes(8, "little") for k in boundaries) + uniform
+        count = len(words) // 8
+        drawn = sampler.draw(np.full(count, number), stream(words))
+        assert drawn.tolist() == table.draw(count, stream(words)).tolist()
+
+
+@pytest.mark.parametrize("steep", [1.0, 40.0], ids=["64 bits", "128 bits"])
+def test_every_draw_of_a_cached_row_is_decided_by_one_table(steep):
+    """Rows that are computed anew may differ in the last bits; two tables mixed are no law."""
+    row = steep * np.random.default_rng(1).normal(size=50)
+    asked = []
+
+    def rows(ids):
+        asked.append(len(ids))
+        return sampling.log_softmax(np.tile(row * (1 + 1e-9 * len(asked)), (len(ids), 1)))
+
+    sampler = sampling.Sampler(rows)
+    (table,) = sampler.tables(np.array([0]))
+    boundaries = [int(last) + step for last in table.lasts for step in (-1, 0, 1)]
+    words = b"".join((k % 2**64).to_bytes(8, "little") for k in boundaries)
+    drawn = sampler.draw(np.zeros(len(boundaries), dtype=np.int64), stream(words))
+    assert drawn.tolist() == table.draw(len(boundaries), stream(words)).tolist()
+    assert asked == [1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_while_a_row_is_drawn_from_draws():
+    """The parent's lock is held by a thread that the child has not."""
+    sampler = sampling.Sampler(lambda ids: np.full((len(ids), 4), -math.log(4)))
+    with sampler._cache._arena.lock:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+            child = os.fork()
+        if not child:
+            signal.alarm(20)
+            os._exit(len(sampler.draw(np.zeros(7, dtype=np.int64))))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), capacity=st.integers(0, 3000))
+def test_rows_of_many_lengths_share_a_small_cache(seed, capacity):
+    """What is given up, grows or wraps around changes no draw."""
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(30, 60))
+    for row, impossible in zip(rows, generator.integers(0, 59, 30), strict=True):
+        row[:impossible] = -math.inf
+    rows = sampling.log_softmax(rows)
+    sampler = sampling.Sampler(lambda ids: rows[ids], capacity=capacity)
+    tables = sampling.tables(rows)
+    for _ in range(20):
+        ids = generator.integers(0, 30, 12)
+        words = generator.bytes(8 * len(ids))
+        wanted = [
+            int(tables[number].draw(1, stream(words[8 * k :]))[0]) for k, number in enumerate(ids)
+        ]
+        assert sampler.draw(ids, stream(words)).tolist() == wanted
+
+
+def test_threads_share_a_cache():
+    with np.errstate(divide="ignore"):
+        rows = np.log(np.eye(64)[np.random.default_rng(0).permutation(64)])
+    sampler = sampling.Sampler(lambda ids: rows[ids], capacity=10 * 64)
+    wanted = rows.argmax(axis=1)
+
+    def work(seed):
+        ids = np.random.default_rng(seed).integers(0, 64, (50, 40))
+        return all(np.array_equal(sampler.draw(each), wanted[each]) for each in ids)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+
+
+def test_the_entropy_is_the_operating_systems():
+    """1,000 draws of 64 bits never repeat; a uniform row passes a chi-squared test."""
+    words = np.frombuffer(sampling.os_entropy(8000), dtype=np.uint64)
+    assert len(np.unique(words)) == 1000
+    sampler = sampling.Sampler(lambda ids: np.full((len(ids), 16), -math.log(16)))
+    counts = np.bincount(sampler.draw(np.zeros(64_000, dtype=np.int64)), minlength=16)
+    assert stats.chisquare(counts).pvalue > 1e-9
+
+
+def _draw_in_child(queue):
+    sampler = sampling.Sampler(lambda ids: np.full((len(ids), 1 << 16), -math.log(1 << 16)))
+    queue.put(sampler.draw(np.zeros(20, dtype=np.int64)).tolist())
+
+
+@pytest.mark.parametrize("method", ["spawn"])
+def test_processes_draw_differently(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    children = [context.Process(target=_draw_in_child, args=(queue,)) for _ in range(2)]
+    for child in children:
+        child.start()
+    first, second = (queue.get(timeout=60) for _ in children)
+    for child in children:
+        child.join()
+    assert first != second
+
+
+def exact_integers(log_probs):
+    """Integers of a row from Python's own: all but the first of the largest are rounded."""
+    width = 128 if log_probs[np.isfinite(log_probs)].min() < sampling.WIDE_BELOW else 64
+    weights = np.exp(log_probs) * 2.0**width
+    found = [max(1, round(w)) if x > -math.inf else 0 for w, x in zip(weights, log_probs)]  # noqa: B905
+    found[int(log_probs.argmax())] = 0
+    found[int(log_probs.argmax())] = 2**width - sum(found)
+    return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=laws())
+def test_rows_of_all_kinds_together_have_the_integers_of_each_alone(rows):
+    """Rows of 64 and 128 bits, with and without impossible outputs, in one call."""
+    mixed = np.concatenate([rows, np.full((1, rows.shape[1]), -np.log(rows.shape[1]))])
+    together = sampling.integer_rows(mixed)
+    for row, table, weights in zip(mixed, sampling.tables(mixed), together.weights, strict=True):
+        alone = sampling.tables(row[None])[0]
+        assert table.integers(len(row)) == alone.integers(len(row))
+        assert (table.low is None, table.support is None) == (
+            alone.low is None,
+            alone.support is None,
+        )
+        expected = exact_integers(row)
+        found = table.integers(len(row))
+        assert sum(found) == sum(expected)
+        error = max(abs(a - b) / max(b, 1) for a, b in zip(found, expected, strict=True))
+        assert error < 1e-14  # exponentials of two libraries
+        assert [float(k) for k in found] == weights.tolist()
+
+
+def test_integers_do_not_depend_on_how_many_rows_there_are():
+    """More rows than are computed at a time, some of 128 bits."""
+    scores = np.random.default_rng(0).normal(size=(40, 9000)) * np.linspace(0.1, 20.0, 40)[:, None]
+    rows = sampling.log_softmax(scores)
+    together = sampling.integer_rows(rows)
+    assert sorted(set(together.bits.tolist())) == [64, 128]
+    for number in (0, 13, 14, 39):
+        alone = sampling.integer_rows(rows[number : number + 1])
+        assert np.array_equal(alone.weights[0], together.weights[number])
+    tables = sampling.tables(rows)
+    assert [table.low is not None for table in tables] == (together.bits == 128).tolist()
+    assert all(sum(t.integers(9000)) in (2**64, 2**128) for t in (tables[0], tables[39]))

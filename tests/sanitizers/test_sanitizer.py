@@ -1,0 +1,698 @@
+"""Texts in, releases out: what is kept, counted, charged, refused, and never revealed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pickle
+import re
+import threading
+import traceback
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from support.spaces import random_space
+from support.texts import TORTURE
+
+import dp_middleware as dp
+from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary.tokenizers import BlankTokenizer
+from dp_middleware.contexts import Context
+
+CANARY = "zxqvcanary"
+INFINITE = {
+    "santext-plus",
+    "custext",
+    "custext-plus",
+    "custext-aggressive",
+    "dyntext",
+    "stencil",
+}  # whatever the parameter
+SENTENCE = "the patient has a pain in left knee and takes two pills every day ."
+WORDS = SENTENCE.split()
+
+
+def word_space(words=WORDS, **options):
+    vectors = np.random.default_rng(0).normal(size=(len(words), 6))
+    return dp.EmbeddingSpace(dp.Vocabulary(words, **options), vectors)
+
+
+SPACE = word_space()
+MECHANISM = dp.TokenExponential(epsilon=6.0)
+
+
+class MemoryLedger:
+    """Charges in memory, with a budget in releases."""
+
+    def __init__(self, budget=math.inf):
+        self.charges = []
+        self.budget = budget
+
+    def charge(self, subject, certificate, n):
+        if len(self.charges) >= self.budget:
+            raise dp.BudgetExhausted(f"subject {subject!r} has no budget left")
+        self.charges.append((subject, certificate.epsilon, n))
+
+
+@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
+@pytest.mark.parametrize("unknown", ["uniform", "split", "drop"])
+def test_every_text_is_released(text, unknown):
+    space = word_space(unknown=unknown)
+    sanitizer = dp.Sanitizer(MECHANISM, space, accept_infinite=True)
+    release = sanitizer.release(text)
+    assert release.tokens_total == len(space.vocabulary.encode(text))
+    assert release.tokens_verbatim == 0
+    assert set(release.text.split()) <= set(WORDS)
+    assert len(release.text.split()) == release.tokens_total
+
+
+def test_a_megabyte_is_released_whole():
+    text = "the patient has pain " * 50_000
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text)
+    assert len(text) > 1_000_000
+    assert release.tokens_total == len(release.text.split()) == 200_000
+
+
+def test_all_stop_words_are_perturbed_unless_asked_otherwise():
+    text = "the a in and has " * 40
+    assert dp.Sanitizer(MECHANISM, SPACE).release(text).tokens_verbatim == 0
+    kept = dp.Sanitizer(MECHANISM, SPACE, policy=dp.KeepPolicy.stop_words()).release(text)
+    assert kept.tokens_verbatim == kept.tokens_total == 200
+    assert kept.text == text.strip()
+
+
+@given(text=st.lists(st.sampled_from([*WORDS, CANARY]), max_size=30).map(" ".join))
+def test_the_release_has_the_length_and_the_alphabet(text):
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text)
+    assert len(release.text.split()) == len(text.split()) == release.tokens_total
+    assert CANARY not in release.text
+
+
+def test_case_blanks_and_lines_are_never_copied():
+    """The released text is a function of the released ids: equal ids, equal text."""
+    seed = sampler.insecure_entropy
+    texts = ("the patient has pain", "  the\tpatient\n\n has    pain \r\n")
+    released = {
+        dp.Sanitizer(MECHANISM, SPACE, insecure_entropy=seed(3)).release(text).text
+        for text in texts
+    }
+    assert len(released) == 1
+
+
+def test_draws_follow_the_row_of_each_token():
+    """2,000 releases of one text: chi-squared at every position, rejecting another token's row."""
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    ids = SPACE.vocabulary.encode("pain knee pain " + CANARY)
+    rows = np.exp(MECHANISM.rows(ids, SPACE))
+    releases = sanitizer.release_batch(["pain knee pain " + CANARY] * 2000)
+    drawn = np.array([SPACE.vocabulary.encode(release.text) for release in releases])
+    for position in range(4):
+        counts = np.bincount(drawn[:, position], minlength=len(SPACE))
+        assert stats.chisquare(counts, 2000 * rows[position]).pvalue > 1e-9
+        assert stats.chisquare(counts, 2000 * rows[(position + 1) % 4]).pvalue < 1e-9
+    first, third = drawn[:, 0], drawn[:, 2]
+    kidney = SPACE.vocabulary.id_of("pain")
+    both = ((first == kidney) & (third == kidney)).mean()
+    assert both == pytest.approx(rows[0, kidney] ** 2, abs=0.06)  # equal tokens, fresh draws
+
+
+def test_an_unknown_token_is_a_uniform_draw():
+    text = " ".join([CANARY] * 8000)
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text)
+    counts = np.bincount(SPACE.vocabulary.encode(release.text), minlength=len(SPACE))
+    assert stats.chisquare(counts).pvalue > 1e-9
+
+
+def test_the_one_liner_is_calibrated():
+    sanitizer = dp.sanitizer(epsilon=3, space=SPACE)
+    assert 2.99 < sanitizer.certificate.epsilon <= 3.0
+    assert sanitizer.release("the patient").certificate == sanitizer.certificate
+    with pytest.raises(dp.ParameterError, match="mechanism"):
+        dp.sanitizer(mechanism="nonsense", space=SPACE)
+
+
+@pytest.mark.parametrize("name", dp.MECHANISMS)
+def test_every_mechanism_by_its_name(name):
+    """Calibrated to the epsilon asked for, or refused; never released with less."""
+    space = word_space([*WORDS, *(f"word{i}" for i in range(50))])
+    context = Repeats() if name.startswith("cape") else None
+    try:
+        named = dp.sanitizer(epsilon=6, mechanism=name, space=space, context=context)
+    except dp.CannotCalibrate:
+        assert name in INFINITE | {"cape"}  # whose buckets' sizes alone reveal more
+        return
+    assert name not in INFINITE
+    assert named.certificate.epsilon <= 6.0
+    release = named.release(f"the patient {CANARY}")
+    assert release.certificate.epsilon <= 6.0
+    assert release.tokens_total == len(space.vocabulary.encode(release.text)) == 3
+    assert CANARY not in release.text + repr(named) + repr(pickle.dumps(named))
+
+
+class NoContext(Context):
+    """Says the same of every token."""
+
+    window = 3
+
+    def logits(self, ids, space):
+        return np.zeros((len(ids), len(space)))
+
+    def start(self, space):
+        return self
+
+    def append(self, number):
+        raise AssertionError("a raw context starts no stream")
+
+
+class Repeats(NoContext):
+    """A context of releases: the next token is likely the last released one."""
+
+    def start(self, space):
+        return RepeatsStream(space)
+
+
+class RepeatsStream:
+    def __init__(self, space):
+        self.row = np.zeros((1, len(space)))
+
+    def logits(self):
+        return self.row
+
+    def append(self, number):
+        self.row = np.zeros_like(self.row)
+        self.row[0, number] = 10.0
+
+
+def test_a_released_context_sees_releases_only():
+    mechanism = dp.CapeStrict(epsilon=40.0, logit_bound=10.0, buckets=len(SPACE))
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=Repeats())
+    assert sanitizer.certificate == sanitizer.release("the knee").certificate
+    words = sanitizer.release(" ".join(["pain"] * 60)).text.split()
+    repeated = np.mean([a == b for a, b in itertools.pairwise(words)])
+    assert repeated > 0.9  # the utility of the likely token is far above that of all others
+
+
+def test_a_raw_context_counts_every_position_that_sees_the_token():
+    mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=10.0, buckets=3, context="raw")
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=NoContext())
+    one, two, many = (sanitizer.release(" ".join(["pain"] * n)).certificate for n in (1, 2, 9))
+    assert two.epsilon == pytest.approx(2 * one.epsilon)
+    assert many.epsilon == sanitizer.certificate.epsilon == pytest.approx(3 * one.epsilon)
+
+
+def test_a_window_counts_the_tokens_of_the_text():
+    sanitizer = dp.Sanitizer(dp.DChiStencil(eta=2.0, window=3, sigma=1.0), SPACE)
+    one, many = (sanitizer.release(text).certificate for text in ("knee", "the knee and pain"))
+    assert one.epsilon < many.epsilon <= sanitizer.certificate.epsilon
+    assert isinstance(one.guarantee, dp.MetricDP)
+
+
+def test_an_unknown_token_of_a_noise_mechanism_is_a_uniformly_drawn_token():
+    """At large eta noise is nothing: what is left is the draw of the token."""
+    space = word_space([f"w{i}" for i in range(5)])
+    release = dp.Sanitizer(dp.MetricNoise(eta=1e5), space).release(" ".join([CANARY] * 8000))
+    counts = np.bincount(space.vocabulary.encode(release.text), minlength=5)
+    assert stats.chisquare(counts).pvalue > 1e-9
+
+
+def test_a_context_is_needed_where_it_is_used_and_nowhere_else():
+    mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=10.0)
+    with pytest.raises(dp.ParameterError, match="context="):
+        dp.Sanitizer(mechanism, SPACE)
+    with pytest.raises(dp.ParameterError, match="context="):
+        dp.Sanitizer(MECHANISM, SPACE, context=NoContext())
+    with pytest.raises(dp.InfiniteEpsilon):
+        dp.Sanitizer(dp.Stencil(), SPACE)
+    with pytest.raises(dp.ParameterError, match="law per token"):
+        dp.Sanitizer(dp.MetricNoise(eta=1.0), SPACE).explain("pain")
+
+
+def test_a_policy_keeps_a_public_list_and_says_so():
+    policy = dp.KeepPolicy.words(["The", "and"], label="two words")
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, policy=policy)
+    release = sanitizer.release("The patient and the knee")  # "The" is unknown, but on the list
+    words = release.text.split()
+    assert (words[0], words[2], words[3]) == ("the", "and", "the")
+    assert (release.tokens_total, release.tokens_verbatim) == (5, 3)
+    certificate = release.certificate
+    assert any("two words" in line and "public" in line for line in certificate.assumptions)
+    assert certificate.adjacency.classes is not None
+    kept = SPACE.vocabulary.id_of("the")
+    labels = certificate.adjacency.classes
+    assert labels.count(labels[kept]) == 1  # alone
+    assert labels.count(labels[SPACE.vocabulary.id_of("knee")]) == len(SPACE) - 2 + 1  # and unknown
+
+
+def test_the_certificate_of_a_policy_is_the_loss_among_the_others():
+    policy = dp.KeepPolicy.words(WORDS[:10], label="ten words")
+    certificate = dp.Sanitizer(MECHANISM, SPACE, policy=policy).certificate
+    rows = MECHANISM.rows(np.array([*range(10, len(SPACE)), -1]), SPACE)
+    assert certificate.epsilon == pytest.approx(np.ptp(rows, axis=0).max(), abs=1e-9)
+
+
+def test_a_policy_of_unknown_words_is_in_the_certificate_too():
+    policy = dp.KeepPolicy.words(["#"], label="hashes")  # not in the vocabulary
+    release = dp.Sanitizer(MECHANISM, SPACE, policy=policy).release("# pain")
+    assert release.text.startswith("# ")
+    assert release.certificate.adjacency.classes is not None
+    assert any("hashes" in line for line in release.certificate.assumptions)
+
+
+def test_policies_add_up():
+    both = dp.KeepPolicy.stop_words() | dp.KeepPolicy.punctuation()
+    assert {"the", "."} <= both.kept
+    assert both.label.count(" and ") == 1
+    assert (dp.KeepPolicy.nothing() | dp.KeepPolicy.nothing()).label == "nothing"
+    release = dp.Sanitizer(MECHANISM, SPACE, policy=both).release("the knee . the pills .")
+    assert release.tokens_verbatim == 4
+
+
+def test_a_scope_perturbs_its_spans_and_nothing_else():
+    text = 'Name: Anna Bell; {"note": "left knee pain"}'
+    start = text.index("left")
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, insecure_entropy=sampler.insecure_entropy(0))
+    release = sanitizer.release(text, scope=[(start, start + 14)])
+    assert release.text.startswith(text[:start])
+    assert release.text.endswith('"}')
+    inside = release.text[start:-2].split()
+    assert len(inside) == 3
+    assert set(inside) <= set(WORDS)
+    assert release.tokens_total - release.tokens_verbatim == 3
+    assert any("outside the given spans" in line for line in release.certificate.assumptions)
+    assert release.certificate.epsilon == sanitizer.certificate.epsilon
+
+
+def test_a_detector_finds_the_scope():
+    class Result:
+        def __init__(self, start, end):
+            self.start, self.end = start, end
+
+    def detector(text):
+        return [Result(text.index(CANARY), text.index(CANARY) + len(CANARY))]
+
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    release = sanitizer.release(f"Dear {CANARY}, hello", scope=detector)
+    assert CANARY not in release.text
+    assert release.text.startswith("Dear ")
+    assert release.text.endswith(", hello")
+
+
+def test_overlapping_spans_are_one():
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    release = sanitizer.release("pain knee day", scope=[(5, 9), (0, 6), (3, 3)])
+    assert release.tokens_total - release.tokens_verbatim == 2
+    assert release.text.endswith(" day")
+    nothing = sanitizer.release("pain knee day", scope=[])
+    assert nothing.text == "pain knee day"
+    assert nothing.tokens_verbatim == 3
+
+
+def quoted(text, value):
+    """The place of a JSON string, quotes included."""
+    written = json.dumps(value)
+    start = text.index(written)
+    return dp.Span(start, start + len(written), value, json.dumps)
+
+
+def test_a_string_in_json_is_read_and_written_as_such():
+    private = f'the "knee"\n{CANARY}\\'
+    words = ['"', "\\", '"\\"', "é"]  # whatever is drawn has to be escaped
+    space = word_space(words)
+    text = json.dumps({"public": "a ü", "note": private, "size": 3})
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=1.0), space)
+    for _ in range(20):
+        release = sanitizer.release(text, scope=lambda text: [quoted(text, private)])
+        found = json.loads(release.text)
+        assert (found["public"], found["size"]) == ("a ü", 3)
+        assert set(found["note"].split()) <= set(words)
+        assert CANARY not in release.text
+    # of the string, not of its escapes: there a blank would be a letter
+    assert release.tokens_total - release.tokens_verbatim == len(private.split()) == 3
+    assert any("outside the given spans" in line for line in release.certificate.assumptions)
+
+
+def test_several_spans_are_encoded_each_by_itself():
+    text = "<b>pain</b><b>knee day</b>"
+    spans = [
+        dp.Span(11, 26, "knee day", lambda new: f"<b>{new}</b>"),
+        dp.Span(0, 11, "pain", lambda new: f"<i>{new}</i>"),
+    ]
+    release = dp.Sanitizer(MECHANISM, SPACE).release(text, scope=spans)
+    found = re.fullmatch(r"<i>(\S+)</i><b>(\S+) (\S+)</b>", release.text)
+    assert found is not None
+    assert set(found.groups()) <= set(WORDS)
+    assert release.tokens_total - release.tokens_verbatim == 3
+
+
+def test_a_span_of_offsets_is_as_good_as_a_pair():
+    seeds = [sampler.insecure_entropy(1) for _ in range(2)]
+    pairs, spans = (
+        dp.Sanitizer(MECHANISM, SPACE, insecure_entropy=seed).release("pain knee day", scope=scope)
+        for seed, scope in zip(
+            seeds, ([(5, 9), (0, 6)], [dp.Span(5, 9), dp.Span(0, 6)]), strict=True
+        )
+    )
+    assert pairs == spans
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [dp.Span(0, 6, encode=str.upper), (5, 9)],
+        [(0, 6), dp.Span(5, 9, encode=str.upper)],
+        [dp.Span(0, 6, CANARY), dp.Span(5, 9, CANARY)],
+        [dp.Span(0, 9, encode=str.upper), (2, 4)],
+    ],
+)
+def test_what_is_encoded_overlaps_nothing(spans):
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    with pytest.raises(dp.ParameterError, match="overlap no other") as caught:
+        sanitizer.release("pain knee day", scope=spans)
+    assert "pain" not in str(caught.value)
+    assert CANARY not in "".join(map(str, [caught.value, spans]))
+    assert ledger.charges == []
+
+
+def test_a_failing_encoder_does_not_speak():
+    def failing(text):
+        raise ValueError(f"cannot write {text}")
+
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    for encode, told in ((failing, "ValueError"), (len, "return a str")):
+        with pytest.raises(dp.ParameterError, match=told) as caught:
+            sanitizer.release("pain", scope=[dp.Span(0, 4, encode=encode)])
+        assert caught.value.__context__ is None
+        assert not any(word in str(caught.value) for word in WORDS if len(word) > 3)
+    assert ledger.charges == []
+    with pytest.raises(dp.ParameterError, match="expected encode="):
+        dp.Span(0, 4, encode="json")
+
+
+def test_public_text_need_not_be_in_the_vocabulary():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space(unknown="raise"))
+    release = sanitizer.release("PUBLIC: pain!", scope=[(8, 12)])
+    assert release.text.startswith("PUBLIC: ")
+    assert release.text.endswith("!")
+    assert release.tokens_total - release.tokens_verbatim == 1
+    with pytest.raises(dp.UnknownTokenError):
+        sanitizer.release("PUBLIC: pain", scope=[(0, 6)])
+
+
+@pytest.mark.parametrize("span", [(-1, 2), (0, 99), (5, 2)])
+def test_spans_outside_the_text_are_refused(span):
+    with pytest.raises(dp.ParameterError, match="spans inside the text"):
+        dp.Sanitizer(MECHANISM, SPACE).release("pain", scope=[span])
+
+
+def quoting(text):
+    raise ValueError(f"could not parse {text}")
+
+
+@pytest.mark.parametrize("detector", [quoting, lambda text: [(text, "PERSON")]])
+def test_a_failing_detector_does_not_speak(detector):
+    with pytest.raises(dp.ParameterError, match=r"failed with \w+Error") as caught:
+        dp.Sanitizer(MECHANISM, SPACE).release(CANARY, scope=detector)
+    assert CANARY not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "mechanism", [dp.CusText(epsilon=1.0, candidates=3), dp.CusTextAggressive(epsilon=1.0)]
+)
+def test_no_guarantee_is_refused_at_once(mechanism):
+    space = random_space(tokens=40)
+    with pytest.raises(dp.InfiniteEpsilon, match="accept_infinite"):
+        dp.Sanitizer(mechanism, space)
+    told = dp.Sanitizer(mechanism, space, accept_infinite=True).release("w1 w2")
+    assert math.isinf(told.certificate.epsilon)
+
+
+def test_custext_within_its_classes_is_accepted():
+    space = random_space(tokens=40)
+    mechanism = dp.CusText(epsilon=2.0, candidates=5)
+    labels = mechanism.classes(space)
+    sanitizer = dp.Sanitizer(mechanism, space, adjacency=dp.Adjacency.within(labels))
+    release = sanitizer.release("w1 w7")
+    assert release.certificate.epsilon <= 2.0
+    ids = space.vocabulary.encode(release.text)
+    assert [labels[i] for i in ids] == [labels[1], labels[7]]
+
+
+def test_dropping_unknown_tokens_is_refused_before_any_draw():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space(unknown="drop"))
+    with pytest.raises(dp.InfiniteEpsilon):
+        sanitizer.release("the patient")
+
+
+def test_a_ledger_is_charged_before_the_draw():
+    ledger, order = MemoryLedger(), []
+
+    def entropy(count):
+        order.append(len(ledger.charges))
+        return sampler.os_entropy(count)
+
+    sanitizer = dp.Sanitizer(
+        MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
+    )
+    release = sanitizer.release("the patient has pain")
+    assert ledger.charges == [("anna", release.certificate.epsilon, 4)]
+    assert set(order) == {1}
+
+
+def test_an_exhausted_budget_draws_nothing():
+    def entropy(count):
+        raise AssertionError("drew without a budget")
+
+    sanitizer = dp.Sanitizer(
+        MECHANISM, SPACE, ledger=MemoryLedger(0), subject="anna", insecure_entropy=entropy
+    )
+    with pytest.raises(dp.BudgetExhausted):
+        sanitizer.release("the patient")
+
+
+def test_nothing_is_charged_for_nothing():
+    ledger = MemoryLedger(0)
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    assert sanitizer.release("  \n ").text == ""
+    assert ledger.charges == []
+
+
+def test_a_charge_stays_when_the_draw_fails():
+    def entropy(count):
+        raise OSError("no entropy")
+
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(
+        MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
+    )
+    with pytest.raises(OSError, match="no entropy"):
+        sanitizer.release("the patient")
+    assert len(ledger.charges) == 1
+
+
+def test_a_ledger_needs_a_subject():
+    with pytest.raises(dp.ParameterError, match="subject"):
+        dp.Sanitizer(MECHANISM, SPACE, ledger=MemoryLedger())
+
+
+def test_a_batch_is_charged_text_by_text():
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    releases = sanitizer.release_batch(["the patient", "", "pain pain pain"])
+    assert [r.tokens_total for r in releases] == [2, 0, 3]
+    assert [n for _, _, n in ledger.charges] == [2, 3]
+    assert [len(r.text.split()) for r in releases] == [2, 0, 3]
+    assert sanitizer.release_batch([]) == []
+    with pytest.raises(dp.ParameterError, match="list of texts"):
+        sanitizer.release_batch("the patient")
+
+
+def test_explain_draws_and_charges_nothing():
+    def entropy(count):
+        raise AssertionError("drew")
+
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(
+        MECHANISM,
+        SPACE,
+        policy=dp.KeepPolicy.words(["the"], label="the"),
+        ledger=ledger,
+        subject="anna",
+        insecure_entropy=entropy,
+    )
+    explanation = sanitizer.explain(f"the pain the knee pain {CANARY}")
+    assert ledger.charges == []
+    assert explanation.tokens_total == 6
+    assert explanation.tokens_verbatim == 2
+    assert explanation.tokens_unknown == 1
+    first = explanation.alternatives[0]
+    assert (first.token, first.count) == ("pain", 2)
+    pain = SPACE.vocabulary.id_of("pain")
+    row = np.exp(MECHANISM.log_probs([pain], SPACE)[0])
+    assert first.retention == pytest.approx(row[pain])
+    assert first.likely[0][1] == pytest.approx(row.max())
+    knee = explanation.alternatives[1].retention
+    assert explanation.expected_retention == pytest.approx((2 * first.retention + knee) / 4)
+    assert "Do not retry" in explanation.warning
+    assert "pain" not in repr(explanation)
+    assert sanitizer.explain("").expected_retention == 0.0
+
+
+def test_nothing_private_shows_in_repr_pickle_or_errors():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space([*WORDS, CANARY]))
+    sanitizer.release("pain")
+    before = pickle.dumps(sanitizer)
+    release = sanitizer.release(" ".join([CANARY] * 3 + ["pain"]))
+    assert CANARY not in repr(sanitizer)
+    assert not hasattr(release, "document")
+    fields = {"text", "certificate", "tokens_total", "tokens_verbatim"}
+    assert set(vars(release)) == fields
+    # the vocabulary is public and holds the word; which rows are cached is not pickled
+    assert pickle.dumps(sanitizer) == before
+    assert pickle.loads(before).release("pain").tokens_total == 1
+
+
+def test_a_refused_text_is_not_quoted():
+    sanitizer = dp.Sanitizer(MECHANISM, word_space(unknown="raise"))
+    with pytest.raises(dp.UnknownTokenError, match="token 2 of 2") as caught:
+        sanitizer.release(f"pain {CANARY}")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert CANARY not in shown.replace(f'release(f"pain {{{"CANARY"}}}")', "")
+    with pytest.raises(dp.ParameterError, match="bytes"):
+        sanitizer.release(CANARY.encode())
+
+
+def test_threads_share_a_sanitizer():
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=(ledger := MemoryLedger()), subject="a")
+    found, text = [], "the patient has pain in left knee"
+
+    def work():
+        for _ in range(25):
+            found.append(sanitizer.release(text))
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(ledger.charges) == 400
+    assert all(len(release.text.split()) == 7 for release in found)
+    assert len({release.text for release in found}) > 300  # fresh draws
+
+
+def test_the_certificate_is_computed_at_first_use(monkeypatch):
+    from dp_middleware.sanitizers import certifier
+
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    monkeypatch.setattr(certifier, "certify", None)
+    with pytest.raises(TypeError):
+        sanitizer.release("the patient")
+
+
+def test_a_batch_has_one_scope_per_text():
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
+    texts = [f"{CANARY} day", f"day {CANARY}"]
+    released = sanitizer.release_batch(texts, scope=[[(0, 10)], [(4, 14)]])
+    assert [r.tokens_verbatim for r in released] == [1, 1]
+    assert all(CANARY not in r.text for r in released)
+    with pytest.raises(dp.ParameterError, match="one scope per text"):
+        sanitizer.release_batch(texts, scope=[(0, 10)])
+    found = sanitizer.release_batch(texts, scope=lambda text: re.finditer(CANARY, text))
+    assert all(CANARY not in r.text for r in found)
+
+
+def test_spans_of_spacy_count_characters():
+    class Span:
+        start, end, start_char, end_char = 1, 2, 5, 15
+
+    release = dp.Sanitizer(MECHANISM, SPACE).release(f"Dear {CANARY}", scope=[Span()])
+    assert CANARY not in release.text
+    for span in ("12", (0.5, 3.0)):
+        with pytest.raises(dp.ParameterError, match="spans"):
+            dp.Sanitizer(MECHANISM, SPACE).release("pain", scope=[span])
+
+
+def test_public_text_costs_nothing():
+    ledger = MemoryLedger()
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
+    sanitizer.release("pain knee day", scope=[(0, 4)])
+    sanitizer.release("pain knee day", scope=[])
+    assert [n for _, _, n in ledger.charges] == [1]
+
+
+def test_figures_of_the_mechanism_are_not_passed_off_for_a_policy():
+    plain = dp.Sanitizer(MECHANISM, SPACE).certificate
+    kept = dp.Sanitizer(MECHANISM, SPACE, policy=dp.KeepPolicy.stop_words()).certificate
+    assert plain.retention is not None
+    assert (kept.retention, kept.recovery) == (None, None)
+    assert any("piece of another word" in line for line in kept.assumptions)
+
+
+def test_a_failing_tokenizer_does_not_speak():
+    class Failing(BlankTokenizer):
+        def pieces(self, text):
+            raise ValueError(f"cannot parse {text}")
+
+    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"], tokenizer=Failing()), [[0.0], [1.0]])
+    with pytest.raises(dp.ParameterError, match="tokenizer failed with ValueError") as caught:
+        dp.Sanitizer(MECHANISM, space).release(CANARY)
+    assert caught.value.__context__ is None
+
+
+def test_a_list_of_kept_words_is_a_collection():
+    with pytest.raises(dp.ParameterError, match="collection of words"):
+        dp.KeepPolicy.words("the", label="oops")
+    assert dp.KeepPolicy(kept=frozenset({"The "})).kept == {"the"}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [MECHANISM, dp.MetricNoise(eta=3.0), dp.CapeStrict(epsilon=2.0, logit_bound=10.0)],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_a_sanitizer_at_another_epsilon(mechanism):
+    context = NoContext() if mechanism.name == "cape-strict" else None
+    ledger, policy = MemoryLedger(), dp.KeepPolicy.words(["the"], label="the")
+    settings = {"policy": policy, "ledger": ledger, "subject": "anna"}
+    one = dp.Sanitizer(mechanism, SPACE, context=context, **settings)
+    before = one.certificate
+    other = one.at(1.5)
+    assert 1.5 * (1 - 2e-3) < other.certificate.epsilon <= 1.5
+    assert other.certificate.adjacency.fingerprint == before.adjacency.fingerprint
+    assert (other.policy, other.ledger, other.subject, other.context) == (
+        policy, ledger, "anna", context,
+    )  # fmt: skip
+    assert other.mechanism == mechanism.at(other.mechanism.nominal)
+    assert one.mechanism is mechanism
+    assert one.certificate == before
+    if context is None:
+        assert other.release("the knee").text.startswith("the ")
+        assert ledger.charges == [("anna", other.certificate.epsilon, 1)]
+
+
+def test_another_epsilon_draws_by_its_own_law():
+    texts = " ".join(["pain"] * 4000)
+    one = dp.Sanitizer(MECHANISM, SPACE)
+    one.release(texts)  # has its rows cached
+    kept = one.at(0.1).release(texts).text.split().count("pain") / 4000
+    assert kept == pytest.approx(1 / len(SPACE), abs=0.04)
+    with pytest.raises(dp.ParameterError, match="epsilon"):
+        one.at(0)
+    metric = dp.Sanitizer(dp.RanText(epsilon=8.0), SPACE)
+    assert metric.at(3.0).certificate.epsilon <= 3.0
+
+
+def test_public_defaults_are_taken_anew_at_another_epsilon():
+    space = random_space(tokens=40, dimensions=6)
+    tuned = dp.sanitizer(6.0, space=space)
+    assert tuned.at(1.0).mechanism == dp.sanitizer(1.0, space=space).mechanism
+    assert tuned.at(1.0).at(6.0).mechanism == tuned.mechanism
+    given = dp.Sanitizer(tuned.mechanism, space).at(1.0).mechanism
+    assert given.codebook == tuned.mechanism.codebook != tuned.at(1.0).mechanism.codebook

@@ -1,0 +1,55 @@
+"""What adapters share: the session they are given, and errors that hold no private text."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import dp_middleware as dp
+from dp_middleware.sessions.boundary import aguarded, guarded, session_of
+
+CANARY = "zxqvcanary"
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"]), np.eye(2))
+SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), SPACE)
+
+
+def fails(kind: type[Exception]) -> None:
+    try:
+        raise KeyError(CANARY)
+    except KeyError as error:
+        raise kind(CANARY if kind is ValueError else "text-free") from error
+
+
+def awaited(function: Callable[..., None], kind: type[Exception], *, what: str) -> None:
+    async def work() -> None:
+        function(kind)
+
+    asyncio.run(aguarded(work, what=what))
+
+
+def test_a_session_is_used_and_a_sanitizer_gets_one() -> None:
+    session = dp.Session(SANITIZER)
+    assert session_of(session) is session
+    assert session_of(SANITIZER).sanitizer is SANITIZER
+    with pytest.raises(dp.ParameterError, match=r"a dp.Session or a dp.Sanitizer, got str"):
+        session_of("text")
+
+
+@pytest.mark.parametrize("kind", [ValueError, dp.BudgetExhausted])
+@pytest.mark.parametrize("call", [guarded, awaited])
+def test_a_failure_quotes_nothing(kind: type[Exception], call: Callable[..., object]) -> None:
+    with pytest.raises(dp.DPMiddlewareError) as caught:
+        call(fails, kind, what="the step")
+    ours = "text-free" if kind is dp.BudgetExhausted else "the step failed with ValueError"
+    assert ours in str(caught.value)
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    assert fails.__name__ not in [frame.name for frame in traceback.extract_tb(caught.tb)]
+
+
+def test_a_result_is_passed_on() -> None:
+    assert guarded(max, 1, 2) == 2

@@ -1,0 +1,896 @@
+"""Sessions: one release and one charge per event, over turns, edits, restarts and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import math
+import os
+import pickle
+import re
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.spaces import random_space
+from support.texts import TORTURE
+
+import dp_middleware as dp
+from dp_middleware.sessions import edits as _positions
+from dp_middleware.sampling import sampler
+from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.scopes import json_values
+from dp_middleware.sessions.session import ONCE, Session
+
+CANARY = "zxqvcanary"  # in no vocabulary
+KEY = bytes(range(32))
+SPACE = random_space(tokens=40, dimensions=6)
+MECHANISM = dp.NearestResponse(epsilon=1.0, candidates=3)
+WORDS = SPACE.vocabulary.tokens
+
+
+class Books:
+    def __init__(self, budget: float = math.inf) -> None:
+        self.charges: list[int] = []
+        self.budget = budget
+
+    def charge(self, subject: str, certificate: Any, n: int) -> None:
+        if sum(self.charges) + n > self.budget:
+            raise dp.BudgetExhausted("the budget of this subject is spent")
+        self.charges.append(n)
+
+
+def session(books: Books | None = None, mechanism: Any = MECHANISM, **options: Any) -> Session:
+    sanitizer = dp.Sanitizer(
+        mechanism, SPACE, ledger=books, subject=options.pop("subject", "s") if books else None
+    )
+    return Session(sanitizer, **options)
+
+
+def words(count: int, seed: int = 0) -> str:
+    return " ".join(np.random.default_rng(seed).choice(WORDS, size=count))
+
+
+@pytest.fixture(params=["memory", "file"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    return {} if request.param == "memory" else {"memo": tmp_path / "memo.sqlite", "key": KEY}
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_a_conversation_of_20_turns_is_charged_once_per_private_message(
+    with_ids: bool, options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, **options)
+    transcript: list[tuple[str | None, str, str]] = []
+    sent: list[dp.Release] = []
+    for turn in range(20):
+        question = f"{words(5, seed=turn)} {CANARY}"
+        transcript.append((f"q{turn}" if with_ids else None, "user", question))
+        again = talk.release_many(transcript)
+        assert again[:-1] == sent  # all that was sent before is sent again, bit for bit
+        answer = f"remote says {turn}"
+        talk.note_remote(f"a{turn}" if with_ids else None, answer)
+        transcript.append((f"a{turn}" if with_ids else None, "assistant", answer))
+        sent = talk.release_many(transcript)
+        assert sent[-1].text == answer
+        assert sent[-1].certificate.epsilon == 0.0
+    assert books.charges == [6] * 20
+    assert len({release.text for release in sent}) == 40
+    assert not any(CANARY in release.text for release in sent)
+
+
+def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    text = words(30)
+    first = talk.release("m1", "user", text)
+    assert all(talk.release("m1", "user", text) == first for _ in range(3))
+    assert asyncio.run(talk.arelease("m1", "user", text)) == first
+    second = talk.release("m2", "user", text)  # the same content: never looked up by it
+    assert second.text != first.text
+    assert talk.release("m1", "user", text, conversation="other").text not in (
+        first.text,
+        second.text,
+    )
+    assert books.charges == [30, 30, 30]
+
+
+def test_a_release_is_that_of_the_sanitizer() -> None:
+    policy = dp.KeepPolicy.words(["w3"], label="one word")
+    for mechanism in (MECHANISM, dp.SanText(epsilon=2.0), dp.MetricNoise(eta=9.0)):
+        for text in [*TORTURE.values(), "w3 w1 unknown w3 w2", words(50)]:
+            built = [
+                dp.Sanitizer(
+                    mechanism, SPACE, policy=policy, insecure_entropy=sampler.insecure_entropy(3)
+                )
+                for _ in range(2)
+            ]
+            plain = built[0].release(text)
+            assert Session(built[1]).release("m", "user", text) == plain
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "charged", "kept"),
+    [
+        ("w0 w1 w2 w3", "w0 w9 w2 w3", 1, {0: 0, 2: 2, 3: 3}),
+        ("w0 w1 w2 w3", "w0 w1 w2 w3 w4 w5", 2, {k: k for k in range(4)}),
+        ("w0 w1 w2 w3", "w7 w0 w1 w2 w3", 1, {k + 1: k for k in range(4)}),
+        ("w0 w1 w2 w3", "w0 w3", 0, {0: 0, 1: 3}),
+        ("w0 w1 w2 w3", "w5 w1 w6 w3", 2, {1: 1, 3: 3}),
+        ("w0 w0 w0", "w0 w0", 0, {0: 0, 1: 1}),
+        ("w0 new w2", "w0 newer w2", 0, {0: 0, 1: 1, 2: 2}),  # one unknown token for another
+        ("w0 w1", "", 0, {}),
+    ],
+)
+def test_an_edit_is_charged_for_what_changed(
+    before: str, after: str, charged: int, kept: dict[int, int], options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, **options)
+    first = talk.release("m", "user", before)
+    edited = talk.release("m", "user", after)
+    assert books.charges == [len(before.split()), charged][: 1 + bool(charged)]
+    old, new = first.text.split(), edited.text.split()
+    assert len(new) == len(after.split()) == edited.tokens_total
+    assert {k: new[k] for k in kept} == {k: old[source] for k, source in kept.items()}
+    assert talk.release("m", "user", after) == edited
+    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
+    assert "replaces" not in first.certificate.assumptions[-1]
+
+
+def test_another_role_is_an_edit() -> None:
+    """Its scope may be another one: what was public may be private now."""
+    books = Books()
+    talk = session(books, scope={"tool": lambda text: []})
+    assert talk.release("m", "tool", f"w1 {CANARY}").text == f"w1 {CANARY}"
+    private = talk.release("m", "user", f"w1 {CANARY}")
+    assert CANARY not in private.text
+    assert "replaces an earlier version" in private.certificate.assumptions[-1]
+    assert talk.release("m", "user", f"w1 {CANARY}") == private
+    assert books.charges == [2]
+
+
+def test_an_edit_after_a_restart_says_so(tmp_path: Path) -> None:
+    session(memo=tmp_path / "m", key=KEY).release("m", "user", "w1")
+    edited = session(memo=tmp_path / "m", key=KEY).release("m", "user", "w2")
+    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
+
+
+def test_going_back_to_an_earlier_version_is_an_edit() -> None:
+    books = Books()
+    talk = session(books)
+    for text in ("w0 w1 w2", "w0 w9 w2", "w0 w1 w2", "w0 w1 w2"):
+        talk.release("m", "user", text)
+    assert books.charges == [3, 1, 1]
+
+
+def test_changed_positions_are_drawn_by_the_mechanisms_law() -> None:
+    talk = session(None)
+    counts: Counter[str] = Counter()
+    runs = 1500
+    for k in range(runs):
+        talk.release(str(k), "user", "w0 w1")
+        counts[talk.release(str(k), "user", "w0 w5").text.split()[1]] += 1
+    law = np.exp(MECHANISM.log_probs(np.array([5]), SPACE)[0])
+    observed = np.array([counts[word] for word in WORDS]) / runs
+    assert np.abs(observed - law).sum() < 0.25
+    other = np.exp(MECHANISM.log_probs(np.array([1]), SPACE)[0])
+    assert np.abs(observed - other).sum() > 0.25  # it is not the old token's
+
+
+def test_where_positions_depend_on_each_other_an_edit_is_a_whole_release() -> None:
+    books = Books()
+    talk = session(books, dp.DChiStencil(eta=5.0, window=3, sigma=1.0))
+    talk.release("m", "user", "w0 w1 w2 w3")
+    talk.release("m", "user", "w0 w1 w2 w9")
+    assert books.charges == [4, 4]
+
+
+def test_alignment_keeps_both_ends() -> None:
+    def aligned(old: str, new: str) -> list[int | None]:
+        return _positions.unchanged([c.encode() for c in old], [c.encode() for c in new])
+
+    assert aligned("abcd", "abcd") == [0, 1, 2, 3]
+    assert aligned("abcd", "axcd") == [0, None, 2, 3]
+    assert aligned("abcd", "xbyd") == [None, 1, None, 3]
+    assert aligned("abcd", "xabcd") == [None, 0, 1, 2, 3]
+    assert aligned("abcbd", "abd") == [0, 1, 4]
+    assert aligned("aaaa", "aa") == [0, 1]
+    assert aligned("", "ab") == [None, None]
+    assert aligned("ab", "") == []
+
+
+PARTS = st.lists(st.text("ab", max_size=4), min_size=3, max_size=3)
+
+
+@given(old=PARTS, new=PARTS)
+def test_alignment_keeps_to_the_part(old: list[str], new: list[str]) -> None:
+    def marks(parts: list[str]) -> list[tuple[int, bytes]]:
+        return [
+            (i, mark) for i, part in enumerate(parts) for mark in (*(c.encode() for c in part), b"")
+        ]
+
+    before, after = marks(old), marks(new)
+    found = _positions.unchanged([m for _, m in before], [m for _, m in after])
+    assert all(before[k] == each for k, each in zip(found, after, strict=True) if k is not None)
+
+
+def test_alignment_does_not_cross_parts_of_other_lengths() -> None:
+    old, new = (b"p", b"q", b"r", b"", b"s", b""), (b"x", b"", b"r", b"y", b"z", b"")
+    assert _positions.unchanged(old, new) == [None] * 5 + [5]
+
+
+def test_what_is_typed_in_another_field_is_drawn_anew() -> None:
+    """Else the old output there would tell that the words are equal."""
+    runs, same = 60, 0
+    for _ in range(runs):
+        books = Books()
+        talk = session(books, scope=json_values)
+        before = talk.release("m", "user", '{"a": "w0 w1", "b": "w3"}')
+        after = talk.release("m", "user", '{"a": "w0", "b": "w1 w3"}')
+        assert books.charges == [3, 1]
+        one, two = json.loads(before.text), json.loads(after.text)
+        assert one["a"].split()[0] == two["a"]
+        assert one["b"] == two["b"].split()[1]
+        same += one["a"].split()[1] == two["b"].split()[0]
+    assert same < runs
+
+
+def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    talk.note_remote("a1", "remote words")
+    # The transcript shows the local answer; what goes out is what the remote model wrote.
+    out = talk.release("a1", "assistant", f"local answer with {CANARY}")
+    assert (out.text, out.tokens_total, out.tokens_verbatim) == ("remote words", 2, 2)
+    talk.release("q1", "user", "w1 w2")
+    for refused in (
+        lambda: talk.release("a2", "assistant", f"local answer with {CANARY}"),
+        lambda: talk.release("a9", "assistant", "remote words"),  # a local answer: it tells
+        lambda: talk.release_many([(None, "assistant", "remote words")]),
+        lambda: talk.release("q1", "assistant", "w1 w2"),
+        lambda: talk.release("a1", "user", "remote words"),
+        lambda: talk.release("a1", "assistant", "remote words", conversation="other"),
+        lambda: talk.note_remote("q1", "remote words"),
+    ):
+        with pytest.raises(EventRefused) as error:
+            refused()
+        assert CANARY not in "".join(traceback.format_exception(error.value))
+    assert books.charges == [2]
+    talk.note_remote("a1", "another try")  # the answer was asked for again
+    assert talk.release("a1", "assistant", "x").text == "another try"
+
+
+def test_an_answer_without_an_id_is_known_by_its_words(options: dict[str, Any]) -> None:
+    talk = session(**options)
+    talk.note_remote(None, "remote words")
+    assert talk.release_many([(None, "assistant", "remote words")])[0].text == "remote words"
+    for item in ((None, "assistant", "other words"), ("a9", "assistant", "remote words")):
+        with pytest.raises(EventRefused):
+            talk.release_many([item])
+    private = talk.release_many([(None, "user", "remote words")])[0]  # the user may say it too
+    assert private.text != "remote words"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("a", "assistant", CANARY),
+        (None, "assistant", CANARY),
+        (ONCE, "assistant", CANARY),
+        ("noted", "user", CANARY),
+    ],
+)
+def test_a_transcript_is_looked_at_before_anything_is_charged(
+    refused: Any, options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, **options)
+    talk.note_remote("noted", "remote words")
+    for transcripts in ([[("q", "user", "w1"), refused]], [[("q", "user", "w1")], [refused]]):
+        with pytest.raises(EventRefused):
+            talk.release_all(transcripts)
+    assert books.charges == []
+
+
+def test_an_unknown_answer_may_be_declared_public(options: dict[str, Any]) -> None:
+    talk = session(**options)
+    talk.note_remote("a", "remote words")
+    transcript: list[Any] = [(None, "assistant", "an example"), ("a", "assistant", "local words")]
+    sent = talk.release_many(transcript, unknown="pass")
+    assert [each.text for each in sent] == ["an example", "remote words"]
+    declared, noted = (each.certificate for each in sent)
+    assert (declared.mechanism, noted.mechanism) == ("declared-public", "remote-answer")
+    assert declared.assumptions == ("declared public by the caller; nothing was checked",)
+    assert noted.assumptions == ("written by the remote model, which saw released texts only",)
+    with pytest.raises(ParameterError, match="expected unknown in"):
+        talk.release_many(transcript, unknown="ignore")  # type: ignore[arg-type]
+
+
+def test_a_refused_note_leaves_nothing_behind(options: dict[str, Any]) -> None:
+    talk = session(capacity=2, when_full="refuse", **options)
+    talk.release("m", "user", "w1")
+    with pytest.raises(EventRefused, match="room"):
+        talk.note_remote("a", "b")
+    with pytest.raises(EventRefused, match="known from note_remote"):
+        talk.release("a", "assistant", "b")
+    small = session(capacity=3, when_full="refuse")
+    small.release("m", "user", "w1")
+    with pytest.raises(EventRefused, match="room"):
+        small.release("n", "user", "w1")  # one entry is not enough
+    small.note_remote("a", "b")
+
+
+def test_what_is_private_at_one_epsilon_is_noted_at_none(options: dict[str, Any]) -> None:
+    talk = session(**options)
+    release = talk.at(2.5).release("m", "user", "w1")
+    for each in (talk, talk.at(2.5), talk.at(1.5)):
+        with pytest.raises(EventRefused, match="released as private"):
+            each.note_remote("m", "remote words")
+    assert talk.at(2.5).release("m", "user", "w1") == release
+
+
+def leave_in_garbage(leave: Callable[[], None]) -> None:
+    """A call that is made when garbage is collected, as by a stream in a vendor's cycle."""
+
+    def stream() -> Generator[str, None, None]:
+        try:
+            yield "piece"
+        finally:
+            leave()
+
+    left = stream()
+    next(left)
+    cycle: list[Any] = [left]
+    cycle.append(cycle)
+
+
+def test_garbage_in_the_middle_of_a_release_notes_an_answer(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the very thread that has the lock, which would wait for itself."""
+    own = session(Books(), **options)
+    charge, left = Books.charge, list[str]()
+
+    def leave() -> None:
+        left.append("as far as it went")
+        own.note_left(left[-1])
+
+    def charge_and_collect(*args: Any) -> None:
+        leave_in_garbage(leave)
+        gc.collect()
+        assert left
+        charge(*args)
+
+    monkeypatch.setattr(Books, "charge", charge_and_collect)
+    thread = Thread(target=own.release, args=("question", "user", words(2)), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert own.release_many([(None, "assistant", left[-1])])[0].text == left[-1]
+    with pytest.raises(EventRefused):
+        own.release_many([(None, "assistant", "never said")])
+
+
+def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) -> None:
+    own = session(Books(budget=1), **options)
+    own.note_left("nobody waits")
+    with own._events._lock:
+        own.note_left("as far as it went")
+    with pytest.raises(dp.BudgetExhausted):
+        own.release("question", "user", words(2))
+    if options:  # it is durable
+        own = session(Books(), **options)
+    for said in ("nobody waits", "as far as it went"):
+        assert own.release_many([(None, "assistant", said)])[0].text == said
+
+
+def test_a_left_answer_waits_for_no_other_process(tmp_path: Path) -> None:
+    own = session(memo=tmp_path / "memo", key=KEY)
+    with sqlite3.connect(tmp_path / "memo", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+        own.note_left("as far as it went")
+        assert time.monotonic() - started < 5
+        other.execute("ROLLBACK")
+    other.close()
+    assert own.release_many([(None, "assistant", "as far as it went")])[0].tokens_total == 5
+
+
+def test_a_full_memo_takes_no_left_answer(options: dict[str, Any]) -> None:
+    own = session(capacity=2, when_full="refuse", **options)
+    own.release("question", "user", words(2))
+    own.note_left("as far as it went")
+    with pytest.raises(EventRefused):
+        own.release_many([(None, "assistant", "as far as it went")])
+
+
+def test_a_text_released_once_is_kept_nowhere(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, capacity=2, when_full="refuse", scope={"tool": marked}, **options)
+    text = words(30)
+    found = [talk.release_once("user", text), asyncio.run(talk.arelease_once("user", text))]
+    found += talk.release_many([(ONCE, "user", text), (ONCE, "user", text)])
+    assert len({release.text for release in found}) == 4
+    assert books.charges == [30] * 4
+    public = talk.release_once("tool", f"{CANARY} [{CANARY}]").text
+    assert public.startswith(f"{CANARY} [")
+    assert public.count(CANARY) == 1
+    assert talk.release("m", "user", "w1")  # the memo had room for it
+    for items in ([(ONCE, "assistant", CANARY)], [(ONCE, "user", 7)], [(ONCE, CANARY, "")]):
+        with pytest.raises(dp.DPMiddlewareError) as error:
+            talk.release_many(items)  # type: ignore[arg-type]
+        assert CANARY not in str(error.value)
+    if options:
+        assert CANARY.encode() not in options["memo"].read_bytes()
+
+
+def test_a_mark_knows_parts_again_under_one_key() -> None:
+    one, same, other = session(key=KEY), session(key=KEY), session()
+    assert one.digest("a", CANARY) == same.digest("a", CANARY) == one.at(2.5).digest("a", CANARY)
+    assert re.fullmatch("[0-9a-f]{64}", one.digest(CANARY))
+    parts = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("", "abc"), ("c", "ab"), ()]
+    marks = {one.digest(*each) for each in parts}
+    assert len(marks) == len(parts)
+    assert marks.isdisjoint(other.digest(*each) for each in parts)
+
+
+def test_the_ledgers_file_is_no_memo(tmp_path: Path) -> None:
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/one.db", budget=9.0)
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="s")
+    (tmp_path / "link.db").symlink_to("one.db")
+    for name in ("one.db", "link.db"):
+        with pytest.raises(dp.ParameterError, match="a file of its own"):
+            Session(sanitizer, memo=tmp_path / name, key=KEY)
+    assert Session(sanitizer, memo=tmp_path / "two.db", key=KEY).release("m", "user", "w1")
+
+
+def test_a_restart_replays(tmp_path: Path) -> None:
+    path = tmp_path / "memo.sqlite"
+    books = Books()
+    texts = {f"m{k}": words(8, seed=k) for k in range(4)}
+    before = session(books, memo=path, key=KEY)
+    sent = [before.release(name, "user", text) for name, text in texts.items()]
+    before.note_remote("a", "remote \ud800 words")
+    after = session(books, memo=path, key=KEY)
+    assert [after.release(name, "user", text) for name, text in texts.items()] == sent
+    assert after.release("a", "assistant", "").text == "remote \ud800 words"
+    assert books.charges == [8] * 4
+    after.release("m0", "user", texts["m0"] + " w1")  # its old tokens are not on disk
+    assert books.charges == [8, 8, 8, 8, 9]
+    assert session(books, memo=path, key=KEY, subject="t").release("m1", "user", texts["m1"])
+    other = session(books, dp.NearestResponse(epsilon=2.0, candidates=3), memo=path, key=KEY)
+    assert other.release("m1", "user", texts["m1"]) != sent[1]
+    assert books.charges[5:] == [8, 8]  # another subject, another mechanism: other events
+    with pytest.raises(dp.ParameterError, match="the key that the memo was written with"):
+        session(books, memo=path, key=bytes(32))
+
+
+def test_an_edit_elsewhere_is_noticed(tmp_path: Path) -> None:
+    books = Books()
+    one, two = (session(books, memo=tmp_path / "m", key=KEY) for _ in range(2))
+    one.release("m", "user", "w0 w1 w2")
+    two.release("m", "user", "w0 w9 w2")
+    third = one.release("m", "user", "w0 w9 w3")  # the version that one knows is not the latest
+    assert books.charges == [3, 3, 3]
+    assert two.release("m", "user", "w0 w9 w3") == third
+
+
+def test_nothing_raw_on_disk_or_in_words(tmp_path: Path, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = os.urandom(32)
+    talk = session(Books(), memo=tmp_path / "memo.sqlite", key=key)
+    secret = f"{CANARY} w1 {CANARY}"
+    talk.release(f"id-{CANARY}", "user", secret)
+    talk.release(f"id-{CANARY}", "user", f"w2 {secret}")
+    talk.release_many([(None, "user", secret)], conversation=CANARY)
+    talk.note_remote(f"a-{CANARY}", "remote words")
+    with pytest.raises(EventRefused) as error:
+        talk.release(f"b-{CANARY}", "assistant", secret)
+    for bad in ((CANARY, CANARY, CANARY), (CANARY, "user", 7), ("", "user", CANARY)):
+        with pytest.raises(dp.ParameterError) as caught:
+            talk.release(*bad)  # type: ignore[arg-type]
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert b"remote words" in files["memo.sqlite"]
+    for content in files.values():
+        assert CANARY.encode() not in content
+        assert key not in content
+        assert key.hex().encode() not in content
+    assert stat.S_IMODE((tmp_path / "memo.sqlite").stat().st_mode) == 0o600
+    assert CANARY not in f"{talk!r}{caplog.text}{error.value}"
+    with pytest.raises(TypeError, match="holds a key"):
+        pickle.dumps(talk)
+
+
+def test_equal_texts_leave_different_digests(tmp_path: Path) -> None:
+    talk = session(Books(), memo=tmp_path / "m", key=KEY)
+    for name in "abc":
+        talk.release(name, "user", "w1")
+    with sqlite3.connect(tmp_path / "m") as connection:
+        rows = connection.execute("SELECT event, digest FROM memo").fetchall()
+    connection.close()
+    assert len(rows) == 6  # a release and a mark each
+    assert len({part for row in rows for part in row if part}) == 9
+
+
+def test_many_threads_and_one_event(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    text, barrier = words(6), Barrier(16)
+
+    def released(k: int) -> str:
+        barrier.wait()
+        return talk.release(f"m{k % 2}", "user", text).text
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(released, range(16)))
+    assert len(set(found[::2])) == len(set(found[1::2])) == 1
+    assert books.charges == [6, 6]
+
+
+def test_async_callers_of_one_event() -> None:
+    books = Books()
+    talk = session(books)
+
+    async def together() -> list[list[dp.Release]]:
+        transcript = [("m0", "user", words(4)), ("m1", "tool", words(5))]
+        return await asyncio.gather(*(talk.arelease_many(transcript) for _ in range(8)))
+
+    found = asyncio.run(together())
+    assert all(each == found[0] for each in found)
+    assert books.charges == [4, 5]
+
+
+SHARED = """
+import sys
+sys.path[:0] = [{tests!r}]
+from test_sessions import KEY, Books, session, words
+
+talk = session(Books(), memo={memo!r}, key=KEY)
+print("ready", flush=True)
+input()
+for k in range(5):
+    print(talk.release(str(k), "user", words(20, seed=k)).text)
+"""
+
+
+def test_processes_share_a_memo(tmp_path: Path) -> None:
+    code = SHARED.format(tests=str(Path(__file__).parent), memo=str(tmp_path / "memo"))
+    command = [sys.executable, "-c", code]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(3)]  # type: ignore[call-overload]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    found = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert len(found[0].splitlines()) == 5
+    assert found == [found[0]] * 3
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:0] = [{tests!r}]
+from test_sessions import KEY, Books, session, words
+
+class Deadly(Books):
+    def charge(self, *details):
+        with open({ledger!r}, "a") as file:
+            file.write("x")
+        if {when!r} == "charging":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+talk = session(Deadly(), memo={memo!r}, key=KEY)
+print(talk.release("m", "user", words(12)).text, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["charging", "released"])
+def test_a_killed_process_loses_no_release(when: str, tmp_path: Path) -> None:
+    memo, ledger = tmp_path / "memo", tmp_path / "ledger"
+    names = {"tests": str(Path(__file__).parent), "ledger": str(ledger), "memo": str(memo)}
+    code = KILLED.format(when=when, **names)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+    assert ledger.read_text() == "x"
+    books = Books()
+    release = session(books, memo=memo, key=KEY).release("m", "user", words(12))
+    if when == "released":
+        assert (release.text, books.charges) == (done.stdout.strip(), [])
+    else:
+        assert (done.stdout, books.charges) == ("", [12])
+
+
+def test_a_refused_charge_leaves_nothing_behind(options: dict[str, Any]) -> None:
+    books = Books(budget=5)
+    talk = session(books, **options)
+    transcript = [("m0", "user", words(5)), ("m1", "user", words(4))]
+    for _ in range(2):
+        with pytest.raises(dp.BudgetExhausted):
+            talk.release_many(transcript)
+    assert books.charges == [5]
+    books.budget = 9
+    assert len(talk.release_many(transcript)) == 2
+    assert books.charges == [5, 4]
+
+
+def test_a_full_memo_forgets_or_refuses(options: dict[str, Any], tmp_path: Path) -> None:
+    books = Books()
+    talk = session(books, capacity=6, **options)
+    first = talk.release("m0", "user", words(6))
+    for k in range(1, 4):
+        talk.release(f"m{k}", "user", "w1")
+    assert talk.release("m3", "user", "w1")
+    assert books.charges == [6, 1, 1, 1]
+    again = talk.release("m0", "user", words(6))  # forgotten: a new release, charged in full
+    assert books.charges == [6, 1, 1, 1, 6]
+    assert again.text != first.text
+    if "memo" in options:
+        options = {**options, "memo": tmp_path / "other"}
+    strict = session(books, capacity=6, when_full="refuse", **options)
+    for k in range(3):
+        strict.release(f"m{k}", "user", "w1")
+    count = len(books.charges)
+    for refused in (
+        lambda: strict.release("m3", "user", "w1"),
+        lambda: strict.note_remote("a", "b"),
+    ):
+        with pytest.raises(EventRefused, match="expected room in the memo, got 6 entries"):
+            refused()
+    strict.release("m2", "user", "w2")  # an edit needs no more room
+    assert len(books.charges) == count + 1
+
+
+def test_entries_expire(options: dict[str, Any]) -> None:
+    books, now = Books(), [1000.0]
+    talk = session(books, expires=60, clock=lambda: now[0], **options)
+    talk.release("m", "user", "w0 w1 w2")
+    talk.note_remote("a", "remote words")
+    now[0] += 59
+    talk.release("m", "user", "w0 w1 w2")
+    assert talk.release("a", "assistant", "").text == "remote words"
+    now[0] += 2
+    with pytest.raises(EventRefused):
+        talk.release("a", "assistant", "remote words")
+    talk.release("m", "user", "w0 w1 w9")  # no edit: the version before is forgotten
+    assert books.charges == [3, 3]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    for bad in (
+        {"capacity": 1}, {"expires": 0}, {"when_full": "grow"}, {"key": b"short"},
+        {"key": "x" * 32}, {"memo": tmp_path / "m"}, {"memo": tmp_path / "m", "key": b"short"},
+    ):  # fmt: skip
+        with pytest.raises(dp.ParameterError, match="expected"):
+            session(**bad)
+    talk = session()
+    with pytest.raises(dp.ParameterError, match="distinct event ids"):
+        talk.release_many([("m", "user", "w1"), ("m", "user", "w2")])
+    with pytest.raises(dp.ParameterError, match="event id"):
+        talk.release(None, "user", "w1")  # type: ignore[arg-type]
+    literal = dp.CusText(epsilon=1.0, candidates=3)
+    careless = dp.Sanitizer(literal, SPACE, accept_infinite=True)
+    assert Session(careless).release("m", "user", "w1").text
+    careless.accept_infinite = False
+    with pytest.raises(dp.InfiniteEpsilon):
+        Session(careless).release("m", "user", "w1")
+
+
+def marked(text: str) -> Any:
+    """What stands in brackets is private."""
+    return (match.span(1) for match in re.finditer(r"\[(.*?)\]", text))
+
+
+def outside(text: str) -> str:
+    return re.sub(r"\[.*?\]", "[]", text)
+
+
+def test_a_scope_says_what_is_private_in_a_message(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, scope=marked, **options)
+    text = f"Dear [{CANARY} w1], it is [w2]."
+    release = talk.release("m", "user", text)
+    assert outside(release.text) == outside(text)
+    assert CANARY not in release.text
+    assert release.tokens_total - release.tokens_verbatim == 3
+    assert "outside the given spans is public" in release.certificate.assumptions[-1]
+    assert talk.release("m", "user", text) == release
+    assert talk.release("s", "system", "all of it is public").text == "all of it is public"
+    assert books.charges == [3]
+    talk.note_remote("a", "[w1]")
+    assert talk.release("a", "assistant", "").text == "[w1]"  # no scope for what is public
+
+
+def test_a_scope_per_role() -> None:
+    books = Books()
+    talk = session(books, scope={"system": lambda text: [], "tool": marked})
+    transcript = [("s", "system", "w1 w2"), ("u", "user", "w1 [w2]"), ("t", "tool", "w1 [w2]")]
+    system, user, tool = talk.release_many(transcript)
+    assert system.text == "w1 w2"
+    assert (user.tokens_verbatim, tool.tokens_verbatim) == (0, tool.tokens_total - 1)
+    assert tool.text.startswith("w1 [")
+    assert books.charges == [user.tokens_total, 1]
+    assert not any("given spans" in line for line in user.certificate.assumptions)
+
+
+@pytest.mark.parametrize(
+    "scope", [{"assistant": marked}, {"human": marked}, {"user": [(0, 1)]}, [(0, 1)], "user"]
+)
+def test_a_scope_of_a_session_is_a_function(scope: Any) -> None:
+    with pytest.raises(dp.ParameterError, match="expected scope= as a function"):
+        session(scope=scope)
+
+
+def test_a_scope_may_use_the_session(options: dict[str, Any]) -> None:
+    def reading(text: str) -> Any:
+        if text != "w1":
+            talk.release("inner", "tool", "w1")
+        return [(0, len(text))]
+
+    books = Books()
+    talk = session(books, scope=reading, **options)
+    worker = Thread(target=lambda: talk.release("m", "user", "w1 w2"), daemon=True)
+    worker.start()
+    worker.join(20)
+    assert not worker.is_alive()
+    assert books.charges == [1, 2]
+
+
+def test_a_failing_encoder_costs_nothing() -> None:
+    def failing(text: str) -> str:
+        raise ValueError(text)
+
+    books = Books()
+    talk = session(books, scope=lambda text: [dp.Span(0, len(text), encode=failing)])
+    for _ in range(2):
+        with pytest.raises(dp.ParameterError, match="failed with ValueError"):
+            talk.release("m", "user", "w1")
+    assert books.charges == []
+
+
+def test_a_failing_scope_releases_nothing() -> None:
+    def failing(text: str) -> Any:
+        raise ValueError(f"cannot read {text}")
+
+    books = Books()
+    with pytest.raises(dp.ParameterError, match="failed with ValueError") as error:
+        session(books, scope=failing).release("m", "user", CANARY)
+    assert CANARY not in str(error.value)
+    assert error.value.__context__ is None
+    assert books.charges == []
+
+
+@pytest.mark.parametrize(
+    ("after", "charged", "same"),
+    [
+        ("Hello [w1 w2], so [w3]!", 0, {0: 0, 1: 1, 2: 2}),  # public text only
+        ("Dear [w1 w9], it is [w3].", 1, {0: 0, 2: 2}),
+        ("[w0] Dear [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),
+        ("Dear [w1] and [w2 w3]", 1, {0: 0, 2: 2}),  # w2 is in another span
+        ("Dear w1 w2, it is [w3].", 0, {0: 2}),  # now said to be public
+        ("[Dear] [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),  # now said to be private
+    ],
+)
+def test_an_edit_with_a_scope_is_charged_for_private_tokens_only(
+    after: str, charged: int, same: dict[int, int], options: dict[str, Any]
+) -> None:
+    books = Books()
+    talk = session(books, scope=marked, **options)
+    before = talk.release("m", "user", "Dear [w1 w2], it is [w3].")
+    edited = talk.release("m", "user", after)
+    assert books.charges == [3, charged][: 1 + bool(charged)]
+    assert outside(edited.text) == outside(after)
+    old, new = (" ".join(re.findall(r"\[(.*?)\]", r.text)).split() for r in (before, edited))
+    assert {k: new[k] for k in same} == {k: old[source] for k, source in same.items()}
+    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
+    assert "outside the given spans" in edited.certificate.assumptions[-2]
+
+
+def test_an_edit_of_encoded_spans_draws_for_what_changed() -> None:
+    def strings(text: str) -> Any:
+        for match in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
+            yield dp.Span(*match.span(), json.loads(match[0]), json.dumps)
+
+    books = Books()
+    talk = session(books, scope=strings)
+    first = talk.release("m", "tool", json.dumps(["w1 \n w2", 7, "w3"]))
+    second = talk.release("m", "tool", json.dumps(["w1 \t w2", 8, "w9"]))
+    assert books.charges == [3, 1]
+    one, two = json.loads(first.text), json.loads(second.text)
+    assert (one[0], two[0]) == (two[0], one[0])
+    assert (one[1], two[1]) == (7, 8)
+
+
+def test_another_epsilon_is_another_release_in_the_same_memo(options: dict[str, Any]) -> None:
+    books = Books()
+    talk = session(books, **options)
+    other = talk.at(2.5)
+    text = words(30)
+    first, second = talk.release("m", "user", text), other.release("m", "user", text)
+    assert 2.5 * (1 - 2e-3) < second.certificate.epsilon <= 2.5
+    assert first.text != second.text
+    assert books.charges == [30, 30]  # both count
+    assert talk.release("m", "user", text) == first
+    assert other.release("m", "user", text) == second == talk.at(2.5).release("m", "user", text)
+    assert books.charges == [30, 30]
+    talk.note_remote("a", "remote words")
+    assert other.release("a", "assistant", "").text == "remote words"
+    other.note_remote("b", "more words")
+    assert talk.release("b", "assistant", "").text == "more words"
+    if options:
+        again = session(books, **options).at(2.5)  # after a restart
+        assert again.release("m", "user", text) == second
+
+
+def test_a_session_at_an_epsilon_is_made_once() -> None:
+    talk = session()
+    own = talk.sanitizer.certificate.epsilon
+    assert talk.at(own) is talk.at(own + 5e-10) is talk
+    assert talk.at(own + 1e-6) is not talk
+    other = talk.at(2.5)
+    assert talk.at(2.5) is other.at(2.5) is other.at(4.0).at(2.5) is other
+    assert other.at(own) is talk
+    for epsilon in np.linspace(3.0, 3.3, 40):
+        talk.at(float(epsilon))
+    assert talk.at(2.5) is not other  # only the latest are kept
+    assert talk.at(2.5).release("m", "user", "w1") == other.release("m", "user", "w1")
+    for bad in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(dp.ParameterError, match="epsilon"):
+            talk.at(bad)
+
+
+def test_a_calibrated_session_is_the_one_at_its_epsilon() -> None:
+    """A certified epsilon is just below the one that was asked for."""
+    calibrated = dp.calibrate(dp.NearestResponse(epsilon=1.0, candidates=3), SPACE, 2.5)
+    books = Books()
+    talk = session(books, calibrated)
+    assert talk.sanitizer.certificate.epsilon < 2.5 - 1e-9
+    assert talk.at(2.5) is talk.at(1.5).at(2.5) is talk
+    first = talk.release("m", "user", "w1")
+    assert talk.at(2.5).release("m", "user", "w1") == first
+    assert books.charges == [1]
+
+
+def test_an_edit_at_another_epsilon_is_charged_for_what_changed() -> None:
+    books = Books()
+    talk = session(books, scope=marked)
+    for epsilon, text in ((2.5, "[w1 w2]"), (1.5, "[w1 w3]"), (2.5, "[w1 w4]"), (1.5, "[w1 w3]")):
+        talk.at(epsilon).release("m", "user", text)
+    assert books.charges == [2, 2, 1]
+
+
+def test_threads_ask_for_epsilons() -> None:
+    books = Books()
+    talk = session(books, scope=marked)
+    barrier = Barrier(16)
+
+    def released(k: int) -> tuple[Session, str]:
+        barrier.wait()
+        one = talk.at(2.0 + k % 2)
+        return one, one.release("m", "user", f"[{words(9)}]").text
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(released, range(16)))
+    assert len(set(found[::2])) == len(set(found[1::2])) == 1
+    assert found[0] != found[1]
+    assert books.charges == [9, 9]

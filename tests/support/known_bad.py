@@ -1,0 +1,135 @@
+"""Laws that break their claim on purpose, a small context, and spaces that show it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from support.spaces import space_of
+
+import dp_middleware as dp
+from dp_middleware.sampling import sampler
+from dp_middleware.contexts import Context
+from dp_middleware.frameworks._selection import Selection
+from dp_middleware.mechanisms.kernels import nearest as _nearest
+from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels import window as _window
+from dp_middleware.mechanisms.base import NoiseMechanism
+from dp_middleware.mechanisms.stencil import DChiStencil
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeavesOutTheOriginal(DChiStencil):
+    """DChiStencil with the rule of Stencil: x itself is never released for x."""
+
+    name: ClassVar[str] = "leaves-out-the-original"
+
+    def perturb(self, ids, space, entropy):
+        numbers = space.checked(ids)
+        means = _window.window_means(space.points[numbers], self.window, self.sigma)
+        noise = _noise.random_vectors(len(means), means.shape[1], self.eta, entropy)
+        return _nearest.nearest(space, means + noise, numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshWorkers(NoiseMechanism):
+    """Each token of a text is released by a worker of its own, epsilon-LDP by itself."""
+
+    name: ClassVar[str] = "fresh-workers"
+    notion: ClassVar[str] = "pure"
+
+    epsilon: float
+
+    def perturb(self, ids, space, entropy):
+        one = dp.TokenExponential(epsilon=self.epsilon)
+        tables = space.derived(
+            ("tables", one), lambda: sampler.tables(one.log_probs(np.arange(len(space)), space))
+        )
+        pairs = zip(space.checked(ids), self.workers(len(ids), entropy), strict=True)
+        return np.array([tables[token].draw(1, worker)[0] for token, worker in pairs])
+
+    def workers(self, count, entropy):
+        return [entropy] * count
+
+    def lipschitz(self, length):
+        raise NotImplementedError("its claim is a pure one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkedWorkers(FreshWorkers):
+    """One generator is seeded, well, and then forked: all workers draw the same numbers."""
+
+    name: ClassVar[str] = "forked-workers"
+
+    def workers(self, count, entropy):
+        parent = np.random.default_rng(list(entropy(16)))
+        return [copy.deepcopy(parent).bytes for _ in range(count)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renormalised(Selection):
+    """The choice of PrivRewrite as misread: the mean vector of x is scaled to length 1.
+
+    ``vectors`` are those of the space, float (V, d). With them on :data:`LINE`, one token of two
+    that nearly cancel turns the mean round, and epsilon_1 + epsilon_2 is broken.
+    """
+
+    vectors: np.ndarray
+
+    def utilities(self, ids, similarities):
+        vectors = np.vstack([self.vectors, np.zeros(self.vectors.shape[1])])
+        length = np.linalg.norm(vectors[ids].mean(axis=0))
+        means = similarities[ids].mean(axis=0) / (length if length > 0 else 1.0)
+        return ((means + self.alpha) / (1 + self.alpha)).clip(0, 1)
+
+
+# Two tokens nearly cancel, and the third decides on which side they end.
+LINE = space_of([[0.95], [-0.9], [-1.0]])
+
+
+class FirstTokenContext(Context):
+    """Says of even tokens that they fit if the first token is even, else the odd ones.
+
+    The first position has logits of zero, every other one sees the first: raw or as released.
+    """
+
+    window = 1000
+
+    def logits(self, ids, space):
+        rows = np.zeros((len(ids), len(space)))
+        if len(ids):
+            rows[1:] = _fitting(ids[0], space)
+        return rows
+
+    def start(self, space):
+        return _FirstReleased(space)
+
+
+class _FirstReleased:
+    def __init__(self, space):
+        self._space, self._row = space, np.zeros(len(space))
+        self._started = False
+
+    def logits(self):
+        return self._row[None]
+
+    def append(self, number):
+        if not self._started:
+            self._row, self._started = _fitting(number, self._space), True
+
+
+def _fitting(first, space):
+    return 1.0 * (np.arange(len(space)) % 2 == first % 2)
+
+
+def two_groups(size=6, dimensions=40):
+    """Tight groups far apart: what a nearest-list mechanism tells apart at once."""
+    group = np.random.default_rng(0).normal(scale=0.05, size=(size, dimensions))
+    return space_of(np.vstack([group + 1.0, group - 1.0]))
+
+
+def on_the_circle(*angles):
+    """Unit vectors in the plane."""
+    return space_of(np.column_stack([np.cos(angles), np.sin(angles)]))

@@ -1,0 +1,388 @@
+"""One clean adapter, and leaky ones that each break a single rule of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import uuid
+import warnings
+
+import numpy as np
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+from llama_index.core.llms import ChatMessage, CustomLLM, LLMMetadata
+from pydantic import Field
+
+import dp_middleware as dp
+from dp_middleware.models.local import local_model
+
+
+class Clean:
+    """Releases in a plain call, then asks the model; lets no stranger's error through."""
+
+    def __init__(self, probe, **options):
+        self.session = probe.session()
+        self.model = probe.chat_openai(**options)
+
+    def ask(self, text, config=None, event=None):
+        try:
+            return self.answer(text, config, event or str(uuid.uuid4()))
+        except Exception:
+            pass
+        raise dp.DPMiddlewareError("no answer")
+
+    async def aask(self, text, config=None):
+        return await asyncio.to_thread(self.ask, text, config)
+
+    def answer(self, text, config, event):
+        return self.send(self.release(text, event), config)
+
+    def release(self, text, event):
+        if not isinstance(text, str):
+            raise dp.ParameterError(f"expected text, got {type(text).__name__}")
+        return self.session.release(event, "user", text).text
+
+    def send(self, released, config):
+        return self.model.invoke(released, config).text
+
+    def __repr__(self):
+        return "Clean()"
+
+
+class Retrying(Clean):
+    """Tries again with what was released."""
+
+    def send(self, released, config):
+        try:
+            return super().send(released, config)
+        except Exception:
+            return super().send(released, config)
+
+
+# records -----------------------------------------------------------------------------------------
+
+
+class InsideGenerate(BaseChatModel):
+    """The obvious wrapper of LangChain, which sees the text after everyone else."""
+
+    session: object = Field(exclude=True)
+    inner: BaseChatModel
+
+    @property
+    def _llm_type(self):
+        return "naive"
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        released = self.session.release(str(uuid.uuid4()), "user", messages[-1].text).text
+        return self.inner._generate([HumanMessage(released)], stop, **kwargs)
+
+
+class NaiveLLM(CustomLLM):
+    """The obvious wrapper of LlamaIndex, whose every method is a span."""
+
+    session: object = Field(exclude=True)
+    inner: object = Field(exclude=True)
+
+    @property
+    def metadata(self):
+        return LLMMetadata()
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        released = self.session.release(str(uuid.uuid4()), "user", prompt).text
+        return self.inner.complete(released, **kwargs)
+
+    def stream_complete(self, prompt, formatted=False, **kwargs):
+        raise NotImplementedError
+
+    def ask(self, text):
+        return self.chat([ChatMessage(text)])
+
+
+class Logging(Clean):
+    def answer(self, text, config, event):
+        logging.getLogger("adapter").debug("asked about %s", text)
+        return super().answer(text, config, event)
+
+
+class LoggingApart(Clean):
+    """With a logger that tells the root nothing and is silent by itself."""
+
+    def answer(self, text, config, event):
+        logging.getLogger("adapter.apart").debug("asked", extra={"about": [text]})
+        return super().answer(text, config, event)
+
+
+class LoggingOneWord(Clean):
+    """One that is not the first."""
+
+    def answer(self, text, config, event):
+        logging.getLogger("adapter").debug("one word: %s", text.split()[3])
+        return super().answer(text, config, event)
+
+
+class LoggingUpper(Clean):
+    def answer(self, text, config, event):
+        logging.getLogger("adapter").debug("asked about %s", text.upper())
+        return super().answer(text, config, event)
+
+
+class LoggingHalf(Clean):
+    def answer(self, text, config, event):
+        logging.getLogger("adapter").debug("half a word: %s", text[:8])
+        return super().answer(text, config, event)
+
+
+class Printing(Clean):
+    def answer(self, text, config, event):
+        print(text)
+        return super().answer(text, config, event)
+
+
+class Warned(Clean):
+    def answer(self, text, config, event):
+        warnings.warn(f"a long text: {text}", stacklevel=1)
+        return super().answer(text, config, event)
+
+
+class Tagging(Clean):
+    """Tells callbacks and LangSmith about the text in the metadata of the run."""
+
+    def answer(self, text, config, event):
+        return super().answer(text, {**(config or {}), "metadata": {"about": text}}, event)
+
+
+# requests ----------------------------------------------------------------------------------------
+
+
+class SendingName(Clean):
+    """Releases the content and sends the rest of the message as it is."""
+
+    def send(self, released, config):
+        return self.model.invoke([HumanMessage(released, name=self.name)], config).text
+
+    def answer(self, text, config, event):
+        self.name = text.split()[0]
+        return super().answer(text, config, event)
+
+
+class FailingOpen(Clean):
+    """Sends the raw text rather than nothing."""
+
+    def release(self, text, event):
+        try:
+            return super().release(text, event)
+        except dp.BudgetExhausted:
+            return text
+
+
+class CallingFirst(Clean):
+    """Warms the model up before it knows that it may release."""
+
+    def release(self, text, event):
+        self.model.invoke("hello")
+        return super().release(text, event)
+
+
+class Silent(Clean):
+    """Pays and never asks."""
+
+    def send(self, released, config):
+        return "an answer from nowhere"
+
+
+class Unpaid(Clean):
+    def release(self, text, event):
+        paid = self.session.sanitizer
+        return dp.Sanitizer(paid.mechanism, paid.space).release(text).text
+
+
+class ChargingFirst(Clean):
+    """Checks what it was given after the charge."""
+
+    def release(self, text, event):
+        self.session.release(event, "user", "a public text")
+        return super().release(text, event)
+
+
+class Stumbling(Clean):
+    """Refuses what it cannot release by mistake only."""
+
+    def ask(self, text, config=None, event=None):
+        return self.answer(f"{text.casefold()}", config, event or str(uuid.uuid4()))
+
+
+class SendingAnswerBack(Clean):
+    """Extracts locally, then shows the remote model what was extracted."""
+
+    def __init__(self, probe):
+        super().__init__(probe)
+        self.extract = probe.extractor
+
+    def answer(self, text, config, event):
+        super().answer(text, config, event)
+        extracted = self.extract([{"role": "user", "content": text}])
+        return super().send(f"go on from: {extracted}", config)
+
+
+# events ------------------------------------------------------------------------------------------
+
+
+class Forgetful(Clean):
+    """Draws again whenever it sees the event again."""
+
+    def release(self, text, event):
+        return super().release(text, str(uuid.uuid4()))
+
+
+class RetryingAll(Forgetful):
+    """Retries with the release inside."""
+
+    def answer(self, text, config, event):
+        try:
+            return super().answer(text, config, event)
+        except Exception:
+            return super().answer(text, config, event)
+
+
+class Seeded(Clean):
+    """Every draw begins with the same generator."""
+
+    def release(self, text, event):
+        self.session.release(event, "user", text)  # the charge
+        paid = self.session.sanitizer
+        entropy = np.random.default_rng(0).bytes
+        return dp.Sanitizer(paid.mechanism, paid.space, insecure_entropy=entropy).release(text).text
+
+
+class SeededBesideIds(Seeded):
+    """The same, in requests that differ by an id."""
+
+    def release(self, text, event):
+        return f"{super().release(text, event)} {event}"
+
+
+class ChargingOnce(Clean):
+    """Pays for its first event only."""
+
+    def release(self, text, event):
+        if not hasattr(self, "paid"):
+            self.paid = super().release(text, event)
+            return self.paid
+        paid = self.session.sanitizer
+        return dp.Sanitizer(paid.mechanism, paid.space).release(text).text
+
+
+# errors ------------------------------------------------------------------------------------------
+
+
+class QuotingErrors(Clean):
+    """Says which text it could not do."""
+
+    def ask(self, text, config=None, event=None):
+        try:
+            return super().ask(text, config, event)
+        except dp.DPMiddlewareError:
+            raise RuntimeError(f"no answer to {text}") from None
+
+
+class HidingErrors(Clean):
+    """A clean message, and the quoting error still in its context."""
+
+    def ask(self, text, config=None, event=None):
+        try:
+            return self.answer(text, config, event or str(uuid.uuid4()))
+        except Exception:
+            raise dp.DPMiddlewareError("no answer") from None
+
+
+class Unguarded(Clean):
+    """Lets every error through."""
+
+    def ask(self, text, config=None, event=None):
+        return self.answer(text, config, event or str(uuid.uuid4()))
+
+
+class Extracting(Clean):
+    """Gives the raw document to a local model, and its answer to the user only."""
+
+    def __init__(self, probe):
+        super().__init__(probe)
+        self.extract = local_model(probe.chat_openai(probe.local))
+
+    def answer(self, text, config, event):
+        super().answer(text, config, event)
+        return self.extract([{"role": "user", "content": text}])
+
+
+class ExtractingUnguarded(Extracting):
+    def __init__(self, probe):
+        super().__init__(probe)
+        self.extract = probe.extractor
+
+    def ask(self, text, config=None, event=None):
+        return self.answer(text, config, event or str(uuid.uuid4()))
+
+
+class ExtractingElsewhere(Extracting):
+    """Follows where the local server sends it."""
+
+    def __init__(self, probe):
+        super().__init__(probe)
+        self.extract = dp.chat_model(probe.chat_openai(probe.local))
+
+
+class ExtractingThroughProxies(Extracting):
+    """Asks the model by a function, of which it is not known where it goes."""
+
+    def __init__(self, probe):
+        Clean.__init__(self, probe)
+        asked = dp.chat_model(probe.llama_openai(probe.local))
+        self.extract = local_model(dp.chat_model(lambda messages: asked(messages), local=True))
+
+
+class Swallowing(Clean):
+    """Answers with nothing when the model fails."""
+
+    def ask(self, text, config=None, event=None):
+        try:
+            return super().ask(text, config, event)
+        except dp.DPMiddlewareError:
+            return ""
+
+
+# components --------------------------------------------------------------------------------------
+
+
+class Remembering(Clean):
+    """Pickles with its last text."""
+
+    def answer(self, text, config, event):
+        self.last = text
+        return super().answer(text, config, event)
+
+    def __reduce__(self):
+        return (str, (self.last,))
+
+
+class PicklingKey(Clean):
+    def __reduce__(self):
+        return (bytes, (pickle.dumps(vars(self.session)["_digests"].__dict__),))
+
+
+class ShowingText(Remembering):
+    def __repr__(self):
+        return f"ShowingText({self.last!r})"
+
+    def __reduce__(self):
+        raise TypeError("not pickled")
+
+
+class ShowingLedger(Clean):
+    def to_dict(self):
+        return {"ledger": self.session.sanitizer.ledger._database._url}
+
+
+class ShowingApiKey(Clean):
+    def model_dump(self):
+        return {"api_key": self.model.openai_api_key.get_secret_value()}

@@ -1,0 +1,129 @@
+"""Many processes and threads on one ledger, and workers killed half-way; run as a script.
+
+    python tests/support/ledger_workers.py crowd URL PROCESSES THREADS
+    python tests/support/ledger_workers.py killed URL ROUNDS
+
+A process of its own, so that forks happen where no other thread runs. Prints one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from threading import Thread
+
+from support.certified import certified
+
+from dp_middleware.errors import BudgetExhausted
+from dp_middleware.privacy import PureDP
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+
+EPSILON = 0.1
+SUBJECT = "someone"
+LONGEST_LIFE = 0.08  # seconds: a worker dies while it opens the ledger or within its charges
+
+CERTIFICATE = certified(PureDP(epsilon=EPSILON), EPSILON)
+
+
+def crowd(url: str, processes: int, threads: int) -> dict[str, object]:
+    """Every thread charges until the budget is exhausted; what each process was granted."""
+    inherited = PrivacyLedger(url)
+    inherited.spent(SUBJECT)  # a connection is open at the fork
+    start, go = os.pipe()
+    results = [_forked(_charge_all, inherited, url, number, threads, start, go)
+               for number in range(processes)]  # fmt: skip
+    os.close(start)
+    os.close(go)  # the pipe ends: all start
+    found = [json.loads(_everything(pipe)) for _, pipe in results]
+    codes = [os.waitpid(pid, 0)[1] for pid, _ in results]
+    return {"granted": [each["granted"] for each in found], "codes": codes,
+            "refused": [each["refused"] for each in found]}  # fmt: skip
+
+
+def _charge_all(
+    out: int, inherited: PrivacyLedger, url: str, number: int, threads: int, start: int, go: int
+) -> None:
+    os.close(go)
+    ledger = inherited if number % 2 else PrivacyLedger(url)
+    os.read(start, 1)
+    granted: list[str] = []
+    refused: list[str] = []
+
+    def work() -> None:
+        try:
+            while True:
+                granted.append(ledger.charge(SUBJECT, CERTIFICATE, 1).release_id)
+        except BudgetExhausted as error:
+            refused.append(type(error).__name__)
+
+    workers = [Thread(target=work) for _ in range(threads)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert len(set(granted)) == len(granted)
+    os.write(out, json.dumps({"granted": len(granted), "refused": len(refused)}).encode())
+
+
+def killed(url: str, rounds: int) -> dict[str, object]:
+    """Kill a worker at a random point, again and again; the ledger after each."""
+    lives = random.Random(4)
+    released, unseen, over = 0, [], []
+    inherited = PrivacyLedger(url)
+    for number in range(rounds):
+        pid, pipe = _forked(_charge_for_ever, inherited if number % 2 else None, url)
+        time.sleep(lives.uniform(0, LONGEST_LIFE))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        released += len(_everything(pipe))
+        ledger = PrivacyLedger(url)  # opens clean
+        account = ledger.account(SUBJECT)
+        unseen.append(account.events - released)
+        over.append(account.spent > ledger.budget or account.remaining < 0)
+        if number % 20 == 0:
+            ledger.verify()
+        ledger.close()
+    return {"released": released, "unseen": unseen, "over": sum(over)}
+
+
+def _charge_for_ever(out: int, inherited: PrivacyLedger | None, url: str) -> None:
+    ledger = inherited or PrivacyLedger(url)
+    while True:
+        try:
+            ledger.charge(SUBJECT, CERTIFICATE, 1)
+        except BudgetExhausted:
+            time.sleep(LONGEST_LIFE)
+        else:
+            os.write(out, b".")  # the release
+
+
+def _forked(work: Callable[..., None], *arguments: object) -> tuple[int, int]:
+    """A child that does ``work(out, *arguments)``, and the pipe that it writes to."""
+    pipe, out = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(out)
+        return pid, pipe
+    status = 1
+    try:
+        os.close(pipe)
+        work(out, *arguments)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _everything(pipe: int) -> bytes:
+    with os.fdopen(pipe, "rb") as source:
+        return source.read()
+
+
+if __name__ == "__main__":
+    command, place, *numbers = sys.argv[1:]
+    work = {"crowd": crowd, "killed": killed}[command]
+    print(json.dumps(work(place, *map(int, numbers))))

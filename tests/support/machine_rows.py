@@ -1,0 +1,88 @@
+"""What a machine computes: run in a process whose settings make it behave like another one.
+
+    python machine_rows.py FILE
+
+Checks that products, distances and rows are the same bits in every batch and with one thread or
+two, and writes digests of products and distances, and the integers of every channel, to FILE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import sys
+from functools import partial
+
+import numpy as np
+import torch
+from support.spaces import CASES, random_space, space_of
+
+import dp_middleware as dp
+from dp_middleware.sampling import sampler
+
+EPSILONS = (1.0, 8.0)
+BATCHES = (1, 64)
+STARTS = 5  # batches tried of each size
+BOTH = ("few dimensions", "lattice")  # more than 128 tokens and fewer
+SPACES_OF = {"rantext": BOTH, "rantext-strict": BOTH}
+
+
+def spaces() -> dict[str, dp.EmbeddingSpace]:
+    """Spaces whose products fill the registers of a processor in different ways."""
+    generator = np.random.default_rng(0)
+    wide = generator.normal(size=(260, 384))
+    unit = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+    return {
+        "few dimensions": random_space(tokens=150, dimensions=5, seed=7),
+        "many": space_of(np.float32(unit)),
+        "off centre": space_of(generator.normal(size=(300, 65)) * 1e-3 + 7.0),
+        "lattice": space_of(np.array([[i % 4, i // 4 % 5, i // 20] for i in range(90)])),
+    }
+
+
+def settled(compute, size: int) -> np.ndarray:
+    """All rows, the same bits whatever is computed beside them.
+
+    Args:
+        compute: From ids to rows.
+        size: Number V of tokens.
+    """
+    everyone = np.arange(size)
+    whole = compute(everyone)
+    shuffled = np.random.default_rng(1).permutation(everyone)
+    assert np.array_equal(compute(shuffled), whole[shuffled]), "permuted"
+    for batch in BATCHES:
+        for start in range(0, size, batch)[:STARTS]:
+            ids = everyone[start : start + batch]
+            assert np.array_equal(compute(ids), whole[ids]), f"in batches of {batch}"
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        assert np.array_equal(compute(everyone), whole), f"with {threads} threads"
+    return whole
+
+
+def digest(rows: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
+
+
+def main(path: str) -> None:
+    written: dict[str, np.ndarray] = {}
+    made = spaces()
+    for name, space in made.items():
+        for kind in ("distances", "cosines", "centred_cosines"):
+            rows = settled(getattr(space, kind), len(space))
+            written[f"{name}/{kind}"] = np.array(digest(rows))
+        written[f"{name}/scalars"] = np.array([space.diameter, space.radius, space.resolution])
+        written[f"{name}/fingerprint"] = np.array(space.fingerprint)
+    for (name, case), epsilon in itertools.product(CASES.items(), EPSILONS):
+        for where in SPACES_OF.get(name, ("few dimensions",)):
+            space, mechanism = made[where], case(epsilon)
+            rows = settled(partial(mechanism.log_probs, space=space), len(space))
+            integers = sampler.integer_rows(rows)
+            written[f"{name}/{where}/{epsilon}/weights"] = integers.weights.numpy()
+            written[f"{name}/{where}/{epsilon}/bits"] = integers.bits.numpy()
+    np.savez(path, **written)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

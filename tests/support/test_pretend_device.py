@@ -1,0 +1,115 @@
+"""The pretend device refuses what CUDA refuses: each test holds on both, where there is a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from support.pretend_device import DEVICES, device_named
+
+MIXED = {
+    "sum": lambda far, near: far + near,
+    "turned": lambda far, near: near * far,
+    "in place": lambda far, near: far.add_(near),
+    "into the host's": lambda far, near: near.add_(far),
+    "into a number of the host's": lambda far, near: torch.tensor(0.0).add_(far.sum()),
+    "product": lambda far, near: far @ near.T,
+    "out": lambda far, near: torch.mm(far, far.T, out=torch.empty(3, 3).double()),
+    "concatenated": lambda far, near: torch.cat([far, near]),
+    "where": lambda far, near: torch.where(near > 0, far, 0.0),
+    "gathered by a host index": lambda far, near: far.gather(1, near.long()),
+    "host indexed by the device": lambda far, near: near[far[:, 0].long() % 3],
+    "host values under an index": lambda far, near: far.__setitem__(near > 5, near[near > 5]),
+    "searched": lambda far, near: torch.searchsorted(far, near),
+    "filled": lambda far, near: far.masked_fill_(near > 0, 0.0),
+}
+SMUGGLED = {
+    "numpy": lambda far: far.numpy(),
+    "array": lambda far: np.asarray(far),
+    "ufunc": lambda far: np.exp(far),
+}
+
+
+@pytest.fixture(params=DEVICES[1:])
+def device(request):
+    with device_named(request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def host():
+    return torch.arange(12.0, dtype=torch.float64).reshape(3, 4)
+
+
+@pytest.mark.parametrize("mixed", MIXED.values(), ids=MIXED)
+def test_host_and_device_do_not_mix(mixed, device, host):
+    with pytest.raises(RuntimeError, match="device"):
+        mixed(host.to(device), host)
+
+
+@pytest.mark.parametrize("smuggled", SMUGGLED.values(), ids=SMUGGLED)
+def test_the_host_does_not_read_a_device(smuggled, device, host):
+    with pytest.raises(TypeError, match="convert cuda:0"):
+        smuggled(host.to(device))
+
+
+def test_a_move_is_a_copy_there_and_back(device):
+    array = np.zeros(3)
+    far = torch.from_numpy(array).to(device)
+    far += 1
+    back = far.cpu()
+    back += 1
+    assert type(back) is torch.Tensor
+    assert (array.tolist(), far.tolist(), back.tolist()) == ([0] * 3, [1] * 3, [2] * 3)
+    assert far.to(device) is far
+    taken = torch.as_tensor(array, device=device)
+    array += 5
+    assert taken.tolist() == [0] * 3
+
+
+def test_what_is_made_there_says_so(device, host):
+    far = host.to(device)
+    made = [torch.empty(2, device=device), torch.arange(3, device=device), far.new_zeros(2)]
+    made += [torch.full((2,), 1.0, device=device), torch.tensor([1.0], device=device), far.T]
+    made += [far.exp(), far[0], far > 1, *torch.nonzero(far, as_tuple=True), *far.sort(dim=1)]
+    for tensor in made:
+        assert tensor.device == torch.device("cuda:0")
+        assert tensor.device.type == device.type
+        assert tensor.is_cuda
+    assert torch.zeros_like(far, device="cpu").device.type == "cpu"
+
+
+def test_numbers_come_back(device, host):
+    far = host.to(device)
+    assert (far.sum().item(), float(far[0, 1]), int(far.argmax())) == (66.0, 1.0, 11)
+    assert bool((far >= 0).all())
+    assert [row.tolist() for row in far] == host.tolist()
+
+
+def test_views_and_operations_in_place_reach_the_same_memory(device, host):
+    far = host.to(device)
+    far[:, 1].mul_(10)
+    far.T[0] += 1
+    assert far.view(-1).add_(0.5) is not far
+    far[1:2, 2:] = 0
+    expected = host.clone()
+    expected[:, 1] *= 10
+    expected[:, 0] += 1
+    expected += 0.5
+    expected[1, 2:] = 0
+    assert torch.equal(far.cpu(), expected)
+    target = torch.empty(3, 3, dtype=torch.float64, device=device)
+    assert torch.mm(far, far.T, out=target) is target
+    assert torch.equal(target.cpu(), expected @ expected.T)
+
+
+def test_indices_and_numbers_may_be_the_hosts(device, host):
+    far = host.to(device)
+    places = torch.tensor([0, 2])
+    assert far[places].tolist() == host[places].tolist()
+    assert far[host > 5].tolist() == host[host > 5].tolist()
+    assert far[np.array([1])].tolist() == host[1:2].tolist()
+    far[host > 5] = torch.tensor(0.0, dtype=torch.float64)
+    far[0] = host[1]  # a copy into a slice
+    assert (far * torch.tensor(2.0)).tolist()[0] == (2 * host[1]).tolist()
+    assert far.tolist()[2] == [0] * 4

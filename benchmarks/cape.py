@@ -18,9 +18,9 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 import dp_middleware as dp
 from dp_middleware import _files
-from dp_middleware.sampling import sampler
 from dp_middleware.contexts import MaskedContext
 from dp_middleware.mechanisms.cape import DEFAULT_LOGIT_BOUND, Cape, CapeStrict
+from dp_middleware.sampling import sampler
 
 MECHANISMS = {"cape": Cape, "cape-strict": CapeStrict}
 EPSILON = 6.0

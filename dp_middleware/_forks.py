@@ -5,12 +5,12 @@ them at its first parallel loop.
 """
 
 from __future__ import annotations
+
 import os
 import sys
-from typing import Protocol
-from weakref import WeakValueDictionary
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Protocol, Self
+from weakref import WeakValueDictionary
 
 
 class Renewed(Protocol):

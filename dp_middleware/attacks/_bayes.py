@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware.attacks._pairs import Floats, Ids, Pair, pairs
-from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, of_rates, sizes
 from dp_middleware.attacks.rows import channel, leaders, outputs_of, prior_of
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, of_rates, sizes
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _ATTACKER = (

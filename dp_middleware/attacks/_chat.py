@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware.attacks._lists import candidates
 from dp_middleware.attacks._pairs import Ids, pairs
-from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, sizes
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, sizes
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Chat = Callable[[list[dict[str, str]]], str]

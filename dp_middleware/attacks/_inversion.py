@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware.attacks._pairs import Ids, pairs, ranks
-from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
 
 _ASSUMPTIONS = (
     "the attacker knows the space and guesses the tokens nearest to the released one",

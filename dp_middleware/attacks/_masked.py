@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.metrics.words import Words
 from dp_middleware.attacks._pairs import Ids, Pair, pairs, ranks
-from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
 from dp_middleware.contexts import MaskedContext
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
+from dp_middleware.metrics.words import Words
 
 DEFAULT_MODEL = "bert-base-uncased"
 

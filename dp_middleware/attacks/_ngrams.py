@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_middleware.metrics import results
-from dp_middleware.metrics.words import words
-from dp_middleware.metrics.results import AttackResult, sizes
 from dp_middleware.errors import ParameterError
+from dp_middleware.metrics import results
+from dp_middleware.metrics.results import AttackResult, sizes
+from dp_middleware.metrics.words import words
 
 Grams = frozenset[tuple[str, ...]]
 
@@ -68,9 +68,7 @@ def ngram_leakage(
     )
 
 
-def _counted(
-    pairs: Sequence[tuple[str, str]], size: int
-) -> tuple[results.Floats, results.Floats]:
+def _counted(pairs: Sequence[tuple[str, str]], size: int) -> tuple[results.Floats, results.Floats]:
     """Shared and own distinct n-grams of each text that has any, float64 (m,) each."""
     sets = [(_grams(text, size), _grams(answer, size)) for text, answer in pairs]
     counts = [(len(own & theirs), len(own)) for own, theirs in sets if own]

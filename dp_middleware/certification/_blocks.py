@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.sampling import sampler
 from dp_middleware.certification import _listed
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.mechanisms.listed import ListedRows
 from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.listed import ListedRows
+from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:

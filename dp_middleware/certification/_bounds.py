@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.sampling import sampler
 from dp_middleware.certification.enumeration import BORDER, RECOMPUTED, left_over_drift
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.sampling import sampler
 
 if TYPE_CHECKING:
     import torch

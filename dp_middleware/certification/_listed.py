@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware.mechanisms.listed import ListedRows
 from dp_middleware.sampling import sampler
 from dp_middleware.sampling.integers import SUM_ERROR
-from dp_middleware.mechanisms.listed import ListedRows
 
 if TYPE_CHECKING:
     import torch

@@ -13,13 +13,13 @@ import math
 from typing import TypeVar
 
 from dp_middleware import _validate
-from dp_middleware.sampling import sampler
 from dp_middleware.certification import wording
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate
 from dp_middleware.mechanisms.base import ContextualMechanism
 from dp_middleware.privacy import Adjacency, Certificate, Guarantee, Method, NoGuarantee, PureDP
+from dp_middleware.sampling import sampler
 
 M = TypeVar("M", bound=ContextualMechanism)
 

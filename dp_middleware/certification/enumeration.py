@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.sampling import sampler
 from dp_middleware.certification._blocks import Block, block_of
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.privacy import Adjacency
+from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:

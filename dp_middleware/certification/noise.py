@@ -9,8 +9,8 @@ import numpy as np
 
 from dp_middleware.certification import wording
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.mechanisms.base import NoiseMechanism
+from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.privacy import (
     Adjacency,
     Certificate,

@@ -76,8 +76,8 @@ def run(console: Console | None = None) -> None:
 
 def release(space: EmbeddingSpace, epsilon: float) -> Shown:
     """Draw for the document from the very tables that the certificate speaks of."""
-    from dp_middleware.sampling import sampler
     from dp_middleware.mechanisms.drawing import drawer
+    from dp_middleware.sampling import sampler
     from dp_middleware.sanitizers.sanitizer import sanitizer
 
     start = time.perf_counter()

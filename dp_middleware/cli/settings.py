@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from dp_middleware.contexts import Context
     from dp_middleware.embedding import EmbeddingSpace
     from dp_middleware.mechanisms import Mechanism
-    from dp_middleware.sanitizers.policies import KeepPolicy
     from dp_middleware.privacy import Adjacency
     from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+    from dp_middleware.sanitizers.policies import KeepPolicy
     from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 

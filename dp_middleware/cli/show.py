@@ -20,9 +20,9 @@ from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee,
 
 if TYPE_CHECKING:
     from dp_middleware.cli.settings import Settings
-    from dp_middleware.sanitizers.explanation import Explanation
     from dp_middleware.mechanisms import Mechanism
     from dp_middleware.privacy.releases import Release
+    from dp_middleware.sanitizers.explanation import Explanation
     from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 _FEW_ENTRIES = 4

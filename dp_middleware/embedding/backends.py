@@ -1,16 +1,17 @@
 """What turns texts into vectors, and what is taken from it."""
 
 from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dp_middleware import _files, _validate
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import EmbeddingError
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal
-from dp_middleware import _validate
-from dp_middleware import _files
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._job import Job
-from dp_middleware.embedding.backends import Backend
+from dp_middleware.embedding.backends import Backend, Given, Precision, SentenceModel
 from dp_middleware.embedding.batching import Batcher
-from dp_middleware.embedding.backends import Given, Precision, SentenceModel
 from dp_middleware.embedding.grid import unit_rows
-from dp_middleware.embedding.usage import ServiceMetrics
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.usage import ServiceMetrics
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 

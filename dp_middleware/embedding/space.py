@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
-from dp_middleware.embedding.blocks import parts
 from dp_middleware.embedding import grid
+from dp_middleware.embedding.blocks import parts
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 

@@ -1,14 +1,16 @@
 """One data set as one mechanism released it, with what the measures need of both."""
 
 from __future__ import annotations
+
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
-from dp_middleware.sampling import sampler
+
 from dp_middleware._forks import StaysHere
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingSpace
@@ -16,10 +18,9 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.mechanisms.drawing import Drawer
-from dp_middleware.vocabulary.vocabulary import UNKNOWN
-from collections.abc import Mapping, Sequence
 from dp_middleware.metrics.inputs import Encoder
-
+from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Vector = NDArray[np.float32]
 

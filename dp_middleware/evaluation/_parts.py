@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 
 from dp_middleware import _validate
-from dp_middleware.sampling import sampler
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation import _rows
-from dp_middleware.evaluation import _cases
-from dp_middleware.evaluation._cases import Case, Cut, Models, drawn
+from dp_middleware.evaluation import _cases, _rows
+from dp_middleware.evaluation._cases import Case, Cut, Encoded, Models, drawn
 from dp_middleware.evaluation._cells import Cell, Key
-from dp_middleware.evaluation._cases import Encoded
 from dp_middleware.evaluation._laws import Law, law
 from dp_middleware.mechanisms import Mechanism
 from dp_middleware.mechanisms.base import ContextualMechanism
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.metrics.inputs import Encoder
+from dp_middleware.sampling import sampler
 
 Chosen = str | Mechanism
 

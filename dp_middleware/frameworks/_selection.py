@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from dp_middleware import _validate
-from dp_middleware.sampling import sampler
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.sampling import sampler
 from dp_middleware.sampling.sampler import Floats, Ids
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 

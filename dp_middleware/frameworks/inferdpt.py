@@ -1,10 +1,12 @@
 """InferDPT: perturb a document, ask a remote model about it, extract the answer locally."""
 
 from __future__ import annotations
+
 import asyncio
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
 from dp_middleware._forks import LeavesWithout
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.models.chat import chat_model

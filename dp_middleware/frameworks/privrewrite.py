@@ -11,18 +11,18 @@ from typing import Any, Literal
 import numpy as np
 
 from dp_middleware import _validate
-from dp_middleware.sampling import sampler
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _two_phases
-from dp_middleware.models import bridge
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, Tally
 from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
-from dp_middleware.unrecorded.threads import in_thread
+from dp_middleware.models import bridge
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
+from dp_middleware.sampling import sampler
 from dp_middleware.sampling.sampler import Ids
 from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.unrecorded.threads import in_thread
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Fallback = Literal["abstain", "sanitized"]

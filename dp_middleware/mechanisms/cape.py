@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import buckets as _buckets
 from dp_middleware.mechanisms.base import Context, ContextualMechanism, Floats, Ids
+from dp_middleware.mechanisms.kernels import buckets as _buckets
 
 if TYPE_CHECKING:
     import torch

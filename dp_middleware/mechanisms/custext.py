@@ -10,8 +10,8 @@ import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.kernels import lists as _lists
 from dp_middleware.mechanisms.base import DeviceChannel, Ids
+from dp_middleware.mechanisms.kernels import lists as _lists
 
 if TYPE_CHECKING:
     import torch

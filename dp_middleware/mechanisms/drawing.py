@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from dp_middleware.sampling import sampler
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
@@ -21,6 +20,7 @@ from dp_middleware.mechanisms.base import (
     Mechanism,
     NoiseMechanism,
 )
+from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 T = TypeVar("T")

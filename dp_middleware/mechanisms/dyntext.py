@@ -9,9 +9,9 @@ import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms.base import DeviceChannel, Ids
 from dp_middleware.mechanisms.kernels.density import device_density, mixture
 from dp_middleware.mechanisms.listed import ListedRows
-from dp_middleware.mechanisms.base import DeviceChannel, Ids
 
 if TYPE_CHECKING:
     import torch

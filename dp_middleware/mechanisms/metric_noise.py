@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms.base import Ids, NoiseMechanism
 from dp_middleware.mechanisms.kernels import nearest as _nearest
 from dp_middleware.mechanisms.kernels import noise as _noise
-from dp_middleware.mechanisms.base import Ids, NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
 
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _validate
-from dp_middleware import _files
+from dp_middleware import _files, _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
 from dp_middleware.mechanisms.kernels import codebook as _codebook
 from dp_middleware.mechanisms.kernels.lists import smallest
-from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
 
 if TYPE_CHECKING:
     import torch

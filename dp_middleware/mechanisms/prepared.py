@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_middleware import _files as _cache
 from dp_middleware import _files
-from dp_middleware.sampling import files
-from dp_middleware.sampling import sampler
+from dp_middleware import _files as _cache
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Mechanism
+from dp_middleware.sampling import files, sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _PACKAGE = __name__.rpartition(".")[0]

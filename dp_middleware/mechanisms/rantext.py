@@ -11,10 +11,10 @@ import numpy as np
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
 from dp_middleware.mechanisms.kernels.marginal import RadiusGrid
 from dp_middleware.mechanisms.kernels.quadrature import SMALL, RadiusQuadrature
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw, radius_law
-from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
 
 if TYPE_CHECKING:
     import torch

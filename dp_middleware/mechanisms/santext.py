@@ -10,8 +10,8 @@ import numpy as np
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
+from dp_middleware.mechanisms.kernels import lists
 
 if TYPE_CHECKING:
     import torch

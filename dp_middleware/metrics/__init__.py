@@ -5,7 +5,6 @@ drawn from. Measures of texts come with a bootstrap interval over texts, which a
 tokens of one text are not. No result holds text.
 """
 
-from dp_middleware.metrics.results import MetricResult
 from dp_middleware.metrics.classification import (
     QNLI,
     SST2,
@@ -22,6 +21,7 @@ from dp_middleware.metrics.deniability import (
     retention_on,
 )
 from dp_middleware.metrics.generation import diversity, mauve
+from dp_middleware.metrics.results import MetricResult
 from dp_middleware.metrics.similarity import (
     alignment,
     bert_score,

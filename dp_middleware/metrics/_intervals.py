@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.metrics import results
-from dp_middleware.metrics.results import CONFIDENCE
-from dp_middleware.metrics.results import MetricResult
+from dp_middleware.metrics.results import CONFIDENCE, MetricResult
 
 Ends = tuple[float, float]
 

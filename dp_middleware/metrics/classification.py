@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError
-from dp_middleware.metrics.inputs import Encoder, checked, default_encoder, paired
 from dp_middleware.metrics._intervals import of_rate
+from dp_middleware.metrics.inputs import Encoder, checked, default_encoder, paired
 from dp_middleware.metrics.results import MetricResult
 
 Chat = Callable[[list[dict[str, str]]], str]

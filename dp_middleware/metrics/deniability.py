@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
-from dp_middleware.metrics import results
-from dp_middleware.sampling import sampler
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, ContextualMechanism, Mechanism
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.metrics import results
 from dp_middleware.metrics._intervals import of_mean, result
 from dp_middleware.metrics.results import MetricResult, exact
+from dp_middleware.sampling import sampler
 
 if TYPE_CHECKING:
     import torch

@@ -1,15 +1,15 @@
 """One value of one metric, with its interval and what it relies on."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from collections.abc import Sequence
-from dataclasses import dataclass
-from numpy.typing import NDArray
+
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
-
 
 Floats = NDArray[np.float64]
 

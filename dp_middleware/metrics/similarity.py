@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dp_middleware import _files
-from dp_middleware.metrics.words import Words, words
 from dp_middleware.embedding.service import DEFAULT_ENCODER
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics.inputs import Encoder, default_encoder, library, paired
 from dp_middleware.metrics._intervals import of_mean
+from dp_middleware.metrics.inputs import Encoder, default_encoder, library, paired
 from dp_middleware.metrics.results import MetricResult
+from dp_middleware.metrics.words import Words, words
 
 _SBERT = "cosine of sentence vectors of {}; the papers' figures may be of another encoder"
 

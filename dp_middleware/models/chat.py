@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from dp_middleware.unrecorded.redirects import Redirected
 from dp_middleware.errors import ChatError, ParameterError
-from dp_middleware.models.parts import inherits
 from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages, Unrecorded
+from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import Location, locate, locate_function
+from dp_middleware.unrecorded.redirects import Redirected
 
 T = TypeVar("T")
 

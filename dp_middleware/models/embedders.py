@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dp_middleware.embedding import EmbeddingService
-from dp_middleware.embedding.backends import Encode
-from dp_middleware.embedding.backends import Given
+from dp_middleware.embedding.backends import Encode, Given
 from dp_middleware.errors import EmbeddingError, ParameterError
-from dp_middleware.unrecorded import recording
-from dp_middleware.models.parts import fields_of, inherits, models_in
 from dp_middleware.models.adapters.llama_index import skip_unrecorded
 from dp_middleware.models.embedding_server import EmbeddingServer
+from dp_middleware.models.parts import fields_of, inherits, models_in
 from dp_middleware.models.trust import Location, locate, require_trusted
+from dp_middleware.unrecorded import recording
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

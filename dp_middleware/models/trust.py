@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from dp_middleware.embedding.backends import Given
 from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.models._wires import Wire, host_of, is_host, wires_of
 from dp_middleware.models.parts import (
     by_class,
     is_model,
     is_vendors,
     values_in,
 )
-from dp_middleware.models._wires import Wire, host_of, is_host, wires_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,17 @@ from numpy.typing import NDArray
 
 from dp_middleware import _forks
 from dp_middleware.sampling.memory import Memory
-from dp_middleware.sampling.tables import ABSENT, UNIT, Numbers, search, units_of, write_guide
-from dp_middleware.sampling.tables import Ids, Table, Words
+from dp_middleware.sampling.tables import (
+    ABSENT,
+    UNIT,
+    Ids,
+    Numbers,
+    Table,
+    Words,
+    search,
+    units_of,
+    write_guide,
+)
 
 
 class _Row(NamedTuple):

@@ -27,8 +27,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._files import UNFINISHED, unfinished
-from dp_middleware.sampling.tables import ABSENT, UNIT, Numbers, Places, search, units_of, write_guide
-from dp_middleware.sampling.tables import Entropy, Ids, Table, Words
+from dp_middleware.sampling.tables import (
+    ABSENT,
+    UNIT,
+    Entropy,
+    Ids,
+    Numbers,
+    Places,
+    Table,
+    Words,
+    search,
+    units_of,
+    write_guide,
+)
 
 _MAGIC = b"dp-middleware rows\n"
 _HEADER = 4096  # bytes

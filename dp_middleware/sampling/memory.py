@@ -10,8 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.sampling.tables import UNIT, Places
-from dp_middleware.sampling.tables import Words
+from dp_middleware.sampling.tables import UNIT, Places, Words
 
 Kind = TypeVar("Kind", bound=np.generic)
 

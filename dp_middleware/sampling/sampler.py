@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import Arena, Channel
-from dp_middleware.sampling.integers import WIDE_BELOW, Floats, IntegerRows, Rows, integer_rows
 from dp_middleware.sampling.files import RowFile
+from dp_middleware.sampling.integers import WIDE_BELOW, Floats, IntegerRows, Rows, integer_rows
 from dp_middleware.sampling.tables import (
     Entropy,
     Ids,
@@ -24,7 +25,6 @@ from dp_middleware.sampling.tables import (
     random_words,
     tables,
 )
-from dp_middleware.errors import ParameterError
 
 __all__ = [
     "CACHE_BYTES",

@@ -1,14 +1,17 @@
 """Tables of the integers of a row (``_integers.py``), which draws search."""
 
 from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
-from dp_middleware.sampling.integers import Others, Rows, halves, left_over, rounded, words
+
 from dp_middleware.embedding.blocks import parts
+from dp_middleware.sampling.integers import Others, Rows, halves, left_over, rounded, words
 
 if TYPE_CHECKING:
     import torch

@@ -15,8 +15,8 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.space import BLOCK
 from dp_middleware.errors import InfiniteEpsilon
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism, NoiseMechanism
-from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.privacy import Adjacency, Certificate
+from dp_middleware.sanitizers.policies import KeepPolicy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dp_middleware.sanitizers.draft import Plan
 from dp_middleware._forks import LeavesWithout, StaysHere
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.kernels.lists import smallest
+from dp_middleware.sanitizers.draft import Plan
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _LIKELY = 5

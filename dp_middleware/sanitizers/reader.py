@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from dp_middleware.sanitizers.draft import Plan, Private, Scope, Span, encoded, spans_of
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.sanitizers.draft import Plan, Private, Scope, Span, encoded, spans_of
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
 

@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from dp_middleware import _validate
-from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.certifier import Certifier, narrowed
-from dp_middleware.sanitizers.draft import Detector, Plan, Scope
-from dp_middleware.sanitizers.reader import Reader
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace, default_space
 from dp_middleware.errors import ParameterError
-from dp_middleware.sanitizers.explanation import Explanation, explained
 from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism, Mechanism
-from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.mechanisms.drawing import check_context, drawer
-from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.sampling import sampler
+from dp_middleware.sanitizers.certifier import Certifier, narrowed
+from dp_middleware.sanitizers.draft import Detector, Plan, Scope
+from dp_middleware.sanitizers.explanation import Explanation, explained
+from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.sanitizers.reader import Reader
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 DEFAULT_MECHANISM = "nearest-response"

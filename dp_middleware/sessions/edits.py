@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dp_middleware.sanitizers.draft import Plan
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.draft import Plan
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 _END = b""  # the mark behind each private part: what is typed in another one is new there

@@ -1,6 +1,7 @@
 """What a session released, by event: drawn once, then answered from the memo."""
 
 from __future__ import annotations
+
 import functools
 import hmac
 import json
@@ -10,17 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
-from dp_middleware import _forks
-from dp_middleware.sessions import edits
-from dp_middleware.sessions.names import Digests, Event
-from dp_middleware.sessions.memo import WAIT, Entry, FileMemo, Limits, MemoryMemo, Table
-from dp_middleware.sanitizers.draft import Detector, Plan
-from dp_middleware.errors import EventRefused
-from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.sanitizer import Sanitizer
 from typing import Literal
-from dp_middleware.privacy import Certificate, PureDP
 
+from dp_middleware import _forks
+from dp_middleware.errors import EventRefused
+from dp_middleware.privacy import Certificate, PureDP
+from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.draft import Detector, Plan
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sessions import edits
+from dp_middleware.sessions.memo import WAIT, Entry, FileMemo, Limits, MemoryMemo, Table
+from dp_middleware.sessions.names import Digests, Event
 
 Origin = Literal["remote-answer", "declared-public"]
 """Why a text is public."""

@@ -1,16 +1,16 @@
 """Names of events and digests of raw texts, keyed: without the key they tell nothing."""
 
 from __future__ import annotations
+
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Any
-from dp_middleware.errors import ParameterError
-from collections.abc import Mapping
 from enum import Enum
+from hashlib import blake2b
 from typing import Any, Final, Literal
+
+from dp_middleware.errors import ParameterError
 from dp_middleware.sanitizers.draft import Detector
 
 

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_middleware.sessions.names import Digests
-from dp_middleware.sessions.events import Events
-from dp_middleware.sessions.events import Origin
-from dp_middleware.sessions.names import ONCE, Item, checked
 from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
+from dp_middleware.sessions.events import Events, Origin
+from dp_middleware.sessions.names import ONCE, Digests, Item, checked
 
 Unknown = Literal["refuse", "pass"]
 """What happens to an assistant's text that was not noted."""

@@ -10,19 +10,18 @@ from functools import cached_property
 from typing import NoReturn
 
 from dp_middleware import _validate
-from dp_middleware.sessions import events
-from dp_middleware.sessions.by_epsilon import ByEpsilon
-from dp_middleware.sessions.names import Digests
-from dp_middleware.sessions.events import Events
-from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
-from dp_middleware.sanitizers.draft import Detector
-from dp_middleware.sessions.planned import Planned, Unknown, planned
-from dp_middleware.sessions.names import ONCE as ONCE
-from dp_middleware.sessions.names import Item as Item
-from dp_middleware.sessions.names import by_role, checked
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.draft import Detector
 from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sessions import events
+from dp_middleware.sessions.by_epsilon import ByEpsilon
+from dp_middleware.sessions.events import Events
+from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
+from dp_middleware.sessions.names import ONCE as ONCE
+from dp_middleware.sessions.names import Digests, by_role, checked
+from dp_middleware.sessions.names import Item as Item
+from dp_middleware.sessions.planned import Planned, Unknown, planned
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""

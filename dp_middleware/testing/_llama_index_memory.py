@@ -25,9 +25,9 @@ from llama_index.core.vector_stores.types import (
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dp_middleware.models.adapters.llama_index import skip_unrecorded
-from dp_middleware.unrecorded.recording import unrecorded
 from dp_middleware.testing.calls import Call
 from dp_middleware.testing.probe import Probe
+from dp_middleware.unrecorded.recording import unrecorded
 
 
 class _Nodes(BasePydanticVectorStore):

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _validate
-from dp_middleware import _files
+from dp_middleware import _files, _validate
+from dp_middleware.errors import ParameterError, UnknownTokenError
 from dp_middleware.vocabulary.tokenizers import (
     BlankTokenizer,
     Piece,
@@ -20,7 +20,6 @@ from dp_middleware.vocabulary.tokenizers import (
     WordPieceTokenizer,
     spellings,
 )
-from dp_middleware.errors import ParameterError, UnknownTokenError
 
 UNKNOWN = -1
 _SHORTEST_WORD = 3

@@ -34,8 +34,8 @@ _HOME = {
 __all__ = [*_HOME]  # noqa: PLE0604
 
 if TYPE_CHECKING:
-    from langchain_dp_middleware._messages import note_answer
     from langchain_dp_middleware._findings import Finding
+    from langchain_dp_middleware._messages import note_answer
     from langchain_dp_middleware.agents import DPAgentMiddleware
     from langchain_dp_middleware.chain_check import check_chain
     from langchain_dp_middleware.chat_model import DPChatModel

@@ -1,18 +1,18 @@
 """Where private text becomes released text: one plain function call, in no run of LangChain."""
 
 from __future__ import annotations
-from collections.abc import Callable, Sequence
-from typing import Any
-from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig, ensure_config
-import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded
-from dp_middleware.errors import ParameterError, UnknownAnswer
-from langchain_dp_middleware._messages import Rules, message_list
-from collections.abc import Callable, Collection
+
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
-from dp_middleware.errors import ParameterError
+from langchain_core.runnables import RunnableConfig, ensure_config
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError, UnknownAnswer
+from dp_middleware.sessions.boundary import guarded
 from langchain_dp_middleware._messages import Plan, Rules, fresh_text, message_list
 
 

@@ -1,16 +1,17 @@
 """The calls of a Runnable, each as: release the input in a plain function, then run the rest."""
 
 from __future__ import annotations
+
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Any
-from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables import RunnableBinding
-from pydantic import Field
-from dp_middleware.errors import ParameterError
 
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from pydantic import Field
+
+from dp_middleware.errors import ParameterError
 
 _REMEDIES = {
     "map": "call batch()",

@@ -1,10 +1,12 @@
 """What an agent sends in place of its messages: entries of its state, by message id."""
 
 from __future__ import annotations
+
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, TypeVar, cast
+
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
@@ -13,16 +15,11 @@ from langchain_core.messages import (
     ToolMessage,
     messages_from_dict,
 )
+
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded
-from langchain_dp_middleware._messages import note_answer
 from langchain_dp_middleware._boundary import release_messages
-from langchain_dp_middleware._messages import Rules
-from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
-from langchain_core.messages import BaseMessage, ToolMessage
-
+from langchain_dp_middleware._messages import Rules, note_answer
 
 T = TypeVar("T")
 

@@ -1,10 +1,13 @@
 """One walker for every shape of message: which texts are private, and the copy made of releases."""
 
 from __future__ import annotations
+
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -13,13 +16,10 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
+
+import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.session import ONCE, Item
-import json
-from typing import Any
-from langchain_core.messages import AIMessage
-import dp_middleware as dp
-
 
 _FIELDS = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
 _MARK = "langchain_dp_middleware answer"

@@ -25,9 +25,9 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase
 
 import dp_middleware as dp
+from langchain_dp_middleware._calls import RefusedWrappers
 from langchain_dp_middleware._messages import note_answer
 from langchain_dp_middleware._session import conversation_of
-from langchain_dp_middleware._calls import RefusedWrappers
 
 
 class Noting(BaseCallbackHandler):

@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.documents import Document
 
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.models.parts import is_model
 from dp_middleware.models.object_graph import is_data, is_own, objects_in
+from dp_middleware.models.parts import is_model
 from dp_middleware.models.trust import (
     IN_PROCESS,
     Location,

@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
-from langchain_dp_middleware._messages import converted
 from langchain_dp_middleware._boundary import listed
+from langchain_dp_middleware._messages import converted
 
 
 def messages_of(value: object) -> list[BaseMessage]:

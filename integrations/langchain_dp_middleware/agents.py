@@ -9,12 +9,18 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from dp_middleware.sessions.boundary import session_of
 from dp_middleware.errors import MissingExtra, ParameterError
-from langchain_dp_middleware._entries import Entry, Releaser, entries_of, merge, named
+from dp_middleware.sessions.boundary import session_of
+from langchain_dp_middleware._entries import (
+    Entry,
+    PublicResults,
+    Releaser,
+    entries_of,
+    merge,
+    named,
+)
 from langchain_dp_middleware._extraction import Extraction
 from langchain_dp_middleware._messages import Rules
-from langchain_dp_middleware._entries import PublicResults
 from langchain_dp_middleware._session import conversation_of, require_ceiling, session_for
 from langchain_dp_middleware.tracing import refuse_recorders
 

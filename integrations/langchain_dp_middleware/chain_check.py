@@ -21,11 +21,11 @@ from langsmith.utils import tracing_is_enabled
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models.object_graph import reachable
+from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
 from langchain_dp_middleware._notes import Notes
 from langchain_dp_middleware._retriever_trust import require_local
-from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
 _TRACED = "LangSmith records raw text, as the environment or a context says"

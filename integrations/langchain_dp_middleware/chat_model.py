@@ -23,10 +23,10 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import ConfigDict, Field
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import cross
-from langchain_dp_middleware._calls import ReleasedCalls
+from dp_middleware.sessions.boundary import guarded, session_of
+from langchain_dp_middleware._boundary import cross, read_messages
+from langchain_dp_middleware._calls import PrivateBinding, ReleasedCalls
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import Rules
 from langchain_dp_middleware._notes import Notes, noted
@@ -37,8 +37,6 @@ from langchain_dp_middleware._session import (
     require_known,
     session_for,
 )
-from langchain_dp_middleware._boundary import read_messages
-from langchain_dp_middleware._calls import PrivateBinding
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):

@@ -20,6 +20,7 @@ from langchain_dp_middleware._agent_graph import (
     own_model,
     wraps_of,
 )
+from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._findings import (
     WRAP,
     Finding,
@@ -29,7 +30,6 @@ from langchain_dp_middleware._findings import (
     is_model,
     is_ours,
 )
-from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware.agents import DPAgentMiddleware
 from langchain_dp_middleware.chain_check import check_chain
 

@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
+from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import ONCE
 from langchain_dp_middleware._session import at_epsilon, require_epsilon
 

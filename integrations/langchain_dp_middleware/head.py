@@ -11,7 +11,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, session_of
-from langchain_dp_middleware._boundary import cross, refuse_outer_run
+from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import Rules, one_of
 from langchain_dp_middleware._notes import noted
@@ -21,7 +21,6 @@ from langchain_dp_middleware._session import (
     require_ceiling,
     session_for,
 )
-from langchain_dp_middleware._boundary import names_of, read
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,13 +16,14 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import ConfigDict, Field
 
-from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model
 from dp_middleware.models.local import local_model
+from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.unrecorded.threads import in_thread
-from langchain_dp_middleware._messages import note_answer
 from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
+from langchain_dp_middleware._calls import RefusedWrappers
+from langchain_dp_middleware._messages import note_answer
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
@@ -31,7 +32,6 @@ from langchain_dp_middleware._session import (
     session_for,
 )
 from langchain_dp_middleware._turns import Turn, messages_of, turn_of
-from langchain_dp_middleware._calls import RefusedWrappers
 
 REMEDY = (
     "call it alone, as the whole app, or, if all that records the run may see raw text, set "

@@ -9,13 +9,12 @@ from typing import Any
 from langchain_core.runnables.config import RunnableConfig, set_config_context
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import refuse_outer_run
+from dp_middleware.sessions.boundary import guarded
+from langchain_dp_middleware._boundary import read, refuse_outer_run
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import Rules
 from langchain_dp_middleware._session import refuse_epsilon
-from langchain_dp_middleware._boundary import read
 
 
 @dataclass(frozen=True, eq=False, repr=False)

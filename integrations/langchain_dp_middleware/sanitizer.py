@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, session_of
-from langchain_dp_middleware._boundary import cross, refuse_outer_run
+from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import Rules
 from langchain_dp_middleware._session import (
@@ -18,7 +18,6 @@ from langchain_dp_middleware._session import (
     require_known,
     session_for,
 )
-from langchain_dp_middleware._boundary import names_of, read
 
 REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "

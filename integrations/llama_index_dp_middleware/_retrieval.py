@@ -11,8 +11,8 @@ from llama_index.core.schema import BaseNode
 
 import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.models.parts import is_model
 from dp_middleware.models.object_graph import is_data, is_foreign, is_own, objects_in
+from dp_middleware.models.parts import is_model
 from dp_middleware.models.trust import (
     IN_PROCESS,
     Location,

@@ -1,21 +1,19 @@
 """Steps on raw text that stay local: no span, event, callback handler or log sees them."""
 
 from __future__ import annotations
+
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
-from llama_index.core.ingestion import IngestionPipeline
-from llama_index_instrumentation import DispatcherSpanMixin
-from dp_middleware.unrecorded import recording
-from dp_middleware.models.adapters.llama_index import skip_unrecorded
-from dp_middleware.unrecorded.carrying import carried, carry
-from collections.abc import Callable
-from typing import Any, TypeVar
-from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
-from collections.abc import AsyncGenerator, Generator
-from typing import Any
-from llama_index.core.llms.function_calling import FunctionCallingLLM
 
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index_instrumentation import DispatcherSpanMixin
+from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
+
+from dp_middleware.models.adapters.llama_index import skip_unrecorded
+from dp_middleware.unrecorded import recording
+from dp_middleware.unrecorded.carrying import carried, carry
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

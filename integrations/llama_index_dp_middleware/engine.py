@@ -12,12 +12,11 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import QueryBundle, QueryType
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import aguarded, guarded
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._silence import unspanned
+from dp_middleware.sessions.boundary import aguarded, guarded
 from llama_index_dp_middleware._extraction import Extraction
 from llama_index_dp_middleware._retrieval import require_local
-from llama_index_dp_middleware._silence import asilenced, silenced
+from llama_index_dp_middleware._silence import asilenced, silenced, unspanned
 from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
 

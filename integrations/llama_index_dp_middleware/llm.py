@@ -22,10 +22,9 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms.llm import LLM, ToolSelection
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import session_of
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._silence import unspanned
-from llama_index_dp_middleware._silence import QuietLLM
+from dp_middleware.sessions.boundary import session_of
+from llama_index_dp_middleware._silence import QuietLLM, unspanned
 from llama_index_dp_middleware._transcript import System, Transcript
 
 _SETTINGS = (

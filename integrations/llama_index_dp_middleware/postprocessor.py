@@ -12,8 +12,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, session_of
-from llama_index_dp_middleware._silence import unspanned
 from llama_index_dp_middleware._nodes import keys_of, released, require_text
+from llama_index_dp_middleware._silence import unspanned
 
 
 class DPNodePostprocessor(BaseNodePostprocessor):

@@ -13,10 +13,10 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.schema import QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._silence import unspanned
+from dp_middleware.sessions.boundary import guarded, session_of
 from llama_index_dp_middleware._epsilon import at_asked
+from llama_index_dp_middleware._silence import unspanned
 
 
 class DPQueryTransform(BaseQueryTransform):

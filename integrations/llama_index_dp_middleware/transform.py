@@ -12,10 +12,10 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode, TransformComponent
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._silence import unspanned
+from dp_middleware.sessions.boundary import guarded, session_of
 from llama_index_dp_middleware._nodes import keys_of, released, require_text
+from llama_index_dp_middleware._silence import unspanned
 
 
 class DPTransform(TransformComponent):

@@ -14,9 +14,9 @@ from support.spaces import CASES, random_space, spaces
 
 import dp_middleware as dp
 from dp_middleware import attacks
-from dp_middleware.sampling import sampler
 from dp_middleware.attacks._inversion import _places
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import sampler
 
 EPSILONS = st.floats(0.1, 12.0)
 

@@ -16,9 +16,9 @@ from transformers import (
 
 import dp_middleware as dp
 from dp_middleware import attacks
-from dp_middleware.sampling import sampler
 from dp_middleware.attacks import _language_model
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import sampler
 
 SIZE = 24
 WORDS = [f"w{k}" for k in range(SIZE)]

@@ -13,9 +13,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 import dp_middleware as dp
 from dp_middleware import attacks
-from dp_middleware.sampling import sampler
 from dp_middleware.attacks._inversion import _places
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import sampler
 
 MECHANISMS = [
     dp.TokenExponential(epsilon=8.0),

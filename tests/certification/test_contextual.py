@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.certification.contextual import calibrate_contextual, certify_contextual
 from dp_middleware.contexts import Context
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.sampling import sampler
 
 ANY = dp.Adjacency.substitution()
 BOTH = pytest.mark.parametrize("kind", [Cape, CapeStrict])

@@ -15,12 +15,12 @@ from scipy.special import logsumexp
 from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.certification import curves as profile
 from dp_middleware.certification.curves import bounded_range, delta_curve, zcdp
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.privacy.conversions import approx_of_zcdp, zcdp_of_bounded_range, zcdp_of_pure
+from dp_middleware.sampling import sampler
 
 GRID = [0.0, 0.3, 1.0, 2.5, 6.0, 40.0, math.inf]
 ORDERS = 1 + np.logspace(-3, 2, 60)

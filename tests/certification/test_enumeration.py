@@ -14,7 +14,6 @@ from support.spaces import random_space
 from torch.overrides import TorchFunctionMode
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.certification import _blocks
 from dp_middleware.certification.enumeration import (
     enumerate_pairs,
@@ -23,6 +22,7 @@ from dp_middleware.certification.enumeration import (
 )
 from dp_middleware.embedding import space as space_module
 from dp_middleware.errors import ParameterError
+from dp_middleware.sampling import sampler
 
 STOP = frozenset({"w3", "w4"})
 MECHANISMS = [

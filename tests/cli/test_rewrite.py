@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from support.chat_models import save_llama
 from rich.console import Console
+from support.chat_models import save_llama
 from typer.testing import CliRunner
 
 import dp_middleware as dp

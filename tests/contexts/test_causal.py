@@ -21,11 +21,11 @@ from transformers import (
 )
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts._vocabulary_map import _own_tokens, model_ids
 from dp_middleware.contexts.causal import left_starts
 from dp_middleware.mechanisms.cape import CapeStrict
+from dp_middleware.sampling import sampler
 
 WINDOW = 12
 CANARY = "zxqvcanary"

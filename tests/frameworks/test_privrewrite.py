@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.chat_models import CANARY, KINDS, WORDS, Make
 from support.known_bad import LINE, Renormalised
-from scipy import stats
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.frameworks._candidates import Progress, distinct, prune
 from dp_middleware.frameworks._selection import Selection, token_similarities
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 from dp_middleware.privacy import Certificate
+from dp_middleware.sampling import sampler
 from dp_middleware.testing import OpenAIServer
 
 TOKENS = [*LINE.vocabulary.tokens, "other"]  # the last one is unknown

@@ -16,11 +16,11 @@ from scipy import stats
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms.kernels.buckets import bucket_law, equal_frequency
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.kernels.buckets import bucket_law, equal_frequency
+from dp_middleware.sampling import sampler
 
 E = math.e
 BOTH = pytest.mark.parametrize("kind", [Cape, CapeStrict])

@@ -12,10 +12,10 @@ from scipy import integrate, stats
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels.density import _log_normal, density
-from dp_middleware.mechanisms.kernels.lists import smallest
 from dp_middleware.mechanisms.custext import CusTextPlus
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
+from dp_middleware.mechanisms.kernels.density import _log_normal, density
+from dp_middleware.mechanisms.kernels.lists import smallest
 from dp_middleware.mechanisms.santext import SanTextPlus
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
 

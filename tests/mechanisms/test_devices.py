@@ -15,13 +15,13 @@ from support.pretend_device import DEVICES, device_named
 from support.spaces import CASES, Case, random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding import space as spaces
-from dp_middleware.mechanisms.kernels import lists as _lists
 from dp_middleware.mechanisms.base import DeviceChannel
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.kernels import lists as _lists
 from dp_middleware.metrics import mapping_set_size, retention
+from dp_middleware.sampling import sampler
 
 TOKENS = 75  # two blocks of rows on the host
 IDS = np.array([3, -1, 70, 3, 0, 74, *range(5, 68)])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler as sampling
 from dp_middleware.certification.enumeration import classes_of
+from dp_middleware.sampling import sampler as sampling
 
 EPSILONS = st.sampled_from([0.5, 2.0, 8.0])
 

@@ -12,8 +12,8 @@ from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware import metrics
-from dp_middleware.sampling import sampler as sampling
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import sampler as sampling
 
 NAMES = ["token-exponential", "custext", "santext-plus", "dyntext", "rantext", "nearest-response"]
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.chat_models import CANARY, KINDS, Make, langchain_model
 from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
+from support.chat_models import CANARY, KINDS, Make, langchain_model
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel, chat_model

@@ -18,8 +18,8 @@ import openai
 import pytest
 import requests
 import urllib3
-from support.chat_models import CANARY, KINDS, Make, langchain_model, llama_index_llm
 from langchain_core.language_models import FakeListChatModel
+from support.chat_models import CANARY, KINDS, Make, langchain_model, llama_index_llm
 
 import dp_middleware as dp
 from dp_middleware.embedding import EmbeddingService

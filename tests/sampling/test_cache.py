@@ -18,22 +18,21 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from support.entropy import stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from support.entropy import stream
 from support.spaces import CASES, random_space
 from typer.testing import CliRunner
 
 import dp_middleware as dp
-from dp_middleware import embedding
-from dp_middleware import _files
-from dp_middleware.sampling import files
-from dp_middleware.sampling import sampler as sampling
-from dp_middleware.sampling.cache import Arena
+from dp_middleware import _files, embedding
 from dp_middleware.cli import app
 from dp_middleware.mechanisms import prepared as _prepared
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import files
+from dp_middleware.sampling import sampler as sampling
+from dp_middleware.sampling.cache import Arena
 
 KEY = {"mechanism": "toy"}
 KINDS = ["full", "sparse", "steep", "sparse and steep"]

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from support.entropy import stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from support.entropy import stream
 
 from dp_middleware.sampling import sampler as sampling
 

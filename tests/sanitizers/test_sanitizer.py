@@ -19,9 +19,9 @@ from support.spaces import random_space
 from support.texts import TORTURE
 
 import dp_middleware as dp
+from dp_middleware.contexts import Context
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.tokenizers import BlankTokenizer
-from dp_middleware.contexts import Context
 
 CANARY = "zxqvcanary"
 INFINITE = {

@@ -31,10 +31,10 @@ from support.spaces import random_space
 from support.texts import TORTURE
 
 import dp_middleware as dp
-from dp_middleware.sessions import edits as _positions
-from dp_middleware.sampling import sampler
 from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.sampling import sampler
 from dp_middleware.scopes import json_values
+from dp_middleware.sessions import edits as _positions
 from dp_middleware.sessions.session import ONCE, Session
 
 CANARY = "zxqvcanary"  # in no vocabulary

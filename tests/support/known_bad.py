@@ -10,14 +10,14 @@ import numpy as np
 from support.spaces import space_of
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler
 from dp_middleware.contexts import Context
 from dp_middleware.frameworks._selection import Selection
+from dp_middleware.mechanisms.base import NoiseMechanism
 from dp_middleware.mechanisms.kernels import nearest as _nearest
 from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.mechanisms.kernels import window as _window
-from dp_middleware.mechanisms.base import NoiseMechanism
 from dp_middleware.mechanisms.stencil import DChiStencil
+from dp_middleware.sampling import sampler
 
 
 @dataclass(frozen=True, kw_only=True)

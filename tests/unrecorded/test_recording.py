@@ -22,7 +22,6 @@ from typing import Any
 
 import langsmith
 import pytest
-from support.chat_models import CANARY, langchain_model, llama_index_llm
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.globals import set_debug, set_llm_cache
@@ -33,11 +32,12 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
 from llama_index.llms.openai import OpenAI
+from support.chat_models import CANARY, langchain_model, llama_index_llm
 
 import dp_middleware as dp
-from dp_middleware.unrecorded import recording
 from dp_middleware.frameworks import ChatModel, chat_model
 from dp_middleware.testing import OpenAIServer
+from dp_middleware.unrecorded import recording
 
 PRIVATE = [{"role": "user", "content": CANARY}]
 

@@ -72,9 +72,7 @@ def test_the_lists_are_disjoint_words_in_lower_case():
     words = classes._words()
     assert len(words) > 900
     assert all(word == word.casefold() and word.isalpha() for word in words)
-    assert {words[w] for w in ("may", "monday", "ten", "second", "olga")} == set(
-        classes._LISTED
-    )
+    assert {words[w] for w in ("may", "monday", "ten", "second", "olga")} == set(classes._LISTED)
 
 
 def test_the_lists_are_shipped_and_say_what_they_are():

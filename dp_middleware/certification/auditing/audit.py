@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.sampling import sampler as sampling
 from dp_middleware.certification.auditing.pairs import Finding
 from dp_middleware.certification.auditing.shapes import (
     Budget,
@@ -23,6 +22,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism, NoiseMechanism
 from dp_middleware.privacy import Witness
+from dp_middleware.sampling import sampler as sampling
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 

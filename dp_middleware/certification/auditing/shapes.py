@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware.sampling import sampler as sampling
 from dp_middleware.certification.auditing import pairs as _pair_tests
 from dp_middleware.certification.auditing.pairs import Finding, Pair
 from dp_middleware.contexts import Context
@@ -22,6 +21,7 @@ from dp_middleware.mechanisms.base import (
     NoiseMechanism,
 )
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import sampler as sampling
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Floats = NDArray[np.float64]

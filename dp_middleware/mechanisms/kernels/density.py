@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.mechanisms.kernels import lists as _lists
 from dp_middleware.mechanisms.base import Floats, Ids
+from dp_middleware.mechanisms.kernels import lists as _lists
 
 if TYPE_CHECKING:
     import torch

@@ -8,10 +8,10 @@ from collections.abc import Generator
 from contextvars import Context
 from typing import Any
 
-from dp_middleware.unrecorded.redirects import load_clients
 from dp_middleware.errors import ChatError
 from dp_middleware.unrecorded import recording
 from dp_middleware.unrecorded.carrying import within
+from dp_middleware.unrecorded.redirects import load_clients
 from dp_middleware.unrecorded.threads import in_thread
 
 Messages = list[dict[str, str]]

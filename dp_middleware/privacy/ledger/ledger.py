@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from dp_middleware import _validate
 from dp_middleware.errors import LedgerError, ParameterError
+from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.ledger import book
 from dp_middleware.privacy.ledger.audit import Audit, audited
 from dp_middleware.privacy.ledger.book import MICROSECONDS, Account, Rules
@@ -30,7 +31,6 @@ from dp_middleware.privacy.ledger.rows import (
     releases,
     settings,
 )
-from dp_middleware.privacy.certificate import Certificate
 
 __all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
 

@@ -7,16 +7,16 @@ import math
 
 import numpy as np
 import pytest
-from support.known_bad import FirstTokenContext
 from scipy import stats
+from support.known_bad import FirstTokenContext
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.sampling import sampler as sampling
 from dp_middleware.certification.auditing import pairs
 from dp_middleware.certification.auditing.pairs import clopper_pearson, rank
 from dp_middleware.mechanisms.cape import CapeStrict
 from dp_middleware.mechanisms.stencil import Stencil
+from dp_middleware.sampling import sampler as sampling
 
 
 def test_the_bound_is_a_number_with_its_evidence():

@@ -33,9 +33,9 @@ from llama_index_dp_middleware import DPLLM
 
 import dp_middleware as dp
 from dp_middleware.frameworks import chat_model
-from dp_middleware.unrecorded.recording import is_unrecorded
 from dp_middleware.models.trust import locate
 from dp_middleware.testing import Probe, ToolCall
+from dp_middleware.unrecorded.recording import is_unrecorded
 
 
 def user(text):

@@ -11,20 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 
-from support import postgres
 import pytest
 import sqlalchemy as sa
-from support.certified import certified
 from hypothesis import given
 from hypothesis import strategies as st
+from support import postgres
+from support.certified import certified
 from support.spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware.errors import LedgerError
 from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
 from dp_middleware.privacy.ledger import memory as _ledger_memory
-from dp_middleware.privacy.ledger.rows import Cost, Row, integer
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+from dp_middleware.privacy.ledger.rows import Cost, Row, integer
 
 CANARY = "zanzibar"
 

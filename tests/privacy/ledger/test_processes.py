@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import ledger_workers
-from support import postgres
 import pytest
+from support import ledger_workers, postgres
 from support.ledger_workers import EPSILON, SUBJECT
 
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger

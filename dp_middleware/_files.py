@@ -1,4 +1,4 @@
-"""Where named models, tokenizer files and caches lie on this computer."""
+"""Files on this computer: models, tokenizers, and public results that were slow to compute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -126,15 +126,18 @@ def _path(kind: str, key: tuple[str, ...]) -> Path:
     return cache_dir() / kind / f"{name}.json"
 
 
-@lru_cache(maxsize=1)
 def code_fingerprint() -> str:
-    """Changes whenever a file that decides a row or a certificate changes."""
-    package = Path(__file__).parent
-    names = ["_parts.py", "_integers.py", "_tables.py", "_search.py", "_row_files.py"]
-    files = [package / name for name in [*names, "sampling.py", "vocabulary.py"]]
-    for folder in ("embedding", "privacy", "mechanisms", "certification"):
-        files += sorted((package / folder).glob("*.py"))
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
+    """Changes whenever a file that may decide a row or a certificate changes."""
+    return folders_fingerprint(
+        "vocabulary", "privacy", "embedding", "sampling", "mechanisms", "certification"
+    )
+
+
+@cache
+def folders_fingerprint(*folders: str) -> str:
+    """Of all code in these folders of the package."""
+    package, digest = Path(__file__).parent, hashlib.sha256()
+    for folder in folders:
+        for file in sorted((package / folder).rglob("*.py")):
+            digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -7,12 +7,11 @@ import json
 import math
 import tempfile
 from dataclasses import dataclass
-from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dp_middleware import __version__
-from dp_middleware._files import code_fingerprint
+from dp_middleware._files import code_fingerprint, folders_fingerprint
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import Mechanism
 
@@ -72,7 +71,7 @@ class Key:
             return None
         law = self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint
         parts = (
-            *(str(_FORMAT), __version__, code_fingerprint(), _code_fingerprint()),
+            *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), _code_fingerprint()),
             *(law, repr(self.epsilon), str(self.exact), self.digest, self.space, *self.settings),
         )
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -120,14 +119,9 @@ class Cells:
         write(self._folder / name, json.dumps(data, indent=1).encode())
 
 
-@lru_cache(maxsize=1)
 def _code_fingerprint() -> str:
     """Changes whenever a file that decides a measure does."""
-    package = Path(__file__).parent.parent
-    files = [package / "_resampling.py", package / "_words.py"]
-    for folder in ("attacks", "metrics", "evaluation", "contexts"):
-        files += sorted((package / folder).glob("*.py"))
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+    return folders_fingerprint("attacks", "metrics", "evaluation", "contexts")
 
 
 def write(path: Path, data: bytes) -> None:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
-from dp_middleware import __version__
 from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
@@ -126,4 +125,5 @@ def _of(result: Result) -> Row:
 
 @lru_cache(maxsize=1)
 def _versions() -> Row:
-    return {"library": __version__, "torch": version("torch"), "numpy": version("numpy")}
+    packages = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
+    return {column: version(package) for column, package in packages.items()}

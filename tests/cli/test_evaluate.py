@@ -19,7 +19,7 @@ from dp_middleware.testing import OpenAIServer
 pytest.importorskip("pandas", reason="needs the eval extra")
 
 CANARY = "zanzibar-canary"
-SAMPLES = Path(dp.__file__).parent / "data" / "samples"
+SAMPLES = Path(dp.__file__).parent / "evaluation" / "samples"
 WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]
 ATTACKS = ("bayes-on-text", "bayes-uniform", "embedding-inversion")
 

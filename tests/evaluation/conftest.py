@@ -10,7 +10,7 @@ import pytest
 import dp_middleware as dp
 from dp_middleware.evaluation import Texts, load
 
-SAMPLES = Path(dp.__file__).parent / "data" / "samples"
+SAMPLES = Path(dp.__file__).parent / "evaluation" / "samples"
 
 
 class Letters:

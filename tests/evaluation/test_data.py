@@ -54,7 +54,7 @@ def test_a_folder_is_its_dev_file_or_its_only_one(tmp_path):
 
 
 def test_samples_of_the_package_have_labels_to_train_on():
-    found = load("dp_middleware/data/samples/reviews.jsonl").head(15)
+    found = load("dp_middleware/evaluation/samples/reviews.jsonl").head(15)
     assert len(found) == len(found.labels) == len(found.training) == 15
     assert not set(found.texts) & {text for text, _ in found.training}
 

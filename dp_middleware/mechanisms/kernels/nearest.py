@@ -35,7 +35,7 @@ def released(
 ) -> Ids:
     """Tokens near to centres plus independent noise of density exp(-eta ||z||), int64 (n,).
 
-    A function of the snapped noisy vectors alone: see :mod:`dp_middleware.mechanisms.kernels.noise`.
+    A function of the snapped noisy vectors alone: see the module ``noise``.
 
     Args:
         centres: float64 (n, d), means of the space's points.

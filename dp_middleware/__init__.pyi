@@ -1,0 +1,95 @@
+__version__: str
+
+from . import (
+    attacks as attacks,
+    metrics as metrics,
+)
+from .certification import (
+    DeltaCurve as DeltaCurve,
+    audit as audit,
+    bounded_range as bounded_range,
+    calibrate as calibrate,
+    certify as certify,
+    delta_curve as delta_curve,
+    zcdp as zcdp,
+)
+from .contexts import (
+    CausalContext as CausalContext,
+    MaskedContext as MaskedContext,
+)
+from .embedding import (
+    EmbeddingService as EmbeddingService,
+    EmbeddingSpace as EmbeddingSpace,
+    default_space as default_space,
+)
+from .errors import (
+    BudgetExhausted as BudgetExhausted,
+    CannotCalibrate as CannotCalibrate,
+    ChatError as ChatError,
+    DPMiddlewareError as DPMiddlewareError,
+    EmbeddingError as EmbeddingError,
+    EventRefused as EventRefused,
+    ExtractorError as ExtractorError,
+    IncompatibleGuarantees as IncompatibleGuarantees,
+    InfiniteEpsilon as InfiniteEpsilon,
+    LedgerError as LedgerError,
+    MissingExtra as MissingExtra,
+    ParameterError as ParameterError,
+    RemoteError as RemoteError,
+    UnknownTokenError as UnknownTokenError,
+    UntrustedHost as UntrustedHost,
+)
+from .evaluation import evaluate as evaluate
+from .frameworks import (
+    Answer as Answer,
+    ChatModel as ChatModel,
+    InferDPT as InferDPT,
+    PrivRewrite as PrivRewrite,
+    PrivRewriteNaive as PrivRewriteNaive,
+    Progress as Progress,
+    chat_model as chat_model,
+    ollama as ollama,
+)
+from .mechanisms import (
+    Cape as Cape,
+    CapeStrict as CapeStrict,
+    CusText as CusText,
+    CusTextAggressive as CusTextAggressive,
+    CusTextPlus as CusTextPlus,
+    CusTextStrict as CusTextStrict,
+    DChiStencil as DChiStencil,
+    DynText as DynText,
+    DynTextStrict as DynTextStrict,
+    MECHANISMS as MECHANISMS,
+    MetricNoise as MetricNoise,
+    NearestResponse as NearestResponse,
+    RanText as RanText,
+    RanTextStrict as RanTextStrict,
+    SanText as SanText,
+    SanTextPlus as SanTextPlus,
+    Stencil as Stencil,
+    TokenExponential as TokenExponential,
+    TruncatedExponential as TruncatedExponential,
+    WithinClasses as WithinClasses,
+    citations as citations,
+)
+from .privacy import (
+    Adjacency as Adjacency,
+    ApproxDP as ApproxDP,
+    Certificate as Certificate,
+    MetricDP as MetricDP,
+    NoGuarantee as NoGuarantee,
+    PureDP as PureDP,
+)
+from .privacy.ledger.ledger import PrivacyLedger as PrivacyLedger
+from .privacy.releases import Release as Release
+from .sanitizers.draft import Span as Span
+from .sanitizers.policies import KeepPolicy as KeepPolicy
+from .sanitizers.preserving import class_preserving as class_preserving
+from .sanitizers.sanitizer import (
+    Sanitizer as Sanitizer,
+    sanitizer as sanitizer,
+)
+from .sessions.session import Session as Session
+from .vocabulary.classes import token_classes as token_classes
+from .vocabulary.vocabulary import Vocabulary as Vocabulary

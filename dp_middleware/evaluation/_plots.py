@@ -7,12 +7,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dp_middleware.evaluation.measures import MEASURES
-
-if TYPE_CHECKING:
-    from dp_middleware.evaluation.table import Table
+from dp_middleware.evaluation.table import Table
 
 Row = dict[str, Any]
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import math
 from html import escape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from dp_middleware.evaluation import _plots
-
-if TYPE_CHECKING:
-    from dp_middleware.evaluation.table import Table
+from dp_middleware.evaluation._cells import write
+from dp_middleware.evaluation.table import Table
 
 Row = dict[str, Any]
 
@@ -39,6 +40,21 @@ _HEAD = """<!DOCTYPE html>
 <body>
 <h1>Privacy and utility of text mechanisms</h1>
 """
+
+
+def save(table: Table, folder: Path) -> None:
+    """Write table.csv, table.json, table.parquet and report.html.
+
+    Raises:
+        MissingExtra: pandas, pyarrow or matplotlib is not installed.
+        ParameterError: The folder cannot be written.
+    """
+    parquet = io.BytesIO()
+    table.to_pandas().to_parquet(parquet, index=False)
+    write(folder / "table.csv", table.to_csv().encode())
+    write(folder / "table.json", table.to_json().encode())
+    write(folder / "table.parquet", parquet.getvalue())
+    write(folder / "report.html", report(table).encode())
 
 
 def report(table: Table) -> str:

@@ -17,6 +17,7 @@ from dp_middleware.evaluation._cells import Cell, Cells, Row
 from dp_middleware.evaluation._parts import Chosen, Part, Setup
 from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
+from dp_middleware.evaluation.report import save
 from dp_middleware.evaluation.table import Table, check_extras
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.metrics.inputs import Encoder, default_encoder
@@ -99,7 +100,7 @@ def evaluate(
     whole = [cut(each, setup.space, tokens) for each in sets]
     table = _table(grid, whole, setup, cells, progress)
     if out is not None:
-        table.save(out)
+        save(table, Path(out))
     return table
 
 

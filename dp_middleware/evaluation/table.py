@@ -8,11 +8,10 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dp_middleware.errors import MissingExtra
-from dp_middleware.evaluation._cells import Row, plain, write
+from dp_middleware.evaluation._cells import Row, plain
 from dp_middleware.evaluation._rows import COLUMNS
 from dp_middleware.metrics.inputs import library
 
@@ -74,6 +73,19 @@ class Table:
             found.setdefault(row["mechanism"], {})[epsilon] = row if reached else None
         return found
 
+    def to_csv(self) -> str:
+        """The rows, one a line; details as JSON."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(_flat(self.rows))
+        return text.getvalue()
+
+    def to_json(self) -> str:
+        """The rows as a list."""
+        rows = [plain({**row, "details": _details(row)}) for row in self.rows]
+        return json.dumps(rows, indent=1)
+
     def to_pandas(self) -> Any:
         """The rows as a ``pandas.DataFrame``; details as JSON.
 
@@ -82,31 +94,6 @@ class Table:
         """
         pandas = library("pandas", "pandas")
         return pandas.DataFrame(_flat(self.rows), columns=list(COLUMNS))
-
-    def save(self, folder: str | Path) -> None:
-        """Write table.csv, table.json, table.parquet and report.html.
-
-        Raises:
-            MissingExtra: pandas, pyarrow or matplotlib is not installed.
-            ParameterError: The folder cannot be written.
-        """
-        from dp_middleware.evaluation.report import report
-
-        check_extras()
-        place, parquet = Path(folder), io.BytesIO()
-        self.to_pandas().to_parquet(parquet, index=False)
-        rows = [plain({**row, "details": _details(row)}) for row in self.rows]
-        write(place / "table.csv", self._csv().encode())
-        write(place / "table.json", json.dumps(rows, indent=1).encode())
-        write(place / "table.parquet", parquet.getvalue())
-        write(place / "report.html", report(self).encode())
-
-    def _csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(_flat(self.rows))
-        return text.getvalue()
 
 
 def check_extras() -> None:

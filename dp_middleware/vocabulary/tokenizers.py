@@ -42,9 +42,11 @@ class Tokenizer(Protocol):
     continuation: str
 
     def pieces(self, text: str) -> list[Piece]:
+        """Tokens of a text with their places."""
         """Token strings in reading order; deterministic; nothing truncated."""
 
     def join(self, tokens: Sequence[str]) -> str:
+        """A text of these tokens."""
         """The text that the tokens stand for; a function of the tokens alone."""
 
 
@@ -69,6 +71,7 @@ class BlankTokenizer:
     continuation = ""
 
     def pieces(self, text: str) -> list[Piece]:
+        """Tokens of a text with their places."""
         return [
             Piece(word.group(), offset + word.start(), offset + word.end())
             for offset, section in sections(clean(text))
@@ -76,6 +79,7 @@ class BlankTokenizer:
         ]
 
     def join(self, tokens: Sequence[str]) -> str:
+        """A text of these tokens."""
         return " ".join(tokens)
 
 
@@ -89,6 +93,7 @@ class TiktokenTokenizer:
         self._encoding = encoding
 
     def pieces(self, text: str) -> list[Piece]:
+        """Tokens of a text with their places."""
         found: list[Piece] = []
         for offset, section in sections(clean(text)):
             self._section_pieces(offset, section, found)
@@ -123,6 +128,7 @@ class TiktokenTokenizer:
         ]
 
     def join(self, tokens: Sequence[str]) -> str:
+        """A text of these tokens."""
         return "".join(tokens).strip()
 
 
@@ -167,6 +173,7 @@ class WordPieceTokenizer:
         self._unknown = tokenizer.token_to_id(tokenizer.model.unk_token)
 
     def pieces(self, text: str) -> list[Piece]:
+        """Tokens of a text with their places."""
         offsets, parts = zip(*sections(clean(text)), strict=True)
         encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
         found: list[Piece] = []
@@ -179,6 +186,7 @@ class WordPieceTokenizer:
         return found
 
     def join(self, tokens: Sequence[str]) -> str:
+        """A text of these tokens."""
         from tokenizers.decoders import WordPiece
 
         text: str = WordPiece(prefix="##", cleanup=True).decode(list(tokens))

@@ -80,7 +80,7 @@ def appends(folder: Path, seconds: float) -> float:
 def test_server() -> str:
     """A database of the server that the tests start."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from postgres import new_database
+    from support.postgres import new_database
 
     return new_database()
 

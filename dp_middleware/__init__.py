@@ -10,4 +10,3 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = version("dp-middleware")
-__all__ += ["__version__"]

@@ -16,3 +16,5 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 os.environ.setdefault("DP_MIDDLEWARE_CACHE", tempfile.mkdtemp(prefix="dp-middleware-tests-"))
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+pytest_plugins = ["support.servers"]

@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,96 +16,106 @@ import dp_middleware as dp
 ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
-    {
-        "errors",
-        "_validate",
-        "_models",
-        "_cache",
-        "_forks",
-        "_parts",
-        "_private",
-        "_recording",
-        "_redirects",
-        "_resampling",
-        "_words",
-    },
-    {"privacy"},
-    {"vocabulary", "_tokenizers", "token_labels"},
+    {"errors"},
+    {"_validate", "_forks", "_files", "unrecorded"},
+    {"privacy", "vocabulary"},
     {"embedding"},
-    {"sampling", "_tables", "_integers", "_search", "_memory", "_arena", "_row_files"},
-    {"mechanisms", "contexts"},
+    {"sampling"},
+    {"contexts"},
+    {"mechanisms"},
     {"certification"},
-    {
-        "sanitizers",
-        "policies",
-        "explanation",
-        "_plan",
-        "_planned",
-        "_reader",
-        "_certifier",
-        "releases",
-        "sessions",
-        "boundary",
-        "_replays",
-        "_memo",
-        "_positions",
-        "_digests",
-        "_events",
-        "_by_epsilon",
-        "_transcripts",
-        "scopes",
-        "preserving",
-    },
-    {"frameworks", "attacks", "metrics"},
+    {"sanitizers"},
+    {"scopes", "sessions", "models"},
+    {"frameworks"},
+    {"metrics"},
+    {"attacks"},
     {"evaluation"},
-    {"cli", "demo", "testing"},
+    {"cli", "testing"},
+    {"langchain_dp_middleware", "llama_index_dp_middleware"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # what an integration may import
-PUBLIC = {"boundary", "errors", "releases", "sanitizers", "sessions", "scopes", "frameworks"}
+PUBLIC = {"errors", "frameworks", "models", "privacy", "sanitizers", "scopes", "sessions"}
+PUBLIC |= {"unrecorded"}
+
+
+def modules():
+    """Every module with its file, packages by the name of their folder."""
+    found = {}
+    for place in (ROOT, *INTEGRATIONS.glob("*_dp_middleware")):
+        for path in place.rglob("*.py"):
+            parts = path.relative_to(place.parent).with_suffix("").parts
+            found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+MODULES = modules()
 
 
 def imported(path):
-    """Second parts of ``dp_middleware.x`` names that a file imports, wherever it does."""
+    """Modules of ours that a file imports, wherever it does; the most special that is there."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "dp_middleware":
-            names = [f"dp_middleware.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
-            head, _, rest = name.partition(".")
-            if head == "dp_middleware" and rest:
-                yield rest.partition(".")[0]
+            while name and name not in MODULES:
+                name = name.rpartition(".")[0]
+            if name:
+                yield name
 
 
-def files():
-    return [path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py"]
+IMPORTS = {name: {*imported(path)} - {name} for name, path in MODULES.items()}
 
 
-def home(path):
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def home(name):
+    """The part of the library that a module belongs to."""
+    first, _, rest = name.partition(".")
+    return rest.partition(".")[0] if first == "dp_middleware" else first
 
 
-def test_every_module_has_a_layer():
-    assert {home(path) for path in files()} == set(LEVEL)
+@pytest.mark.parametrize("name", [name for name in MODULES if home(name)])
+def test_imports_go_down(name):
+    level = LEVEL[home(name)]
+    below = {each for each in LEVEL if LEVEL[each] < level} | {home(name)}
+    assert {home(each) for each in IMPORTS[name] if home(each)} <= below
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_go_down(path):
-    own = home(path)
-    allowed = {name for name in LEVEL if LEVEL[name] <= LEVEL[own]}
-    # a version number is no layer
-    assert set(imported(path)) - {"__version__"} <= allowed
+def test_no_files_import_each_other_in_a_circle():
+    tuple(TopologicalSorter(IMPORTS).static_order())  # raises CycleError, which names the circle
+
+
+def test_a_circle_is_found():
+    with pytest.raises(CycleError):
+        tuple(
+            TopologicalSorter(
+                {**IMPORTS, "dp_middleware.errors": {"dp_middleware.cli.app"}}
+            ).static_order()
+        )
+
+
+def test_nothing_private_stands_at_the_top_but_what_everybody_uses():
+    assert {each.stem for each in ROOT.glob("_*.py")} == {
+        "__init__",
+        "_validate",
+        "_forks",
+        "_files",
+    }
+
+
+def test_a_leading_underscore_is_for_the_own_folder():
+    for name, path in MODULES.items():
+        for each in IMPORTS[name]:
+            folder, _, last = each.rpartition(".")
+            inside = path.is_relative_to(MODULES[each].parent)
+            assert inside or not last.startswith("_") or folder == "dp_middleware", (name, each)
 
 
 def test_the_core_knows_no_framework():
-    for path in files():
-        if home(path) == "testing":  # its recorders load theirs when a probe is made
-            continue
-        if home(path) == "testing":  # says what frameworks have seen
+    for name, path in MODULES.items():
+        if home(name) in {"testing", *LAYERS[-1]}:  # recorders load theirs when a probe is made
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset == 0:
@@ -113,14 +124,16 @@ def test_the_core_knows_no_framework():
 
 
 def test_integrations_use_the_public_api():
-    for path in INTEGRATIONS.rglob("*.py"):
-        assert set(imported(path)) <= PUBLIC | set(dp.__all__), path
+    for name in MODULES:
+        if home(name) in LAYERS[-1]:
+            assert {home(each) for each in IMPORTS[name]} <= {"", home(name), *PUBLIC}, name
 
 
 def test_every_public_name_is_there():
     for name in dp.__all__:
         assert getattr(dp, name) is not None
     assert set(dp.__all__) <= set(dir(dp))
+    assert dp.__version__
     with pytest.raises(AttributeError, match="nonsense"):
         dp.nonsense  # noqa: B018
 

@@ -16,7 +16,7 @@ import pytest
 
 from dp_middleware.certification.enumeration import RECOMPUTED, left_over_drift
 
-WORKER = Path(__file__).with_name("machine_rows.py")
+WORKER = Path(__file__).parent / "support" / "machine_rows.py"
 NARROW = ("default", "avx2", "avx512")  # what torch calls them, each with more registers
 
 MACHINES = {
@@ -49,6 +49,7 @@ MACHINES = {
 
 def machine_rows(settings, folder):
     environment = {name: value for name, value in os.environ.items() if name not in settings}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     path = folder / "rows.npz"
     done = subprocess.run(
         [sys.executable, WORKER, path], env=environment | settings, capture_output=True, text=True

@@ -7,11 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.evaluation.data import Texts
 
-CANARY = "zxqvcanary"
 VOCABULARY = dp.Vocabulary([CANARY, *(f"w{i}" for i in range(20))])
 SPACE = dp.EmbeddingSpace(VOCABULARY, np.random.default_rng(0).normal(size=(21, 3)))
 SANITIZER = dp.Sanitizer(

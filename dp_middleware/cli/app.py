@@ -65,10 +65,10 @@ def _sanitize(private: str, chosen: Settings, as_json: bool) -> None:
     with working("certifying and drawing"):
         release = sanitizer.release(private)
     if as_json:
-        show.data(show.release_data(release, sanitizer, chosen))
+        show.data(show.release_data(release, sanitizer, chosen.asked_data))
         return
     show.line(release.text)
-    show.summary(release, sanitizer, chosen)
+    show.summary(release, sanitizer, chosen.asked)
 
 
 def _explain(private: str, chosen: Settings, as_json: bool) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,8 +11,6 @@ from dp_middleware.errors import LedgerError, ParameterError
 if TYPE_CHECKING:
     from dp_middleware.privacy.ledger.ledger import Account, PrivacyLedger
     from dp_middleware.sanitizers.sanitizer import Sanitizer
-
-DEFAULT_SUBJECT = "default"
 
 
 def opened(
@@ -61,35 +58,6 @@ def account_of(sanitizer: Sanitizer) -> Account | None:
     except LedgerError:
         typer.echo("note: this was charged; what is left could not be read", err=True)
         return None
-
-
-def account_data(subject: str, found: Account) -> dict[str, Any]:
-    """An account, JSON-ready."""
-    return {
-        "subject": subject,
-        "spent": plain(found.spent),
-        "remaining": plain(found.remaining),
-        "metric": found.metric,
-        "events": found.events,
-        "infinite_by": found.infinite_by,
-    }
-
-
-def left(found: Account) -> str:
-    """What remains, in nats."""
-    return "unlimited" if math.isinf(found.remaining) else f"{found.remaining:.10g}"
-
-
-def metric(found: Account) -> str:
-    """What was spent per unit of distance, by distance and space; empty if nothing was."""
-    from dp_middleware.cli import show
-
-    return ", ".join(f"{show.nats(value)} {scale}" for scale, value in found.metric.items())
-
-
-def plain(value: float) -> float | str:
-    """JSON has no infinity."""
-    return "inf" if math.isinf(value) else value
 
 
 def _default_url(*, create: bool) -> str:

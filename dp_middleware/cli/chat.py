@@ -57,9 +57,9 @@ def run(
         answer = inferdpt.run(private, instruction=instruction)
     if not as_json:
         _show(answer)
-        show.summary(answer.release, sanitizer, chosen)
+        show.summary(answer.release, sanitizer, chosen.asked)
         return
-    release = show.release_data(answer.release, sanitizer, chosen)
+    release = show.release_data(answer.release, sanitizer, chosen.asked_data)
     show.data({"answer": answer.text, "remote_answer": answer.remote_text, "release": release})
 
 

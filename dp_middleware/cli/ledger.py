@@ -44,15 +44,17 @@ class Format(StrEnum):
 @app.command()
 def show(url: Url = None, subject: Subject = None, as_json: options.AsJson = False) -> None:
     """What every subject has spent and has left."""
+    from dp_middleware.cli import show as shown
+
     ledger = budget.opened(url)
     accounts = {name: ledger.account(name) for name in _chosen(ledger, subject)}
     if as_json:
         _data(
             {
-                "budget": budget.plain(ledger.budget),
-                "metric_budget": budget.plain(ledger.metric_budget),
+                "budget": shown.plain(ledger.budget),
+                "metric_budget": shown.plain(ledger.metric_budget),
                 "window": ledger.window,
-                "subjects": [budget.account_data(name, each) for name, each in accounts.items()],
+                "subjects": [shown.account_data(name, each) for name, each in accounts.items()],
             }
         )
         return
@@ -130,7 +132,7 @@ def _table(ledger: PrivacyLedger, accounts: dict[str, Account]) -> None:
     title += f"{shown.nats(ledger.metric_budget)} per unit of distance"
     table = Table("subject", "spent", "remaining", "metric", "events", "infinite by", title=title)
     for name, found in accounts.items():
-        used, left = budget.metric(found), budget.left(found)
+        used, left = shown.metric(found), shown.left(found)
         cells = (name, shown.nats(found.spent), left, used, str(found.events))
         table.add_row(*(Text(cell) for cell in (*cells, found.infinite_by or "")))
     Console().print(table)

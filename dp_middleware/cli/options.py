@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dp_middleware.cli.budget import DEFAULT_SUBJECT
+DEFAULT_SUBJECT = "default"
 
 
 class SpaceName(StrEnum):

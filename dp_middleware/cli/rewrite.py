@@ -69,14 +69,14 @@ def run(private: str, chosen: Settings, plan: Plan, *, as_json: bool) -> None:
         phases = {"sanitizer": sanitizer.certificate.epsilon, "choice": rewriter.selection.epsilon}
     release, counts = _watched(rewriter, private)
     if as_json:
-        found = show.release_data(release, sanitizer, chosen)
+        found = show.release_data(release, sanitizer, chosen.asked_data)
         show.data({**found, "phases": phases, "candidates": {"asked": plan.k, **counts}})
         return
     show.line(show.printable(release.text))
     parts = f"{show.nats(phases['sanitizer'])} to sanitize, {show.nats(phases['choice'])} to choose"
     candidates = f"{counts['answered']} of {plan.k} came, {counts['failed']} failed"
     details = [("phases", f"{parts}; the model alone sees the first"), ("candidates", candidates)]
-    show.summary(release, sanitizer, chosen, details)
+    show.summary(release, sanitizer, chosen.asked, details)
 
 
 def _watched(rewriter: PrivRewrite, private: str) -> tuple[Release, dict[str, int]]:

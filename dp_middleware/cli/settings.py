@@ -12,8 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from dp_middleware.cli import budget as books
-from dp_middleware.cli import options
+from dp_middleware.cli import budget, options
 from dp_middleware.cli.options import Keep, SpaceName
 from dp_middleware.errors import ParameterError
 
@@ -69,6 +68,11 @@ class Settings:
             return f"asked for nominal epsilon {self.epsilon:g}, the mechanism's own parameter"
         return f"asked for exact epsilon {self.epsilon:g}, calibrated"
 
+    @property
+    def asked_data(self) -> dict[str, Any]:
+        """The same, JSON-ready."""
+        return {"epsilon": self.epsilon, "kind": "nominal" if self.nominal else "exact"}
+
     def uncharged(self) -> Settings:
         """The same without a ledger, for what draws nothing."""
         return replace(self, ledger=None, budget=None, metric_budget=None, subject=None)
@@ -115,8 +119,8 @@ class Settings:
         given = (self.ledger, self.budget, self.metric_budget, self.subject)
         if given == (None, None, None, None):
             return None, None
-        subject = books.DEFAULT_SUBJECT if self.subject is None else self.subject
-        return books.opened(self.ledger, self.budget, self.metric_budget), subject
+        subject = options.DEFAULT_SUBJECT if self.subject is None else self.subject
+        return budget.opened(self.ledger, self.budget, self.metric_budget), subject
 
     def _policy(self) -> KeepPolicy:
         from dp_middleware.sanitizers.policies import KeepPolicy

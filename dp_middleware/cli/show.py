@@ -19,8 +19,8 @@ from dp_middleware.cli import budget
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Witness
 
 if TYPE_CHECKING:
-    from dp_middleware.cli.settings import Settings
     from dp_middleware.mechanisms import Mechanism
+    from dp_middleware.privacy.ledger.ledger import Account
     from dp_middleware.privacy.releases import Release
     from dp_middleware.sanitizers.explanation import Explanation
     from dp_middleware.sanitizers.sanitizer import Sanitizer
@@ -106,7 +106,7 @@ def _parameters(mechanism: Mechanism) -> dict[str, Any]:
 def summary(
     release: Release,
     sanitizer: Sanitizer,
-    chosen: Settings,
+    asked: str,
     details: Sequence[tuple[str, str]] = (),
 ) -> None:
     """What a release is worth and what it cost, on standard error; ``details`` after epsilon."""
@@ -119,7 +119,7 @@ def summary(
             f"{percent(certificate.retention)} stay as they are"
         )
     table = Table.grid(padding=(0, 2))
-    epsilon = f"{nats(certificate.epsilon)} per token ({certificate.method}); {chosen.asked}"
+    epsilon = f"{nats(certificate.epsilon)} per token ({certificate.method}); {asked}"
     for name, value in (
         ("epsilon", epsilon),
         *details,
@@ -137,20 +137,47 @@ def _budget(sanitizer: Sanitizer) -> list[tuple[str, str]]:
     found = budget.account_of(sanitizer)
     if found is None:
         return []
-    also = f" and {budget.metric(found)}" if found.metric else ""
-    words = f"spent {nats(found.spent)} nats{also}, remaining {budget.left(found)}"
+    also = f" and {metric(found)}" if found.metric else ""
+    words = f"spent {nats(found.spent)} nats{also}, remaining {left(found)}"
     return [("budget", f"{sanitizer.subject}: {words}")]
 
 
-def release_data(release: Release, sanitizer: Sanitizer, chosen: Settings) -> dict[str, Any]:
+def account_data(subject: str, found: Account) -> dict[str, Any]:
+    """An account, JSON-ready."""
+    return {
+        "subject": subject,
+        "spent": plain(found.spent),
+        "remaining": plain(found.remaining),
+        "metric": found.metric,
+        "events": found.events,
+        "infinite_by": found.infinite_by,
+    }
+
+
+def left(found: Account) -> str:
+    """What remains, in nats."""
+    return "unlimited" if math.isinf(found.remaining) else f"{found.remaining:.10g}"
+
+
+def metric(found: Account) -> str:
+    """What was spent per unit of distance, by distance and space; empty if nothing was."""
+    return ", ".join(f"{nats(value)} {scale}" for scale, value in found.metric.items())
+
+
+def plain(value: float) -> float | str:
+    """JSON has no infinity."""
+    return "inf" if math.isinf(value) else value
+
+
+def release_data(release: Release, sanitizer: Sanitizer, asked: dict[str, Any]) -> dict[str, Any]:
     """A release, its certificate and, with a ledger, what is left, JSON-ready."""
     account = budget.account_of(sanitizer)
-    charged = account and {"budget": budget.account_data(str(sanitizer.subject), account)}
+    charged = account and {"budget": account_data(str(sanitizer.subject), account)}
     return {
         "text": release.text,
         "tokens_total": release.tokens_total,
         "tokens_verbatim": release.tokens_verbatim,
-        "asked": {"epsilon": chosen.epsilon, "kind": "nominal" if chosen.nominal else "exact"},
+        "asked": asked,
         "mechanism": {"name": sanitizer.mechanism.name, **_parameters(sanitizer.mechanism)},
         "certificate": release.certificate.to_dict(),
         **(charged or {}),

@@ -12,12 +12,12 @@ except ModuleNotFoundError:
 from dp_middleware.testing._openai_wire import ToolCall
 from dp_middleware.testing.calls import (
     fallback_calls,
-    memory_calls,
     result_of,
     runnable_calls,
     typed_event_calls,
 )
 from dp_middleware.testing.contract import TraceSafeContract
+from dp_middleware.testing.memories import memory_calls
 from dp_middleware.testing.openai_server import OpenAIServer
 from dp_middleware.testing.probe import Probe
 

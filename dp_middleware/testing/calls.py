@@ -137,16 +137,6 @@ def typed_event_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
     }
 
 
-def memory_calls() -> Mapping[str, Call]:
-    """A LlamaIndex LLM sent what each memory makes of a conversation, by name.
-
-    Memory blocks and summaries write private text into system messages.
-    """
-    from dp_middleware.testing._llama_index_memory import CALLS
-
-    return CALLS
-
-
 def fallback_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
     """Calls of what is made of a LangChain Runnable and given a fallback that is a remote model.
 

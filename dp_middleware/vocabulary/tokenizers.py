@@ -42,11 +42,9 @@ class Tokenizer(Protocol):
     continuation: str
 
     def pieces(self, text: str) -> list[Piece]:
-        """Tokens of a text with their places."""
         """Token strings in reading order; deterministic; nothing truncated."""
 
     def join(self, tokens: Sequence[str]) -> str:
-        """A text of these tokens."""
         """The text that the tokens stand for; a function of the tokens alone."""
 
 

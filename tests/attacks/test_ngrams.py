@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware import attacks
-
-CANARY = "zxqvcanary"
 
 
 def test_distinct_n_grams_are_counted_by_hand():

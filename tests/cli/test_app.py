@@ -12,6 +12,7 @@ import types
 
 import numpy as np
 import pytest
+from support.texts import CANARY
 from typer.testing import CliRunner
 
 import dp_middleware as dp
@@ -20,7 +21,6 @@ from dp_middleware.cli import app, show
 from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
 from dp_middleware.testing import OpenAIServer
 
-CANARY = "zanzibar-canary"
 WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]
 CERTIFICATE = {
     "guarantee", "adjacency", "method", "assumptions", "claimed", "epsilon", "mechanism", "space",

@@ -7,6 +7,7 @@ import stat
 
 import numpy as np
 import pytest
+from support.texts import CANARY
 from typer.testing import CliRunner
 
 import dp_middleware as dp
@@ -15,7 +16,6 @@ from dp_middleware.cli import app
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.testing import OpenAIServer
 
-CANARY = "zanzibar-canary"
 WORDS = [f"w{i}" for i in range(30)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.texts import CANARY
 from typer.testing import CliRunner
 
 import dp_middleware as dp
@@ -18,7 +19,6 @@ from dp_middleware.testing import OpenAIServer
 
 pytest.importorskip("pandas", reason="needs the eval extra")
 
-CANARY = "zanzibar-canary"
 SAMPLES = Path(dp.__file__).parent / "evaluation" / "samples"
 WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]
 ATTACKS = ("bayes-on-text", "bayes-uniform", "embedding-inversion")

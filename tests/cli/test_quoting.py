@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from support.texts import CANARY
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -13,7 +14,6 @@ import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import app
 
-CANARY = "zanzibar"
 COMMANDS = get_command(app).commands
 LOCAL = ("--extractor", "ollama:x")
 NEEDED = {  # what a command needs before it reads a text

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from support.chat_models import save_llama
+from support.texts import CANARY
 from typer.testing import CliRunner
 
 import dp_middleware as dp
@@ -20,7 +21,6 @@ from dp_middleware.cli.settings import Settings
 from dp_middleware.frameworks import _candidates
 from dp_middleware.testing import OpenAIServer
 
-CANARY = "zanzibar-canary"
 WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]
 
 

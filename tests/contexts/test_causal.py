@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from support.texts import CANARY
 from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     AutoModelForCausalLM,
@@ -28,7 +29,6 @@ from dp_middleware.mechanisms.cape import CapeStrict
 from dp_middleware.sampling import sampler
 
 WINDOW = 12
-CANARY = "zxqvcanary"
 CORPUS = [
     "the cat sat on the mat while the other cats ate",
     "a doctor sees the patient in the morning and the patients wait",

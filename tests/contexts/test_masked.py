@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from support.bert import save_bert
+from support.texts import CANARY
 from transformers import (
     AutoTokenizer,
     BertForMaskedLM,
@@ -26,7 +27,6 @@ from dp_middleware.contexts._vocabulary_map import model_ids
 from dp_middleware.contexts.masked import window_starts
 
 WINDOW = 16
-CANARY = "zxqvcanary"
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 import dp_middleware as dp
 from dp_middleware.testing import Probe, ToolCall
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 WORDS = ("my", "left", "leg", "has", "hurts", "hurt", "since", "march", "a", "surgery", "in", "it")
 PRIVATE = "knee"  # in every private text of the pages, in no vocabulary
 PAGES = ("budgets.md", "langchain.md", "llama_index.md", "scopes.md")

@@ -21,7 +21,7 @@ from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.mechanisms.kernels import window as _window
 from dp_middleware.privacy import zcdp_of_bounded_range, zcdp_of_pure
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 MARKED = re.findall(r"<!-- check: (\S+) -->\n(.*?)\n<!-- end check -->", PAGE, flags=re.DOTALL)
 BLOCKS = dict(MARKED)

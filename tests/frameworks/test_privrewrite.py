@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from support.chat_models import CANARY, KINDS, WORDS, Make
+from support.chat_models import KINDS, WORDS, Make
 from support.known_bad import LINE, Renormalised
 from support.spaces import random_space, space_of
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks._candidates import Progress, distinct, prune

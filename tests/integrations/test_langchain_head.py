@@ -36,12 +36,13 @@ from langchain_core.prompt_values import ChatPromptValue, ImagePromptValue, Stri
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_dp_middleware import PrivateHead, note_answer
+from support.ledgers import Charges
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.testing import OpenAIServer, Probe
 
-CANARY = "zxqvcanary"
 PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
 WORDS = [f"w{i}x" for i in range(50)]
 RELEASED = re.compile(r"(?:w\d+x ?)+")
@@ -679,16 +680,10 @@ async def test_each_input_of_a_batch_has_its_own_release(path, bound):
 
 
 def test_every_text_is_charged_once():
-    charges = []
-
-    class Ledger:
-        def charge(self, subject, certificate, n):
-            charges.append((subject, n))
-
-    ledger = Ledger()
+    ledger = Charges()
     paid = dp.Sanitizer(SANITIZER.mechanism, SPACE, ledger=ledger, subject="me")
     (PrivateHead(paid, keys=["a", "b"]) | str).batch([{"a": PRIVATE, "b": "x"}] * 3)
-    assert sorted(charges) == [("me", 1)] * 3 + [("me", 6)] * 3
+    assert sorted(ledger.tokens) == [1] * 3 + [6] * 3
 
 
 def test_without_langchain_the_import_names_the_extra():

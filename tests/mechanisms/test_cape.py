@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 from support.spaces import random_space, space_of, spaces
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
@@ -360,9 +361,6 @@ def test_more_buckets_than_tokens_take_no_more_memory(kind):
 def test_the_bound_is_not_said_to_be_more_than_public(kind):
     mechanism = kind(epsilon=3.0, logit_bound=5.0)
     assert mechanism.assumptions(flat_space(3)) == ("the logit bound is a public constant",)
-
-
-CANARY = "zxqvcanary"
 
 
 class Failing(Context):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from support.spaces import CASES, brute_force_loss, random_space, spaces
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.sampling import sampler as sampling
@@ -20,7 +21,6 @@ from dp_middleware.sampling import sampler as sampling
 pytestmark = pytest.mark.parametrize("name", CASES)
 EPSILONS = st.sampled_from([1e-3, 0.5, 1.0, 1.9999, 2.0001, 3.0, 8.0, 20.0])
 DRAWS = 40_000
-CANARY = "zxqvcanary"
 FALSE_ALARM = 1e-9  # two-sided tests on fresh entropy: once in 10^9 runs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.chat_models import CANARY
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware import metrics

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
-from support.chat_models import CANARY, KINDS, Make, langchain_model
+from support.chat_models import KINDS, Make, langchain_model
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel, chat_model

@@ -19,7 +19,8 @@ import pytest
 import requests
 import urllib3
 from langchain_core.language_models import FakeListChatModel
-from support.chat_models import CANARY, KINDS, Make, langchain_model, llama_index_llm
+from support.chat_models import KINDS, Make, langchain_model, llama_index_llm
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.embedding import EmbeddingService

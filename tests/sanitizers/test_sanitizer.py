@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support.ledgers import Charges
 from support.spaces import random_space
-from support.texts import TORTURE
+from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.tokenizers import BlankTokenizer
 
-CANARY = "zxqvcanary"
 INFINITE = {
     "santext-plus",
     "custext",
@@ -43,19 +43,6 @@ def word_space(words=WORDS, **options):
 
 SPACE = word_space()
 MECHANISM = dp.TokenExponential(epsilon=6.0)
-
-
-class MemoryLedger:
-    """Charges in memory, with a budget in releases."""
-
-    def __init__(self, budget=math.inf):
-        self.charges = []
-        self.budget = budget
-
-    def charge(self, subject, certificate, n):
-        if len(self.charges) >= self.budget:
-            raise dp.BudgetExhausted(f"subject {subject!r} has no budget left")
-        self.charges.append((subject, certificate.epsilon, n))
 
 
 @pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
@@ -369,27 +356,27 @@ def test_a_span_of_offsets_is_as_good_as_a_pair():
     ],
 )
 def test_what_is_encoded_overlaps_nothing(spans):
-    ledger = MemoryLedger()
+    ledger = Charges()
     sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
     with pytest.raises(dp.ParameterError, match="overlap no other") as caught:
         sanitizer.release("pain knee day", scope=spans)
     assert "pain" not in str(caught.value)
     assert CANARY not in "".join(map(str, [caught.value, spans]))
-    assert ledger.charges == []
+    assert ledger.rows == []
 
 
 def test_a_failing_encoder_does_not_speak():
     def failing(text):
         raise ValueError(f"cannot write {text}")
 
-    ledger = MemoryLedger()
+    ledger = Charges()
     sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
     for encode, told in ((failing, "ValueError"), (len, "return a str")):
         with pytest.raises(dp.ParameterError, match=told) as caught:
             sanitizer.release("pain", scope=[dp.Span(0, 4, encode=encode)])
         assert caught.value.__context__ is None
         assert not any(word in str(caught.value) for word in WORDS if len(word) > 3)
-    assert ledger.charges == []
+    assert ledger.rows == []
     with pytest.raises(dp.ParameterError, match="expected encode="):
         dp.Span(0, 4, encode="json")
 
@@ -452,17 +439,17 @@ def test_dropping_unknown_tokens_is_refused_before_any_draw():
 
 
 def test_a_ledger_is_charged_before_the_draw():
-    ledger, order = MemoryLedger(), []
+    ledger, order = Charges(), []
 
     def entropy(count):
-        order.append(len(ledger.charges))
+        order.append(len(ledger.rows))
         return sampler.os_entropy(count)
 
     sanitizer = dp.Sanitizer(
         MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
     )
     release = sanitizer.release("the patient has pain")
-    assert ledger.charges == [("anna", release.certificate.epsilon, 4)]
+    assert ledger.rows == [("anna", release.certificate.epsilon, 4)]
     assert set(order) == {1}
 
 
@@ -471,43 +458,43 @@ def test_an_exhausted_budget_draws_nothing():
         raise AssertionError("drew without a budget")
 
     sanitizer = dp.Sanitizer(
-        MECHANISM, SPACE, ledger=MemoryLedger(0), subject="anna", insecure_entropy=entropy
+        MECHANISM, SPACE, ledger=Charges(0), subject="anna", insecure_entropy=entropy
     )
     with pytest.raises(dp.BudgetExhausted):
         sanitizer.release("the patient")
 
 
 def test_nothing_is_charged_for_nothing():
-    ledger = MemoryLedger(0)
+    ledger = Charges(0)
     sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
     assert sanitizer.release("  \n ").text == ""
-    assert ledger.charges == []
+    assert ledger.rows == []
 
 
 def test_a_charge_stays_when_the_draw_fails():
     def entropy(count):
         raise OSError("no entropy")
 
-    ledger = MemoryLedger()
+    ledger = Charges()
     sanitizer = dp.Sanitizer(
         MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
     )
     with pytest.raises(OSError, match="no entropy"):
         sanitizer.release("the patient")
-    assert len(ledger.charges) == 1
+    assert len(ledger.rows) == 1
 
 
 def test_a_ledger_needs_a_subject():
     with pytest.raises(dp.ParameterError, match="subject"):
-        dp.Sanitizer(MECHANISM, SPACE, ledger=MemoryLedger())
+        dp.Sanitizer(MECHANISM, SPACE, ledger=Charges())
 
 
 def test_a_batch_is_charged_text_by_text():
-    ledger = MemoryLedger()
+    ledger = Charges()
     sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
     releases = sanitizer.release_batch(["the patient", "", "pain pain pain"])
     assert [r.tokens_total for r in releases] == [2, 0, 3]
-    assert [n for _, _, n in ledger.charges] == [2, 3]
+    assert ledger.tokens == [2, 3]
     assert [len(r.text.split()) for r in releases] == [2, 0, 3]
     assert sanitizer.release_batch([]) == []
     with pytest.raises(dp.ParameterError, match="list of texts"):
@@ -518,7 +505,7 @@ def test_explain_draws_and_charges_nothing():
     def entropy(count):
         raise AssertionError("drew")
 
-    ledger = MemoryLedger()
+    ledger = Charges()
     sanitizer = dp.Sanitizer(
         MECHANISM,
         SPACE,
@@ -528,7 +515,7 @@ def test_explain_draws_and_charges_nothing():
         insecure_entropy=entropy,
     )
     explanation = sanitizer.explain(f"the pain the knee pain {CANARY}")
-    assert ledger.charges == []
+    assert ledger.rows == []
     assert explanation.tokens_total == 6
     assert explanation.tokens_verbatim == 2
     assert explanation.tokens_unknown == 1
@@ -570,7 +557,7 @@ def test_a_refused_text_is_not_quoted():
 
 
 def test_threads_share_a_sanitizer():
-    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=(ledger := MemoryLedger()), subject="a")
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=(ledger := Charges()), subject="a")
     found, text = [], "the patient has pain in left knee"
 
     def work():
@@ -582,7 +569,7 @@ def test_threads_share_a_sanitizer():
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == len(ledger.charges) == 400
+    assert len(found) == len(ledger.rows) == 400
     assert all(len(release.text.split()) == 7 for release in found)
     assert len({release.text for release in found}) > 300  # fresh draws
 
@@ -620,11 +607,11 @@ def test_spans_of_spacy_count_characters():
 
 
 def test_public_text_costs_nothing():
-    ledger = MemoryLedger()
+    ledger = Charges()
     sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
     sanitizer.release("pain knee day", scope=[(0, 4)])
     sanitizer.release("pain knee day", scope=[])
-    assert [n for _, _, n in ledger.charges] == [1]
+    assert ledger.tokens == [1]
 
 
 def test_figures_of_the_mechanism_are_not_passed_off_for_a_policy():
@@ -659,7 +646,7 @@ def test_a_list_of_kept_words_is_a_collection():
 )
 def test_a_sanitizer_at_another_epsilon(mechanism):
     context = NoContext() if mechanism.name == "cape-strict" else None
-    ledger, policy = MemoryLedger(), dp.KeepPolicy.words(["the"], label="the")
+    ledger, policy = Charges(), dp.KeepPolicy.words(["the"], label="the")
     settings = {"policy": policy, "ledger": ledger, "subject": "anna"}
     one = dp.Sanitizer(mechanism, SPACE, context=context, **settings)
     before = one.certificate
@@ -674,7 +661,7 @@ def test_a_sanitizer_at_another_epsilon(mechanism):
     assert one.certificate == before
     if context is None:
         assert other.release("the knee").text.startswith("the ")
-        assert ledger.charges == [("anna", other.certificate.epsilon, 1)]
+        assert ledger.rows == [("anna", other.certificate.epsilon, 1)]
 
 
 def test_another_epsilon_draws_by_its_own_law():

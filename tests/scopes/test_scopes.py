@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Keyword, Operator, Punctuation
-from support.texts import TORTURE
+from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
 from dp_middleware import scopes
 
-CANARY = "zxqvcanary"
 HOSTILE = (
     *(
         '"',

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import aguarded, guarded, session_of
 
-CANARY = "zxqvcanary"
 SPACE = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"]), np.eye(2))
 SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), SPACE)
 

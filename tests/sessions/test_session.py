@@ -27,8 +27,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.spaces import random_space
-from support.texts import TORTURE
+from support.ledgers import Charges
+from support.talks import KEY, MECHANISM, SPACE, WORDS, session, words
+from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
@@ -36,34 +37,6 @@ from dp_middleware.sampling import sampler
 from dp_middleware.scopes import json_values
 from dp_middleware.sessions import edits as _positions
 from dp_middleware.sessions.session import ONCE, Session
-
-CANARY = "zxqvcanary"  # in no vocabulary
-KEY = bytes(range(32))
-SPACE = random_space(tokens=40, dimensions=6)
-MECHANISM = dp.NearestResponse(epsilon=1.0, candidates=3)
-WORDS = SPACE.vocabulary.tokens
-
-
-class Books:
-    def __init__(self, budget: float = math.inf) -> None:
-        self.charges: list[int] = []
-        self.budget = budget
-
-    def charge(self, subject: str, certificate: Any, n: int) -> None:
-        if sum(self.charges) + n > self.budget:
-            raise dp.BudgetExhausted("the budget of this subject is spent")
-        self.charges.append(n)
-
-
-def session(books: Books | None = None, mechanism: Any = MECHANISM, **options: Any) -> Session:
-    sanitizer = dp.Sanitizer(
-        mechanism, SPACE, ledger=books, subject=options.pop("subject", "s") if books else None
-    )
-    return Session(sanitizer, **options)
-
-
-def words(count: int, seed: int = 0) -> str:
-    return " ".join(np.random.default_rng(seed).choice(WORDS, size=count))
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -75,7 +48,7 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 def test_a_conversation_of_20_turns_is_charged_once_per_private_message(
     with_ids: bool, options: dict[str, Any]
 ) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, **options)
     transcript: list[tuple[str | None, str, str]] = []
     sent: list[dp.Release] = []
@@ -90,13 +63,13 @@ def test_a_conversation_of_20_turns_is_charged_once_per_private_message(
         sent = talk.release_many(transcript)
         assert sent[-1].text == answer
         assert sent[-1].certificate.epsilon == 0.0
-    assert books.charges == [6] * 20
+    assert books.tokens == [6] * 20
     assert len({release.text for release in sent}) == 40
     assert not any(CANARY in release.text for release in sent)
 
 
 def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options: dict[str, Any]) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, **options)
     text = words(30)
     first = talk.release("m1", "user", text)
@@ -108,7 +81,7 @@ def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options: dict[str, An
         first.text,
         second.text,
     )
-    assert books.charges == [30, 30, 30]
+    assert books.tokens == [30, 30, 30]
 
 
 def test_a_release_is_that_of_the_sanitizer() -> None:
@@ -141,11 +114,11 @@ def test_a_release_is_that_of_the_sanitizer() -> None:
 def test_an_edit_is_charged_for_what_changed(
     before: str, after: str, charged: int, kept: dict[int, int], options: dict[str, Any]
 ) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, **options)
     first = talk.release("m", "user", before)
     edited = talk.release("m", "user", after)
-    assert books.charges == [len(before.split()), charged][: 1 + bool(charged)]
+    assert books.tokens == [len(before.split()), charged][: 1 + bool(charged)]
     old, new = first.text.split(), edited.text.split()
     assert len(new) == len(after.split()) == edited.tokens_total
     assert {k: new[k] for k in kept} == {k: old[source] for k, source in kept.items()}
@@ -156,14 +129,14 @@ def test_an_edit_is_charged_for_what_changed(
 
 def test_another_role_is_an_edit() -> None:
     """Its scope may be another one: what was public may be private now."""
-    books = Books()
+    books = Charges()
     talk = session(books, scope={"tool": lambda text: []})
     assert talk.release("m", "tool", f"w1 {CANARY}").text == f"w1 {CANARY}"
     private = talk.release("m", "user", f"w1 {CANARY}")
     assert CANARY not in private.text
     assert "replaces an earlier version" in private.certificate.assumptions[-1]
     assert talk.release("m", "user", f"w1 {CANARY}") == private
-    assert books.charges == [2]
+    assert books.tokens == [2]
 
 
 def test_an_edit_after_a_restart_says_so(tmp_path: Path) -> None:
@@ -173,11 +146,11 @@ def test_an_edit_after_a_restart_says_so(tmp_path: Path) -> None:
 
 
 def test_going_back_to_an_earlier_version_is_an_edit() -> None:
-    books = Books()
+    books = Charges()
     talk = session(books)
     for text in ("w0 w1 w2", "w0 w9 w2", "w0 w1 w2", "w0 w1 w2"):
         talk.release("m", "user", text)
-    assert books.charges == [3, 1, 1]
+    assert books.tokens == [3, 1, 1]
 
 
 def test_changed_positions_are_drawn_by_the_mechanisms_law() -> None:
@@ -195,11 +168,11 @@ def test_changed_positions_are_drawn_by_the_mechanisms_law() -> None:
 
 
 def test_where_positions_depend_on_each_other_an_edit_is_a_whole_release() -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, dp.DChiStencil(eta=5.0, window=3, sigma=1.0))
     talk.release("m", "user", "w0 w1 w2 w3")
     talk.release("m", "user", "w0 w1 w2 w9")
-    assert books.charges == [4, 4]
+    assert books.tokens == [4, 4]
 
 
 def test_alignment_keeps_both_ends() -> None:
@@ -240,11 +213,11 @@ def test_what_is_typed_in_another_field_is_drawn_anew() -> None:
     """Else the old output there would tell that the words are equal."""
     runs, same = 60, 0
     for _ in range(runs):
-        books = Books()
+        books = Charges()
         talk = session(books, scope=json_values)
         before = talk.release("m", "user", '{"a": "w0 w1", "b": "w3"}')
         after = talk.release("m", "user", '{"a": "w0", "b": "w1 w3"}')
-        assert books.charges == [3, 1]
+        assert books.tokens == [3, 1]
         one, two = json.loads(before.text), json.loads(after.text)
         assert one["a"].split()[0] == two["a"]
         assert one["b"] == two["b"].split()[1]
@@ -253,7 +226,7 @@ def test_what_is_typed_in_another_field_is_drawn_anew() -> None:
 
 
 def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, **options)
     talk.note_remote("a1", "remote words")
     # The transcript shows the local answer; what goes out is what the remote model wrote.
@@ -272,7 +245,7 @@ def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> No
         with pytest.raises(EventRefused) as error:
             refused()
         assert CANARY not in "".join(traceback.format_exception(error.value))
-    assert books.charges == [2]
+    assert books.tokens == [2]
     talk.note_remote("a1", "another try")  # the answer was asked for again
     assert talk.release("a1", "assistant", "x").text == "another try"
 
@@ -300,13 +273,13 @@ def test_an_answer_without_an_id_is_known_by_its_words(options: dict[str, Any]) 
 def test_a_transcript_is_looked_at_before_anything_is_charged(
     refused: Any, options: dict[str, Any]
 ) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, **options)
     talk.note_remote("noted", "remote words")
     for transcripts in ([[("q", "user", "w1"), refused]], [[("q", "user", "w1")], [refused]]):
         with pytest.raises(EventRefused):
             talk.release_all(transcripts)
-    assert books.charges == []
+    assert books.tokens == []
 
 
 def test_an_unknown_answer_may_be_declared_public(options: dict[str, Any]) -> None:
@@ -365,8 +338,8 @@ def test_garbage_in_the_middle_of_a_release_notes_an_answer(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the very thread that has the lock, which would wait for itself."""
-    own = session(Books(), **options)
-    charge, left = Books.charge, list[str]()
+    own = session(Charges(), **options)
+    charge, left = Charges.charge, list[str]()
 
     def leave() -> None:
         left.append("as far as it went")
@@ -378,7 +351,7 @@ def test_garbage_in_the_middle_of_a_release_notes_an_answer(
         assert left
         charge(*args)
 
-    monkeypatch.setattr(Books, "charge", charge_and_collect)
+    monkeypatch.setattr(Charges, "charge", charge_and_collect)
     thread = Thread(target=own.release, args=("question", "user", words(2)), daemon=True)
     thread.start()
     thread.join(10)
@@ -389,14 +362,14 @@ def test_garbage_in_the_middle_of_a_release_notes_an_answer(
 
 
 def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) -> None:
-    own = session(Books(budget=1), **options)
+    own = session(Charges(budget=1), **options)
     own.note_left("nobody waits")
     with own._events._lock:
         own.note_left("as far as it went")
     with pytest.raises(dp.BudgetExhausted):
         own.release("question", "user", words(2))
     if options:  # it is durable
-        own = session(Books(), **options)
+        own = session(Charges(), **options)
     for said in ("nobody waits", "as far as it went"):
         assert own.release_many([(None, "assistant", said)])[0].text == said
 
@@ -422,13 +395,13 @@ def test_a_full_memo_takes_no_left_answer(options: dict[str, Any]) -> None:
 
 
 def test_a_text_released_once_is_kept_nowhere(options: dict[str, Any]) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, capacity=2, when_full="refuse", scope={"tool": marked}, **options)
     text = words(30)
     found = [talk.release_once("user", text), asyncio.run(talk.arelease_once("user", text))]
     found += talk.release_many([(ONCE, "user", text), (ONCE, "user", text)])
     assert len({release.text for release in found}) == 4
-    assert books.charges == [30] * 4
+    assert books.tokens == [30] * 4
     public = talk.release_once("tool", f"{CANARY} [{CANARY}]").text
     assert public.startswith(f"{CANARY} [")
     assert public.count(CANARY) == 1
@@ -463,7 +436,7 @@ def test_the_ledgers_file_is_no_memo(tmp_path: Path) -> None:
 
 def test_a_restart_replays(tmp_path: Path) -> None:
     path = tmp_path / "memo.sqlite"
-    books = Books()
+    books = Charges()
     texts = {f"m{k}": words(8, seed=k) for k in range(4)}
     before = session(books, memo=path, key=KEY)
     sent = [before.release(name, "user", text) for name, text in texts.items()]
@@ -471,31 +444,31 @@ def test_a_restart_replays(tmp_path: Path) -> None:
     after = session(books, memo=path, key=KEY)
     assert [after.release(name, "user", text) for name, text in texts.items()] == sent
     assert after.release("a", "assistant", "").text == "remote \ud800 words"
-    assert books.charges == [8] * 4
+    assert books.tokens == [8] * 4
     after.release("m0", "user", texts["m0"] + " w1")  # its old tokens are not on disk
-    assert books.charges == [8, 8, 8, 8, 9]
+    assert books.tokens == [8, 8, 8, 8, 9]
     assert session(books, memo=path, key=KEY, subject="t").release("m1", "user", texts["m1"])
     other = session(books, dp.NearestResponse(epsilon=2.0, candidates=3), memo=path, key=KEY)
     assert other.release("m1", "user", texts["m1"]) != sent[1]
-    assert books.charges[5:] == [8, 8]  # another subject, another mechanism: other events
+    assert books.tokens[5:] == [8, 8]  # another subject, another mechanism: other events
     with pytest.raises(dp.ParameterError, match="the key that the memo was written with"):
         session(books, memo=path, key=bytes(32))
 
 
 def test_an_edit_elsewhere_is_noticed(tmp_path: Path) -> None:
-    books = Books()
+    books = Charges()
     one, two = (session(books, memo=tmp_path / "m", key=KEY) for _ in range(2))
     one.release("m", "user", "w0 w1 w2")
     two.release("m", "user", "w0 w9 w2")
     third = one.release("m", "user", "w0 w9 w3")  # the version that one knows is not the latest
-    assert books.charges == [3, 3, 3]
+    assert books.tokens == [3, 3, 3]
     assert two.release("m", "user", "w0 w9 w3") == third
 
 
 def test_nothing_raw_on_disk_or_in_words(tmp_path: Path, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG)
     key = os.urandom(32)
-    talk = session(Books(), memo=tmp_path / "memo.sqlite", key=key)
+    talk = session(Charges(), memo=tmp_path / "memo.sqlite", key=key)
     secret = f"{CANARY} w1 {CANARY}"
     talk.release(f"id-{CANARY}", "user", secret)
     talk.release(f"id-{CANARY}", "user", f"w2 {secret}")
@@ -520,7 +493,7 @@ def test_nothing_raw_on_disk_or_in_words(tmp_path: Path, caplog: Any) -> None:
 
 
 def test_equal_texts_leave_different_digests(tmp_path: Path) -> None:
-    talk = session(Books(), memo=tmp_path / "m", key=KEY)
+    talk = session(Charges(), memo=tmp_path / "m", key=KEY)
     for name in "abc":
         talk.release(name, "user", "w1")
     with sqlite3.connect(tmp_path / "m") as connection:
@@ -531,7 +504,7 @@ def test_equal_texts_leave_different_digests(tmp_path: Path) -> None:
 
 
 def test_many_threads_and_one_event(options: dict[str, Any]) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, **options)
     text, barrier = words(6), Barrier(16)
 
@@ -542,11 +515,11 @@ def test_many_threads_and_one_event(options: dict[str, Any]) -> None:
     with ThreadPoolExecutor(16) as pool:
         found = list(pool.map(released, range(16)))
     assert len(set(found[::2])) == len(set(found[1::2])) == 1
-    assert books.charges == [6, 6]
+    assert books.tokens == [6, 6]
 
 
 def test_async_callers_of_one_event() -> None:
-    books = Books()
+    books = Charges()
     talk = session(books)
 
     async def together() -> list[list[dp.Release]]:
@@ -555,15 +528,16 @@ def test_async_callers_of_one_event() -> None:
 
     found = asyncio.run(together())
     assert all(each == found[0] for each in found)
-    assert books.charges == [4, 5]
+    assert books.tokens == [4, 5]
 
 
 SHARED = """
 import sys
 sys.path[:0] = [{tests!r}]
-from test_sessions import KEY, Books, session, words
+from support.ledgers import Charges
+from support.talks import KEY, session, words
 
-talk = session(Books(), memo={memo!r}, key=KEY)
+talk = session(Charges(), memo={memo!r}, key=KEY)
 print("ready", flush=True)
 input()
 for k in range(5):
@@ -572,7 +546,7 @@ for k in range(5):
 
 
 def test_processes_share_a_memo(tmp_path: Path) -> None:
-    code = SHARED.format(tests=str(Path(__file__).parent), memo=str(tmp_path / "memo"))
+    code = SHARED.format(tests=str(Path(__file__).parents[1]), memo=str(tmp_path / "memo"))
     command = [sys.executable, "-c", code]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, **pipes) for _ in range(3)]  # type: ignore[call-overload]
@@ -590,9 +564,10 @@ def test_processes_share_a_memo(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 sys.path[:0] = [{tests!r}]
-from test_sessions import KEY, Books, session, words
+from support.ledgers import Charges
+from support.talks import KEY, session, words
 
-class Deadly(Books):
+class Deadly(Charges):
     def charge(self, *details):
         with open({ledger!r}, "a") as file:
             file.write("x")
@@ -608,49 +583,49 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["charging", "released"])
 def test_a_killed_process_loses_no_release(when: str, tmp_path: Path) -> None:
     memo, ledger = tmp_path / "memo", tmp_path / "ledger"
-    names = {"tests": str(Path(__file__).parent), "ledger": str(ledger), "memo": str(memo)}
+    names = {"tests": str(Path(__file__).parents[1]), "ledger": str(ledger), "memo": str(memo)}
     code = KILLED.format(when=when, **names)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
     assert ledger.read_text() == "x"
-    books = Books()
+    books = Charges()
     release = session(books, memo=memo, key=KEY).release("m", "user", words(12))
     if when == "released":
-        assert (release.text, books.charges) == (done.stdout.strip(), [])
+        assert (release.text, books.tokens) == (done.stdout.strip(), [])
     else:
-        assert (done.stdout, books.charges) == ("", [12])
+        assert (done.stdout, books.tokens) == ("", [12])
 
 
 def test_a_refused_charge_leaves_nothing_behind(options: dict[str, Any]) -> None:
-    books = Books(budget=5)
+    books = Charges(budget=5)
     talk = session(books, **options)
     transcript = [("m0", "user", words(5)), ("m1", "user", words(4))]
     for _ in range(2):
         with pytest.raises(dp.BudgetExhausted):
             talk.release_many(transcript)
-    assert books.charges == [5]
+    assert books.tokens == [5]
     books.budget = 9
     assert len(talk.release_many(transcript)) == 2
-    assert books.charges == [5, 4]
+    assert books.tokens == [5, 4]
 
 
 def test_a_full_memo_forgets_or_refuses(options: dict[str, Any], tmp_path: Path) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, capacity=6, **options)
     first = talk.release("m0", "user", words(6))
     for k in range(1, 4):
         talk.release(f"m{k}", "user", "w1")
     assert talk.release("m3", "user", "w1")
-    assert books.charges == [6, 1, 1, 1]
+    assert books.tokens == [6, 1, 1, 1]
     again = talk.release("m0", "user", words(6))  # forgotten: a new release, charged in full
-    assert books.charges == [6, 1, 1, 1, 6]
+    assert books.tokens == [6, 1, 1, 1, 6]
     assert again.text != first.text
     if "memo" in options:
         options = {**options, "memo": tmp_path / "other"}
     strict = session(books, capacity=6, when_full="refuse", **options)
     for k in range(3):
         strict.release(f"m{k}", "user", "w1")
-    count = len(books.charges)
+    count = len(books.tokens)
     for refused in (
         lambda: strict.release("m3", "user", "w1"),
         lambda: strict.note_remote("a", "b"),
@@ -658,11 +633,11 @@ def test_a_full_memo_forgets_or_refuses(options: dict[str, Any], tmp_path: Path)
         with pytest.raises(EventRefused, match="expected room in the memo, got 6 entries"):
             refused()
     strict.release("m2", "user", "w2")  # an edit needs no more room
-    assert len(books.charges) == count + 1
+    assert len(books.tokens) == count + 1
 
 
 def test_entries_expire(options: dict[str, Any]) -> None:
-    books, now = Books(), [1000.0]
+    books, now = Charges(), [1000.0]
     talk = session(books, expires=60, clock=lambda: now[0], **options)
     talk.release("m", "user", "w0 w1 w2")
     talk.note_remote("a", "remote words")
@@ -673,7 +648,7 @@ def test_entries_expire(options: dict[str, Any]) -> None:
     with pytest.raises(EventRefused):
         talk.release("a", "assistant", "remote words")
     talk.release("m", "user", "w0 w1 w9")  # no edit: the version before is forgotten
-    assert books.charges == [3, 3]
+    assert books.tokens == [3, 3]
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -706,7 +681,7 @@ def outside(text: str) -> str:
 
 
 def test_a_scope_says_what_is_private_in_a_message(options: dict[str, Any]) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, scope=marked, **options)
     text = f"Dear [{CANARY} w1], it is [w2]."
     release = talk.release("m", "user", text)
@@ -716,20 +691,20 @@ def test_a_scope_says_what_is_private_in_a_message(options: dict[str, Any]) -> N
     assert "outside the given spans is public" in release.certificate.assumptions[-1]
     assert talk.release("m", "user", text) == release
     assert talk.release("s", "system", "all of it is public").text == "all of it is public"
-    assert books.charges == [3]
+    assert books.tokens == [3]
     talk.note_remote("a", "[w1]")
     assert talk.release("a", "assistant", "").text == "[w1]"  # no scope for what is public
 
 
 def test_a_scope_per_role() -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, scope={"system": lambda text: [], "tool": marked})
     transcript = [("s", "system", "w1 w2"), ("u", "user", "w1 [w2]"), ("t", "tool", "w1 [w2]")]
     system, user, tool = talk.release_many(transcript)
     assert system.text == "w1 w2"
     assert (user.tokens_verbatim, tool.tokens_verbatim) == (0, tool.tokens_total - 1)
     assert tool.text.startswith("w1 [")
-    assert books.charges == [user.tokens_total, 1]
+    assert books.tokens == [user.tokens_total, 1]
     assert not any("given spans" in line for line in user.certificate.assumptions)
 
 
@@ -747,37 +722,37 @@ def test_a_scope_may_use_the_session(options: dict[str, Any]) -> None:
             talk.release("inner", "tool", "w1")
         return [(0, len(text))]
 
-    books = Books()
+    books = Charges()
     talk = session(books, scope=reading, **options)
     worker = Thread(target=lambda: talk.release("m", "user", "w1 w2"), daemon=True)
     worker.start()
     worker.join(20)
     assert not worker.is_alive()
-    assert books.charges == [1, 2]
+    assert books.tokens == [1, 2]
 
 
 def test_a_failing_encoder_costs_nothing() -> None:
     def failing(text: str) -> str:
         raise ValueError(text)
 
-    books = Books()
+    books = Charges()
     talk = session(books, scope=lambda text: [dp.Span(0, len(text), encode=failing)])
     for _ in range(2):
         with pytest.raises(dp.ParameterError, match="failed with ValueError"):
             talk.release("m", "user", "w1")
-    assert books.charges == []
+    assert books.tokens == []
 
 
 def test_a_failing_scope_releases_nothing() -> None:
     def failing(text: str) -> Any:
         raise ValueError(f"cannot read {text}")
 
-    books = Books()
+    books = Charges()
     with pytest.raises(dp.ParameterError, match="failed with ValueError") as error:
         session(books, scope=failing).release("m", "user", CANARY)
     assert CANARY not in str(error.value)
     assert error.value.__context__ is None
-    assert books.charges == []
+    assert books.tokens == []
 
 
 @pytest.mark.parametrize(
@@ -794,11 +769,11 @@ def test_a_failing_scope_releases_nothing() -> None:
 def test_an_edit_with_a_scope_is_charged_for_private_tokens_only(
     after: str, charged: int, same: dict[int, int], options: dict[str, Any]
 ) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, scope=marked, **options)
     before = talk.release("m", "user", "Dear [w1 w2], it is [w3].")
     edited = talk.release("m", "user", after)
-    assert books.charges == [3, charged][: 1 + bool(charged)]
+    assert books.tokens == [3, charged][: 1 + bool(charged)]
     assert outside(edited.text) == outside(after)
     old, new = (" ".join(re.findall(r"\[(.*?)\]", r.text)).split() for r in (before, edited))
     assert {k: new[k] for k in same} == {k: old[source] for k, source in same.items()}
@@ -811,28 +786,28 @@ def test_an_edit_of_encoded_spans_draws_for_what_changed() -> None:
         for match in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
             yield dp.Span(*match.span(), json.loads(match[0]), json.dumps)
 
-    books = Books()
+    books = Charges()
     talk = session(books, scope=strings)
     first = talk.release("m", "tool", json.dumps(["w1 \n w2", 7, "w3"]))
     second = talk.release("m", "tool", json.dumps(["w1 \t w2", 8, "w9"]))
-    assert books.charges == [3, 1]
+    assert books.tokens == [3, 1]
     one, two = json.loads(first.text), json.loads(second.text)
     assert (one[0], two[0]) == (two[0], one[0])
     assert (one[1], two[1]) == (7, 8)
 
 
 def test_another_epsilon_is_another_release_in_the_same_memo(options: dict[str, Any]) -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, **options)
     other = talk.at(2.5)
     text = words(30)
     first, second = talk.release("m", "user", text), other.release("m", "user", text)
     assert 2.5 * (1 - 2e-3) < second.certificate.epsilon <= 2.5
     assert first.text != second.text
-    assert books.charges == [30, 30]  # both count
+    assert books.tokens == [30, 30]  # both count
     assert talk.release("m", "user", text) == first
     assert other.release("m", "user", text) == second == talk.at(2.5).release("m", "user", text)
-    assert books.charges == [30, 30]
+    assert books.tokens == [30, 30]
     talk.note_remote("a", "remote words")
     assert other.release("a", "assistant", "").text == "remote words"
     other.note_remote("b", "more words")
@@ -862,25 +837,25 @@ def test_a_session_at_an_epsilon_is_made_once() -> None:
 def test_a_calibrated_session_is_the_one_at_its_epsilon() -> None:
     """A certified epsilon is just below the one that was asked for."""
     calibrated = dp.calibrate(dp.NearestResponse(epsilon=1.0, candidates=3), SPACE, 2.5)
-    books = Books()
+    books = Charges()
     talk = session(books, calibrated)
     assert talk.sanitizer.certificate.epsilon < 2.5 - 1e-9
     assert talk.at(2.5) is talk.at(1.5).at(2.5) is talk
     first = talk.release("m", "user", "w1")
     assert talk.at(2.5).release("m", "user", "w1") == first
-    assert books.charges == [1]
+    assert books.tokens == [1]
 
 
 def test_an_edit_at_another_epsilon_is_charged_for_what_changed() -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, scope=marked)
     for epsilon, text in ((2.5, "[w1 w2]"), (1.5, "[w1 w3]"), (2.5, "[w1 w4]"), (1.5, "[w1 w3]")):
         talk.at(epsilon).release("m", "user", text)
-    assert books.charges == [2, 2, 1]
+    assert books.tokens == [2, 2, 1]
 
 
 def test_threads_ask_for_epsilons() -> None:
-    books = Books()
+    books = Charges()
     talk = session(books, scope=marked)
     barrier = Barrier(16)
 
@@ -893,4 +868,4 @@ def test_threads_ask_for_epsilons() -> None:
         found = list(pool.map(released, range(16)))
     assert len(set(found[::2])) == len(set(found[1::2])) == 1
     assert found[0] != found[1]
-    assert books.charges == [9, 9]
+    assert books.tokens == [9, 9]

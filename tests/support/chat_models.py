@@ -8,7 +8,6 @@ from typing import Any
 
 from dp_middleware.frameworks import ChatModel, chat_model
 
-CANARY = "zxqvcanary"  # in no vocabulary
 WORDS = tuple(f"word{k}" for k in range(40))
 KINDS = ("openai", "async_openai", "langchain", "llama_index")
 

@@ -1,4 +1,7 @@
-"""Texts that break careless code."""
+"""Texts that break careless code, and a word that must be nowhere."""
+
+CANARY = "zxqvcanary"
+"""Stands in private texts, and in no vocabulary, list or message of the library."""
 
 TORTURE = {
     "empty": "",

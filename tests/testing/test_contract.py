@@ -8,12 +8,12 @@ import subprocess
 import sys
 import warnings
 
-import leaky_adapters as adapters
 import llama_index.core
 import pytest
 from langchain_core import globals as settings
 from langchain_core.tracers import context as hooks
 from llama_index_instrumentation import root_dispatcher
+from support import leaky_adapters as adapters
 
 from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls

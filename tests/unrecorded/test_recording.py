@@ -32,7 +32,8 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
 from llama_index.llms.openai import OpenAI
-from support.chat_models import CANARY, langchain_model, llama_index_llm
+from support.chat_models import langchain_model, llama_index_llm
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel, chat_model

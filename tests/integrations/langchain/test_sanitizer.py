@@ -9,6 +9,7 @@ from langchain_core.load import dumpd, load
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_dp_middleware import DPSanitizer
+from support.ledgers import Charges
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -22,14 +23,6 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 def sanitizer(epsilon=4.0, ledger=None):
     mechanism = dp.TokenExponential(epsilon=epsilon)
     return dp.Sanitizer(mechanism, SPACE, ledger=ledger, subject="me" if ledger else None)
-
-
-class Charges:
-    def __init__(self):
-        self.epsilons = []
-
-    def charge(self, subject, certificate, n):
-        self.epsilons.append(certificate.epsilon)
 
 
 class TestTexts(TraceSafeContract):

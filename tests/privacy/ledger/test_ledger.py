@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from support import postgres
 from support.certified import certified
 from support.spaces import random_space
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.errors import LedgerError
@@ -25,8 +26,6 @@ from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
 from dp_middleware.privacy.ledger import memory as _ledger_memory
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.privacy.ledger.rows import Cost, Row, integer
-
-CANARY = "zanzibar"
 
 
 def pure(epsilon):

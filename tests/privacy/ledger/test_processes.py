@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import ledger_workers, postgres
@@ -28,9 +28,12 @@ def url(request, tmp_path):
 def driven(command, url, *numbers):
     """The workers' report, from a process of their own."""
     script = [sys.executable, "-W", "error", ledger_workers.__file__, command, url]
-    root = Path(__file__).parents[2]
     done = subprocess.run(
-        [*script, *map(str, numbers)], capture_output=True, text=True, cwd=root, timeout=100
+        [*script, *map(str, numbers)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

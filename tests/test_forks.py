@@ -30,14 +30,14 @@ SEARCHING = """
 import os, signal, threading, warnings
 import numpy as np
 import dp_middleware as dp
-from dp_middleware.mechanisms import _codebook
+from dp_middleware.mechanisms.kernels import codebook
 
 vectors = np.random.default_rng(0).normal(size=(20, 4))
 space = dp.EmbeddingSpace(dp.Vocabulary([f"word{k}" for k in range(20)]), vectors, device="cpu")
 held, done = threading.Event(), threading.Event()
 
 def search():
-    with _codebook._SEARCHING:
+    with codebook._SEARCHING:
         held.set()
         done.wait()
 
@@ -62,8 +62,8 @@ for module, names in ((os, ["fork", "register_at_fork"]), (mmap, list(vars(mmap)
     for name in names:
         if name.startswith(("MAP_", "MADV_", "fork", "register_")):
             delattr(module, name)
-from dp_middleware import sampling
-sampler = sampling.Sampler(lambda ids: sampling.log_softmax(numpy.eye(4)[ids]), capacity=200)
+from dp_middleware.sampling.sampler import Sampler, log_softmax
+sampler = Sampler(lambda ids: log_softmax(numpy.eye(4)[ids]), capacity=200)
 for _ in range(2):
     assert len(sampler.draw(numpy.arange(4))) == 4
 assert sampler._cache._arena.held > 0

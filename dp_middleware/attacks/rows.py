@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.sampling import sampler
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -100,15 +97,11 @@ class Leaders:
     """
 
     def __init__(self, count: int, columns: int, device: torch.device) -> None:
-        import torch
-
         self.values = torch.zeros(count, columns, dtype=torch.float64, device=device)
         self.ids = torch.full((count, columns), -1, dtype=torch.int64, device=device)
 
     def update(self, ids: torch.Tensor, block: torch.Tensor) -> None:
         """Take in rows: only columns in which one of them leads are sorted again."""
-        import torch
-
         moved = torch.nonzero(block.amax(dim=0) > self.values[-1])[:, 0]
         if not len(moved):
             return

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.certification import _listed
@@ -18,9 +18,6 @@ from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.listed import ListedRows
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -163,8 +160,6 @@ def _integer_block(ids: Ids, columns: Ids, rounded: sampler.IntegerRows) -> Bloc
 
 def _columns_of(rows: torch.Tensor, columns: Ids) -> torch.Tensor:
     """Some columns of all rows."""
-    import torch
-
     if rows.device.type == "cpu":  # a third of the time that torch takes
         return torch.from_numpy(rows.numpy().take(columns, axis=1))
     return rows.index_select(1, _beside(rows, columns))
@@ -172,6 +167,4 @@ def _columns_of(rows: torch.Tensor, columns: Ids) -> torch.Tensor:
 
 def _beside(rows: torch.Tensor, numbers: Ids) -> torch.Tensor:
     """On the device of the rows."""
-    import torch
-
     return torch.from_numpy(numbers).to(rows.device)

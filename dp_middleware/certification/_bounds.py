@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.certification.enumeration import BORDER, RECOMPUTED, left_over_drift
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.sampling import sampler
-
-if TYPE_CHECKING:
-    import torch
 
 Ids = NDArray[np.int64]
 
@@ -29,8 +26,6 @@ def interval(
     mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Largest and smallest probability of each output over all devices, float64 (n, V) each."""
-    import torch
-
     rounded = sampler.integer_rows(mechanism.device_rows(ids, space))
     units = rounded.units
     exact = rounded.weights.mul_(units)
@@ -58,8 +53,6 @@ def whole(
     mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """:func:`interval` of all members at once."""
-    import torch
-
     highs, lows = zip(*blocks(mechanism, space, members), strict=True)
     return torch.cat(highs), torch.cat(lows)
 
@@ -68,8 +61,6 @@ def pairwise(
     rows: torch.Tensor, others: torch.Tensor, reduce: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
     """``reduce`` of row - other over the last axis, for all pairs, float64 (n, n)."""
-    import torch
-
     cells = 1 << (17 if rows.device.type == "cpu" else 24)  # of one block; a core's cache
     side = max(1, math.isqrt(cells // rows.shape[1]))
     result = torch.empty(len(rows), len(others), dtype=rows.dtype, device=rows.device)

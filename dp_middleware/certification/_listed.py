@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.mechanisms.listed import ListedRows
 from dp_middleware.sampling import sampler
 from dp_middleware.sampling.integers import SUM_ERROR
-
-if TYPE_CHECKING:
-    import torch
 
 Ids = NDArray[np.int64]
 
@@ -22,8 +18,6 @@ _FEW = 8  # a list is shorter than an eighth of the row
 
 def found_in(rows: torch.Tensor) -> ListedRows | None:
     """Lists of what is possible, where all rows have equally few possible outputs."""
-    import torch
-
     count, (n, size) = int((rows[0] != -torch.inf).sum()), rows.shape
     if not 0 < _FEW * count <= size:
         return None
@@ -46,8 +40,6 @@ def columns(listed: ListedRows, size: int, *, impossible: float) -> tuple[torch.
 
     The last one is left out, and that of its outputs is -1, where they are impossible in all rows.
     """
-    import torch
-
     outputs, places = torch.unique(listed.listed, return_inverse=True)
     rows = listed.elsewhere.repeat(1, len(outputs) + 1).scatter_(1, places, listed.values)
     nowhere = bool((listed.elsewhere == impossible).all())
@@ -65,8 +57,6 @@ def integers(listed: ListedRows, size: int) -> tuple[ListedRows, torch.Tensor, t
         ``None`` where the rows in full have to be looked at: a listed output is not the only most
         probable one, or some other output has a probability below e^-30.
     """
-    import torch
-
     order = listed.listed.argsort(dim=1)  # of equal ones the first by index is the largest
     outputs, values = listed.listed.gather(1, order), listed.values.gather(1, order)
     others = size - outputs.shape[1]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
@@ -192,8 +193,6 @@ def _exact_deltas(
 def _bounded_deltas(
     mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids, factors: list[float]
 ) -> list[float]:
-    import torch
-
     ceiling = torch.zeros(len(space), dtype=torch.float64, device=space.device)
     floor = torch.ones_like(ceiling)
     for high, low in blocks(mechanism, space, members):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.certification._blocks import Block, block_of
@@ -19,9 +20,6 @@ from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.privacy import Adjacency
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.errors import ParameterError
@@ -67,8 +68,6 @@ def _trials(network: Any, window: int) -> list[tuple[Ids, Ids]]:
 
 
 def _logits(network: Any, ids: Ids) -> Any:
-    import torch
-
     with torch.inference_mode():
         inputs = torch.from_numpy(ids).to(network.device)
         mask = torch.ones_like(inputs)

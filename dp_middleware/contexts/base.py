@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.contexts._probes import check_sequences_are_apart
@@ -211,7 +212,6 @@ class ModelContext(Context):
             return self._loaded
 
     def _load(self) -> Loaded:
-        import torch
         import transformers
 
         device = self.device

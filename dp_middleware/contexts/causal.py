@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.contexts._probes import check_causal
@@ -92,8 +93,6 @@ class CausalContext(ModelContext):
 
     def _passed(self, tokens: Ids, cache: Any) -> tuple[Any, Any]:
         """The model's logits (t, M) after each token, and its cache."""
-        import torch
-
         loaded = self.ready()
         inputs = torch.tensor(tokens, device=loaded.device)[None]
         with loaded.lock, torch.inference_mode():
@@ -108,8 +107,6 @@ class CausalContext(ModelContext):
             return output.logits[0], output.past_key_values
 
     def _chosen(self, found: Any, places: Ids, space: EmbeddingSpace) -> Floats:
-        import torch
-
         rows = torch.from_numpy(places).to(found.device)
         columns = torch.from_numpy(self.ids_of(space)).to(found.device)
         with torch.inference_mode():
@@ -117,8 +114,6 @@ class CausalContext(ModelContext):
 
     def _check(self, loaded: Loaded) -> None:
         """Refuse a model that sees later tokens, or that a stream could not continue."""
-        import torch
-
         super()._check(loaded)
         check_causal(loaded.network, loaded.window, self.model)
         inputs = torch.zeros((1, 1), dtype=torch.int64, device=loaded.device)

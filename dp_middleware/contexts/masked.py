@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
@@ -111,8 +112,6 @@ class MaskedContext(ModelContext):
             columns: int64 (k,), in 0 .. t - 1.
             space: V tokens.
         """
-        import torch
-
         loaded = self.ready()
         before, after = _before(loaded), _after(loaded)
         ends = (np.tile(part, (len(sequences), 1)) for part in (before, after))
@@ -135,8 +134,6 @@ class MaskedContext(ModelContext):
     def _batch_tokens(self) -> int:
         if self.batch_tokens is not None:
             return self.batch_tokens
-        import torch
-
         loaded = self.ready()
         if loaded.device.type != "cuda":
             return _CPU_TOKENS
@@ -192,7 +189,6 @@ def _at(network: Any, inputs: Any, places: tuple[Any, Any]) -> Any:
 
     The network's lock must be held: the hook changes what any pass returns.
     """
-    import torch
 
     def keep(_module: Any, _arguments: Any, output: Any) -> Any:
         output.last_hidden_state = output.last_hidden_state[places][None]

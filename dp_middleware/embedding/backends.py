@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _files, _validate
@@ -126,7 +127,6 @@ class SentenceModel:
         return encode
 
     def _load(self) -> SentenceTransformer:
-        import torch
         from sentence_transformers import SentenceTransformer
 
         device = None if self.device == "auto" else self.device

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 _NUMBERS = 1 << 17
 """Of float64 in a part, a megabyte: less costs more in calls than it saves in memory."""
@@ -19,8 +17,6 @@ def parts(rows: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Ten
         rows: (n, V); V says how many are a few.
         others: As many rows, of any width.
     """
-    import torch
-
     step = max(1, len(rows))
     if rows.device.type == "cpu":
         step = max(1, _NUMBERS // max(1, rows.shape[1]))

@@ -7,9 +7,10 @@ import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
@@ -17,9 +18,6 @@ from dp_middleware.embedding import grid
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -273,8 +271,6 @@ class EmbeddingSpace:
 
     def on_device(self, values: NDArray[Any]) -> torch.Tensor:
         """An array where products are made; on the CPU it is the same memory."""
-        import torch
-
         return torch.from_numpy(values).to(self.device)
 
 
@@ -293,8 +289,6 @@ def on_host(rows: torch.Tensor) -> Floats:
 
 
 def _float64_device(device: str) -> torch.device:
-    import torch
-
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     wanted = torch.device(device)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from dp_middleware._forks import LeavesWithout
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.models.chat import chat_model
 from dp_middleware.models.local import local_model
-
-if TYPE_CHECKING:
-    from dp_middleware.privacy.releases import Release
-
+from dp_middleware.privacy.releases import Release
 
 Messages = list[dict[str, str]]
 

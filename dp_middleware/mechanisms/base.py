@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
@@ -20,9 +21,6 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.listed import ListedRows
 from dp_middleware.sampling.sampler import Entropy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -177,8 +175,6 @@ class ChannelMechanism(Mechanism):
 
     def device_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """:meth:`rows` on the space's device."""
-        import torch
-
         known = ids != UNKNOWN
         if known.all():
             return self._written_rows(ids, space)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
@@ -15,9 +16,6 @@ from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Context, ContextualMechanism, Floats, Ids
 from dp_middleware.mechanisms.kernels import buckets as _buckets
-
-if TYPE_CHECKING:
-    import torch
 
 DEFAULT_LOGIT_BOUND = 20.0
 """Only for a first try: take the bound from public text, by ``context.logit_bound``."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import DeviceChannel, Ids
 from dp_middleware.mechanisms.kernels import lists as _lists
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +44,6 @@ class _CandidateLists(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         listed, distances = self.candidate_lists(ids, space)
         nearest = distances.amin(dim=1, keepdim=True)
         span = distances.amax(dim=1, keepdim=True) - nearest

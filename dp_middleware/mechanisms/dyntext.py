@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import DeviceChannel, Ids
 from dp_middleware.mechanisms.kernels.density import device_density, mixture
 from dp_middleware.mechanisms.listed import ListedRows
-
-if TYPE_CHECKING:
-    import torch
 
 _CELLS = 1 << 20  # (rows, K, K) numbers at a time
 
@@ -75,8 +73,6 @@ class DynText(DeviceChannel):
 
     def listed_rows(self, ids: Ids, space: EmbeddingSpace) -> ListedRows:
         """The K nearest tokens, and what each other one has."""
-        import torch
-
         size = min(self.candidates, len(space))
         public = device_density(space, size, self.epsilon_density, self.delta)
         numbers, others = space.on_device(ids), len(space) - size

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _files, _validate
@@ -17,9 +18,6 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
 from dp_middleware.mechanisms.kernels import codebook as _codebook
 from dp_middleware.mechanisms.kernels.lists import smallest
-
-if TYPE_CHECKING:
-    import torch
 
 Nearness = Literal["distance", "centred_cosine"]
 
@@ -131,8 +129,6 @@ class NearestResponse(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         codewords, copies = self._codewords(space)
         near = min(self.candidates, int(copies.sum()))
         log_total = np.logaddexp(self.epsilon + np.log(near), _log(int(copies.sum()) - near))

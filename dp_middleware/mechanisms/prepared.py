@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from dp_middleware import _files
 from dp_middleware import _files as _cache
@@ -139,8 +140,6 @@ def _tables(
 
 def _key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace) -> dict[str, str]:
     """All that decides a row, the versions of what computes it included."""
-    import torch
-
     versions = f"numpy {np.__version__}, torch {torch.__version__}, scipy {version('scipy')}"
     return {
         "mechanism": mechanism.fingerprint,

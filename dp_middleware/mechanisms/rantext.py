@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -15,9 +16,6 @@ from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
 from dp_middleware.mechanisms.kernels.marginal import RadiusGrid
 from dp_middleware.mechanisms.kernels.quadrature import SMALL, RadiusQuadrature
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw, radius_law
-
-if TYPE_CHECKING:
-    import torch
 
 JUMP = 38.1294 / 19.0648
 """Nominal epsilon at which the paper's noise rule jumps from about 2 to about 9."""
@@ -113,8 +111,6 @@ class RanText(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         rows, marginal = space.distance_rows(ids), _marginal(self, space, space.device)
         for block in torch.split(rows, _ROWS):
             marginal.to_log_probs(block)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+import torch
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
 from dp_middleware.mechanisms.kernels import lists
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +43,6 @@ class SanText(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         return torch.log_softmax(space.distance_rows(ids).mul_(-0.5 * self.epsilon), dim=1)
 
 
@@ -114,8 +110,6 @@ class SanTextPlus(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         self.outputs(space)
         numbers, public = space.on_device(ids), lists.device_on_list(space, self.non_sensitive)
         scores = space.distance_rows(ids).mul_(-0.5 * self.epsilon)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
+
+import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import DeviceChannel, Ids
-
-if TYPE_CHECKING:
-    import torch
 
 Score = Literal["clipped_cosine", "shifted_cosine"]
 
@@ -46,8 +45,6 @@ class TokenExponential(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         scores = space.cosine_rows(ids)
         if self.score == "clipped_cosine":
             scores.clamp_(min=0.0)

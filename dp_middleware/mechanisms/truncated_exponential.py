@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +65,6 @@ class TruncatedExponential(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         scores = space.distance_rows(ids).clamp_(max=self.cut(len(space)))
         return torch.log_softmax(scores.mul_(-0.5 * self.epsilon), dim=1)
 

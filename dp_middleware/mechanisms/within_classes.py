@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -16,9 +17,6 @@ from dp_middleware.mechanisms.base import ChannelMechanism, DeviceChannel, Ids
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.privacy import Adjacency
 from dp_middleware.vocabulary.classes import token_classes
-
-if TYPE_CHECKING:
-    import torch
 
 _INHERITED = ("notion", "largest", "jumps")
 
@@ -108,8 +106,6 @@ class WithinClasses(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        import torch
-
         labels = space.on_device(self._numbers(space))
         beyond = labels[space.on_device(ids)][:, None] != labels[: len(space)]
         rows = self.mechanism.device_rows(ids, space).masked_fill(beyond, -np.inf)

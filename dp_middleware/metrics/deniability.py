@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
@@ -19,9 +19,6 @@ from dp_middleware.metrics import results
 from dp_middleware.metrics._intervals import of_mean, result
 from dp_middleware.metrics.results import MetricResult, exact
 from dp_middleware.sampling import sampler
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

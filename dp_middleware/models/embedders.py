@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
 
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode, Given
@@ -13,9 +15,6 @@ from dp_middleware.models.embedding_server import EmbeddingServer
 from dp_middleware.models.parts import fields_of, inherits, models_in
 from dp_middleware.models.trust import Location, locate, require_trusted
 from dp_middleware.unrecorded import recording
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _CACHING = ("langchain", "langchain_classic")  # packages that have had CacheBackedEmbeddings
 

@@ -8,16 +8,14 @@ floating-point cumulative sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import NamedTuple, Union
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.errors import ParameterError
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Rows = Union["Floats", "torch.Tensor"]
@@ -65,8 +63,6 @@ def integer_rows(log_probs: Rows) -> IntegerRows:
     Raises:
         ParameterError: A row holds NaN or its probabilities do not sum to one.
     """
-    import torch
-
     rows = torch.as_tensor(log_probs)
     weights = torch.empty_like(rows)
     bits = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
@@ -108,8 +104,6 @@ def rounded(rows: torch.Tensor, out: torch.Tensor | None = None) -> Others:
     Raises:
         ParameterError: As :func:`integer_rows`.
     """
-    import torch
-
     smallest, impossible, finite = rows.amin(dim=1), None, rows
     if bool((smallest == -torch.inf).any()):
         impossible = rows == -torch.inf
@@ -132,8 +126,6 @@ def rounded(rows: torch.Tensor, out: torch.Tensor | None = None) -> Others:
 
 def _first_largest(rows: torch.Tensor) -> torch.Tensor:
     """Columns of the largest values, ties by index; int64 (n, 1)."""
-    import torch
-
     if rows.device.type == "cpu":  # NumPy is ten times as fast at this
         return torch.from_numpy(rows.numpy().argmax(axis=1, keepdims=True))
     return rows.argmax(dim=1, keepdim=True)
@@ -141,8 +133,6 @@ def _first_largest(rows: torch.Tensor) -> torch.Tensor:
 
 def words(weights: torch.Tensor) -> torch.Tensor:
     """Integers below 2^64 held in float64, as int64 of the same bits: sums are modulo 2^64."""
-    import torch
-
     if weights.device.type == "cpu":
         return torch.from_numpy(weights.numpy().astype(np.uint64).view(np.int64))
     return weights.to(torch.uint64).view(torch.int64)
@@ -150,8 +140,6 @@ def words(weights: torch.Tensor) -> torch.Tensor:
 
 def halves(weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Lower and upper words of integers below 2^128 held in float64."""
-    import torch
-
     upper = torch.mul(weights, 1 / _TWO_64).floor_()
     return words(torch.add(weights, upper, alpha=-_TWO_64)), words(upper)
 

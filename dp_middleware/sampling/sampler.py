@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware.errors import ParameterError
@@ -105,8 +106,6 @@ def log_softmax(scores: ArrayLike) -> Floats:
 
     A float64 ``scores`` array is overwritten. A score of -inf is outside the support.
     """
-    import torch
-
     rows = torch.from_numpy(np.ascontiguousarray(scores, dtype=np.float64))
     return torch.log_softmax(rows, dim=-1).numpy()
 

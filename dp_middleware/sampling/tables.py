@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.sampling.integers import Others, Rows, halves, left_over, rounded, words
-
-if TYPE_CHECKING:
-    import torch
-
 
 Ids = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -96,8 +92,6 @@ def tables(log_probs: Rows) -> list[Table]:
     Args:
         log_probs: float64 (n, V), normalised, -inf off the support.
     """
-    import torch
-
     made: list[Table] = []
     for (part,) in parts(torch.as_tensor(log_probs)):
         others = rounded(part)
@@ -107,8 +101,6 @@ def tables(log_probs: Rows) -> list[Table]:
 
 def _narrow(others: Others) -> list[Table]:
     """All rows have 64 bits."""
-    import torch
-
     widths = words(others.weights)
     widths.scatter_(1, others.top, -widths.sum(dim=1, keepdim=True))  # modulo 2^64, as all sums
     widths[:, 0] -= 1
@@ -118,8 +110,6 @@ def _narrow(others: Others) -> list[Table]:
 
 def _wide(others: Others) -> list[Table]:
     """Some row has 128 bits; all are added up as if they had."""
-    import torch
-
     lower, upper = halves(others.weights)
     left = left_over(others, lower, upper)
     for half, shift in ((lower, 0), (upper, 64)):

@@ -12,8 +12,8 @@ from contextvars import Context, copy_context
 from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
-from dp_middleware.models.streams import aclose, close
 from dp_middleware.unrecorded import recording
+from dp_middleware.unrecorded.streams import aclose, close
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.models.streams import aclosing, closing
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.session import Item
+from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import rebuilt, words_of
 

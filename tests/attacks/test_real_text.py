@@ -29,7 +29,7 @@ MECHANISMS = [
 
 
 def sample(name):
-    text = resources.files("dp_middleware").joinpath("data", "samples", name).read_text()
+    text = resources.files("dp_middleware.evaluation").joinpath("samples", name).read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 

@@ -6,12 +6,9 @@ Utilities are scaled to [0, 1]. ``steepness`` is the exponent that a utility of 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import torch
+import torch
 
 
 def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
@@ -32,8 +29,6 @@ def equal_frequency(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
     Bucket 0 holds the largest utilities, ties go by index, and the first ``V mod buckets``
     buckets hold one token more. With fewer than ``buckets`` tokens each has its own bucket.
     """
-    import torch
-
     size = utilities.shape[1]
     used = min(buckets, size)
     common, larger = divmod(size, used)
@@ -57,8 +52,6 @@ def bucket_law(
     Returns:
         float64 (n, V), log-probabilities of the tokens.
     """
-    import torch
-
     rows, size = index.shape
     if buckets > size:  # most are empty
         index, buckets = _renumbered(index), size
@@ -72,8 +65,6 @@ def bucket_law(
 
 def _renumbered(index: torch.Tensor) -> torch.Tensor:
     """The same groups in the same order, numbered from 0 without gaps in each row."""
-    import torch
-
     ordered, order = index.sort(dim=1, stable=True)
     steps = ordered.diff(dim=1, prepend=ordered[:, :1]) > 0
     return torch.empty_like(index).scatter_(1, order, steps.cumsum(dim=1))

@@ -20,15 +20,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.space import EmbeddingSpace
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -61,8 +58,6 @@ def best_codebook(
         prior: float64 (V,), sums to one.
         outputs: Ids that may become codewords, distinct.
     """
-    import torch
-
     unit = torch.tensor(space.centred_unit, dtype=torch.float32, device=space.device)
     points = _likeliest(prior, max(1, _ENTRIES // len(outputs)))
     weights = torch.tensor(prior[points] / prior[points].sum(), device=space.device).float()
@@ -87,8 +82,6 @@ if hasattr(os, "register_at_fork"):
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """The search is a long row of small products: waiting for other threads costs more."""
-    import torch
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -118,8 +111,6 @@ def _with_larger_near(one: _Search) -> _Search:
     worth at least the mean of its parts. The best of several unions is found on a thinned
     problem, from random starts that are public and the same in every run.
     """
-    import torch
-
     problem, size = one.problem, len(one.codebook)
     rows, columns = (_thinned(length, _COARSE) for length in problem.similarity.shape)
     coarse, generator = problem.part(rows, columns), np.random.default_rng(0)
@@ -176,8 +167,6 @@ class _Problem:
         computed anew (lazy evaluation, Minoux 1978): those of a batch are kept up to date while
         the next codeword is certain to be among them.
         """
-        import torch
-
         size = len(self.similarity)
         first = int(self.mean.argmax())
         best, chosen = self.similarity[first].clone(), [first]
@@ -220,8 +209,6 @@ class _Search:
     """
 
     def __init__(self, problem: _Problem, codebook: torch.Tensor, near: int = 1) -> None:
-        import torch
-
         self.problem, self.codebook, self.near = problem, codebook, near
         points, device = problem.similarity.shape[1], codebook.device
         self._top = torch.empty(near + 1, points, device=device)
@@ -230,8 +217,6 @@ class _Search:
 
     def improve(self) -> _Search:
         """Add, drop and swap codewords until no move improves f."""
-        import torch
-
         everyone = torch.arange(len(self.problem.similarity), device=self.codebook.device)
         for _ in range(_PASSES):
             before = self.value
@@ -244,8 +229,6 @@ class _Search:
 
     def _take_best_of(self, batch: torch.Tensor) -> None:
         """Make the moves with codewords of the batch that improve f, the best ones first."""
-        import torch
-
         if self.near == 1:  # a second copy of a codeword would bring nothing
             batch = batch[~torch.isin(batch, self.codebook)]
         if not len(batch):
@@ -279,8 +262,6 @@ class _Search:
         Without codeword c, a point that has it among its k nearest loses s(x, c) and gains the
         next one, or the added one if that is nearer.
         """
-        import torch
-
         problem, size = self.problem, len(self.codebook)
         rows, last, following = problem.similarity[batch], self._top[-2], self._top[-1]
         gain = problem.gains(batch, last)
@@ -295,8 +276,6 @@ class _Search:
         return gain - self.value, gain - cheapest, out
 
     def _add(self, codeword: torch.Tensor) -> None:
-        import torch
-
         self.codebook = torch.cat([self.codebook, codeword[None]])
         closer = self.problem.similarity[codeword] > self._top[-1]
         self._refresh(closer.nonzero()[:, 0])
@@ -309,8 +288,6 @@ class _Search:
 
     def _drop(self) -> None:
         """Drop codewords that cost more than they bring, the worst first."""
-        import torch
-
         while len(self.codebook) > self.near:
             cost = self._removal * self.problem.weight + self.problem.mean[self.codebook]
             k = int(cost.argmin())
@@ -323,8 +300,6 @@ class _Search:
 
     def _refresh(self, points: torch.Tensor) -> None:
         """Find the k + 1 most similar codewords of these points anew, and what follows."""
-        import torch
-
         similarity, size = self.problem.similarity, len(self.codebook)
         for part in points.tensor_split(1 + len(points) * size // (1 << 24)):
             columns = similarity[self.codebook[:, None], part[None, :]]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.base import Floats, Ids
 from dp_middleware.mechanisms.kernels import lists as _lists
-
-if TYPE_CHECKING:
-    import torch
 
 _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
 
@@ -152,8 +149,6 @@ def mixture(
 
     ``outside`` is the score of what is beyond the first k of a list.
     """
-    import torch
-
     size = distances.shape[1]
     farthest = distances.where(distances > 0, 1.0)[:, :, None]  # of the first k; d = 0 before
     scores = -distances[:, None, :] / farthest  # less the token's own score of 1, the largest

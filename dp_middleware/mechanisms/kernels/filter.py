@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -118,8 +119,6 @@ class Brief(Filter):
     many: ClassVar[float] = 16
 
     def _prepare(self, columns: Floats, halves: Floats, space: EmbeddingSpace) -> None:
-        import torch
-
         self._size, dimensions = columns.shape
         table = torch.zeros(dimensions + _PARTS, _padded(self._size), dtype=torch.bfloat16)
         table[:dimensions, : self._size] = torch.from_numpy(columns.T)
@@ -142,8 +141,6 @@ class Brief(Filter):
         return 2.05 * self._lost * lengths + 4 * (dimensions + 12) * 2 * _SINGLE * (lengths + 1)
 
     def _near(self, queries: Floats, shrink: Floats, margin: Floats, barred: Ids) -> Pairs:
-        import torch
-
         exact = _single(queries, shrink, _PARTS)
         points = torch.from_numpy(exact).to(torch.bfloat16)
         exact -= points.float().numpy()
@@ -179,8 +176,6 @@ class Double(Filter):
         return 4 * (dimensions + 8) * UNIT * (lengths + 1)
 
     def _near(self, queries: Floats, shrink: Floats, margin: Floats, barred: Ids) -> Pairs:
-        import torch
-
         moved = np.column_stack([queries, np.ones(len(queries))]) * shrink[:, None]
         scores = self._space.on_device(moved) @ self._table
         held = np.flatnonzero(barred != NOBODY)
@@ -202,8 +197,6 @@ def filters(space: EmbeddingSpace) -> Iterator[Filter]:
 
 def multiplies_bfloat16() -> bool:
     """Whether this processor multiplies matrices of bfloat16 (AMX), adding in float32."""
-    import torch
-
     known: Any = getattr(torch.cpu, "get_capabilities", dict)()  # not there in older releases
     return bool(known.get("amx_bf16", False)) and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 

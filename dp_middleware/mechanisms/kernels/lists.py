@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Floats, Ids
-
-if TYPE_CHECKING:
-    import torch
 
 _UNASSIGNED = -1
 _NUMBERS = 1 << 17  # of coordinates held at a time: what a cache holds
@@ -27,8 +24,6 @@ def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, t
     Returns:
         int64 (n, min(size, V)) and float64 of the same shape, on the space's device.
     """
-    import torch
-
     size = min(size, len(space))
     listed = torch.empty(len(ids), size, dtype=torch.int64, device=space.device)
     lengths = torch.empty(len(ids), size, dtype=torch.float64, device=space.device)
@@ -47,8 +42,6 @@ def smallest(values: torch.Tensor, count: int) -> torch.Tensor:
 
     Which of equal values a device finds first is its own affair; which are taken is not.
     """
-    import torch
-
     if count >= values.shape[1]:
         return values.argsort(dim=1, stable=True)
     found = torch.topk(values, count + 1, dim=1, largest=False)

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.blocks import parts
@@ -19,8 +20,6 @@ from dp_middleware.mechanisms.kernels.radius import FEW, RadiusLaw
 from dp_middleware.mechanisms.kernels.tally import PLACE, Tally
 
 if TYPE_CHECKING:
-    import torch
-
     from dp_middleware.embedding.space import EmbeddingSpace
 
 Floats = NDArray[np.float64]
@@ -94,8 +93,6 @@ class RadiusGrid:
 
     def to_log_probs(self, rows: torch.Tensor) -> None:
         """Replace rows of distances by their log-probabilities; float64 (n, V)."""
-        import torch
-
         sums = self._tally.empty(len(rows))
         for part, into in parts(rows, sums):
             self._tally.add(part, into)
@@ -109,8 +106,6 @@ class RadiusGrid:
         self, at_zero: torch.Tensor, counts: torch.Tensor, places: torch.Tensor
     ) -> torch.Tensor:
         """ln g at the grid distances, (n, grid)."""
-        import torch
-
         first, cells = self._first, counts.shape[1]
         spread = torch.nn.functional.pad(counts - places, (0, 1))
         spread[:, 1:] += places
@@ -136,8 +131,6 @@ def _mean_inverse(
     1/(Z + j step) over j = 0 .. n. Entries that lie later on average than the middle leave more
     of the cell to the smaller Z; exact for n = 0 and n = 1.
     """
-    import torch
-
     first, last = 1.0 / before, 1.0 / (before + counts * step)
     mean = _harmonic(before / step, counts).div_((counts + 1.0) * step)
     later = torch.where(counts > 0, places / counts.clamp(min=1.0) - 0.5, 0.0)
@@ -149,8 +142,6 @@ def _harmonic(start: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
 
     Terms one by one, and the expansion of digamma(x + 1/2) about ln x, which ends after x^-6.
     """
-    import torch
-
     total = torch.zeros_like(start)
     for j in range(_SINGLY):
         total += torch.where(steps >= j, 1.0 / (start + float(j)), 0.0)

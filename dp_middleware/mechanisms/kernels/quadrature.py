@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +45,6 @@ class RadiusQuadrature:
 
     def to_log_probs(self, rows: torch.Tensor) -> None:
         """Replace rows of distances by their log-probabilities; float64 (n, V)."""
-        import torch
-
         nodes = _NODES * (len(self._cuts) + rows.shape[1])
         for part in torch.split(rows, max(1, _NUMBERS // (nodes * rows.shape[1]))):
             log_g = self._log_g(part.cpu().numpy())

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    import torch
     from scipy.interpolate import CubicSpline
 
 Floats = NDArray[np.float64]
@@ -118,8 +118,6 @@ def _angles() -> tuple[Floats, Floats]:
 
 def _add_components(scales: Floats, grid: Floats) -> Floats:
     """h_d on the grid, starting from h_1(r) = -r/b - ln b, one component at a time."""
-    import torch
-
     angles, weights = _angles()
     radii = torch.from_numpy(grid)[:, None]
     sines = torch.from_numpy(np.sin(angles))
@@ -142,8 +140,6 @@ class _Interpolation:
     """
 
     def __init__(self, grid: Floats, cosines: Floats) -> None:
-        import torch
-
         places = np.arange(len(grid))[:, None] * cosines
         if grid[0] > 0:
             step = np.log(grid[-1] / grid[0]) / (len(grid) - 1)

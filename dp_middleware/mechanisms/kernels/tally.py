@@ -7,10 +7,7 @@ large that the sum over a cell tells how many there were.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
+import torch
 
 PLACE = 10
 """Bits of a place in its cell, as it counts in a sum."""
@@ -33,8 +30,6 @@ class Tally:
     """
 
     def __init__(self, grid: torch.Tensor, per_unit: float | None, size: int) -> None:
-        import torch
-
         self._offset = 1 << max(size.bit_length() + 1, _CELL_BITS)
         self._grid, self._per_unit = grid, per_unit
         self._end = torch.tensor(
@@ -43,21 +38,15 @@ class Tally:
 
     def empty(self, count: int) -> torch.Tensor:
         """Sums of rows without distances, int64 (count, g), to add to."""
-        import torch
-
         return torch.zeros(count, len(self._grid), dtype=torch.int64, device=self._grid.device)
 
     def add(self, rows: torch.Tensor, sums: torch.Tensor) -> None:
         """Add rows of distances to their sums; the distances become places."""
-        import torch
-
         self._to_places(rows)
         fixed = torch.mul(rows, 2.0**PLACE).to(torch.int64)
         sums.scatter_add_(1, (fixed >> PLACE).sub_(self._offset), fixed)
 
     def _to_places(self, rows: torch.Tensor) -> None:
-        import torch
-
         if self._per_unit is not None:
             torch.sub(self._end, rows.mul_(self._per_unit), out=rows)
             return
@@ -72,8 +61,6 @@ class Tally:
             Distances that are 0, (n, 1); of others the number in each cell between points of the
             grid, (n, g - 1), and the sum of their places there, in [0, 1], of the same shape.
         """
-        import torch
-
         places = torch.arange(sums.shape[1], device=sums.device).add_(self._offset)
         ones = places << PLACE
         counts = (sums.double() / ones).round_()  # less than half too much
@@ -89,8 +76,6 @@ class Tally:
             values: float64 (n, g), at the points of the grid from its end, a function each row.
             rises: Of the same shape, up to the next point.
         """
-        import torch
-
         rows = torch.arange(len(places), dtype=torch.int32, device=places.device)
         firsts = rows * values.shape[1] - self._offset
         cells = places.to(torch.int32).add_(firsts[:, None]).view(-1)

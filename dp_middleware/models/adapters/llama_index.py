@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
-from dp_middleware.models.streams import closing
 from dp_middleware.unrecorded import recording
+from dp_middleware.unrecorded.streams import closing
 from dp_middleware.unrecorded.threads import in_thread
 
 

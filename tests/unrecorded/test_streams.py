@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 
 import pytest
 
-from dp_middleware.models import streams
+from dp_middleware.unrecorded import streams
 
 
 class Layers:

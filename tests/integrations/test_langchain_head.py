@@ -70,11 +70,11 @@ class Counting(dp.Session):
         super().__init__(SANITIZER)
         self.raw, self.out, self.error, self.at = [], [], error, at
 
-    def _released(self, name, item, words):
-        self.raw.append(item[2])
+    def _released(self, planned):
+        self.raw.append(planned.item[2])
         if self.error is not None and len(self.raw) >= self.at:
             raise self.error
-        found = super()._released(name, item, words)
+        found = super()._released(planned)
         self.out.append(found.text)
         return found
 

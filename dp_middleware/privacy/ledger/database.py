@@ -102,9 +102,9 @@ class Database:
         """Do ``work`` alone on this subject's rows; durable on return, undone on any error."""
         return self._transact("write", work, subject)
 
-    def read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do ``work`` on one state of the whole ledger."""
-        return self._transact("read", work)
+    def read(self, work: Callable[[sa.Connection], T], subject: str = "") -> T:
+        """Do ``work`` on one state of the whole ledger; ``subject``: whose rows count, if one's."""
+        return self._transact("read", work, subject)
 
     def close(self) -> None:
         """Close the connection; the next transaction opens another."""
@@ -113,7 +113,7 @@ class Database:
                 self._engine.dispose()
 
     def _transact(
-        self, mode: Literal["read", "write"], work: Callable[[sa.Connection], T], subject: str = ""
+        self, mode: Literal["read", "write"], work: Callable[[sa.Connection], T], subject: str
     ) -> T:
         with self._lock:
             self._check_place()  # to connect would create a file
@@ -136,7 +136,7 @@ class Database:
         subject: str,
         engine: sa.Engine,
     ) -> T:
-        known = self._memory.known
+        known = self._memory.known(subject)
         with self._begun(mode, engine) as connection:
             if mode == "write" and self.kind == "postgresql":
                 lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
@@ -144,9 +144,9 @@ class Database:
             if self._pinned is not None and statements.name(connection) != self._pinned[0]:
                 raise _replaced()
             done = work(connection)
-            newest = self._memory.newest(connection, known)
+            seen = self._memory.seen(connection, subject, known)
             connection.commit()
-            self._memory.keep(newest)
+            self._memory.keep(subject, seen)
             self._check_place()
             return done
 

@@ -187,7 +187,7 @@ class PrivacyLedger:
         """
         subject = _normal(subject)
         first = self._database.read(
-            lambda connection: book.release_named(connection, subject, release_id)
+            lambda connection: book.release_named(connection, subject, release_id), subject
         )
         if first is None:
             raise ParameterError("expected a release of this subject; charge before a release")
@@ -205,7 +205,7 @@ class PrivacyLedger:
         """
         subject = _normal(subject)
         wanted = budget_of(budget=budget)
-        before = self._database.read(lambda connection: book.last_row(connection, subject))
+        before = self._database.read(lambda connection: book.last_row(connection, subject), subject)
         if before is None or before.budget != wanted:
             cost = Cost(kind="pure", scale=OVERRIDE)
             self._append(subject, cost, event="budget", budget=wanted)
@@ -222,7 +222,7 @@ class PrivacyLedger:
         """The subject's standing; an unknown subject has spent nothing."""
         subject, now = _normal(subject), self._now()
         return self._database.read(
-            lambda connection: book.account(connection, self._rules, subject, now)
+            lambda connection: book.account(connection, self._rules, subject, now), subject
         )
 
     def subjects(self) -> list[str]:
@@ -233,7 +233,7 @@ class PrivacyLedger:
     def rows(self, subject: str) -> list[Row]:
         """The audit trail of a subject, in order."""
         name = _normal(subject)
-        return self._database.read(lambda connection: list(book.all_rows(connection, name)))
+        return self._database.read(lambda connection: list(book.all_rows(connection, name)), name)
 
     def verify(self) -> Audit:
         """Recompute every sum and every link of the chains.

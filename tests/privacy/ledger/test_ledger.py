@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import pickle
+import random
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -553,6 +554,32 @@ def test_an_older_copy_that_has_grown_meanwhile_is_noticed(restored, tmp_path):
     elsewhere.rename(tmp_path / "ledger.db")
     with pytest.raises(LedgerError, match="older copy"):
         ledger.charge("ben", pure(0.1), 1)
+
+
+def test_an_older_copy_beside_a_log_is_noticed(tmp_path, file_url):
+    """The newest row is in the log, one subject's rows are on old pages: no budget is restored."""
+
+    def checkpoint():
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    path, ledger = tmp_path / "ledger.db", PrivacyLedger(file_url, budget=2)
+    ledger.charge("ben", pure(0.5), 1)
+    others = random.Random(0)
+    for _ in range(1200):
+        ledger.charge(f"s{others.randrange(200):03}", pure(0.001), 1)
+    checkpoint()
+    older = path.read_bytes()
+    ledger.charge("ben", pure(1.0), 1)
+    checkpoint()
+    ledger.charge("s199", pure(0.001), 1)
+    path.write_bytes(older)
+    ledger.close()
+    for each in (ledger, PrivacyLedger(file_url)):
+        with pytest.raises(LedgerError):
+            each.spent("ben")
+        with pytest.raises(LedgerError):
+            each.charge("ben", pure(1.0), 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

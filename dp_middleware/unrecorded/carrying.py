@@ -6,19 +6,28 @@ Python runs their steps in the context of whoever takes the step, not of the cal
 from __future__ import annotations
 
 import inspect
+import sys
 import types
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 from dp_middleware.unrecorded import recording
-from dp_middleware.unrecorded.streams import aclose, close
+from dp_middleware.unrecorded.streams import aclose_all, close, close_all, layers, left_by
 
 T = TypeVar("T")
 
 _STREAMS = (Generator, AsyncGenerator, Coroutine)
-_LAZY = ("stream", "query", "synthesize")  # in names of methods that may return what runs later
+_LAZY = (
+    "stream",
+    "transform",
+    "query",
+    "synthesize",
+)  # in names of what may return what runs later
+_LATER = ("Iterator", "Iterable", "Generator", "Await", "Coroutine")  # in what it says it returns
 _seen: WeakSet[type] = WeakSet()
 
 
@@ -100,7 +109,8 @@ def _carried_stream(stream: Any) -> Any:
 def _is_lazy(name: str, method: Any) -> bool:
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     is_lazy = any(word in name for word in _LAZY) or any(is_kind(method) for is_kind in kinds)
-    return inspect.isfunction(method) and is_lazy
+    returned = str(getattr(method, "__annotations__", {}).get("return", ""))
+    return inspect.isfunction(method) and (is_lazy or any(word in returned for word in _LATER))
 
 
 class _Carrying:
@@ -128,27 +138,72 @@ class _Steps(Generator[Any, Any, Any]):
         self._context = context
 
     def send(self, value: Any) -> Any:
-        return self._context.run(self._steps.send, value)
+        return self._take(self._steps.send, value)
 
     def throw(self, *error: Any) -> Any:
-        return self._context.run(self._steps.throw, *error)
+        return self._take(self._steps.throw, *error)
 
     def close(self) -> None:
         self._context.run(close, self._steps)
 
+    def _take(self, step: Callable[..., Any], *args: Any) -> Any:
+        return self._context.run(step, *args)
+
+
+class _Pieces(_Steps):
+    """Of a generator; those inside of it do not outlive its end, whatever that is."""
+
+    def _take(self, step: Callable[..., Any], *args: Any) -> Any:
+        before = layers(self._steps)  # at its end, its frame no longer tells
+        try:
+            return super()._take(step, *args)
+        except BaseException as error:
+            self._context.run(close_all, left_by(error, before))
+            raise
+
+
+class _Awaited(_Steps):
+    """Of an awaitable."""
+
+    def _take(self, step: Callable[..., Any], *args: Any) -> Any:
+        with _unknown_to_the_loop(self._context):
+            return super()._take(step, *args)
+
+
+@contextmanager
+def _unknown_to_the_loop(context: Context) -> Iterator[None]:
+    """The event loop does not learn of asynchronous generators that begin in this block.
+
+    It would close them in a context of its own when it ends; who began them closes them.
+    """
+    begun, finalizer = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, finalizer and partial(_finalize, context, finalizer))
+    try:
+        yield
+    finally:
+        sys.set_asyncgen_hooks(begun, finalizer)
+
+
+def _finalize(context: Context, finalizer: Callable[[Any], None], generator: Any) -> None:
+    context.copy().run(finalizer, generator)  # a copy: it may be collected in the middle of a step
+
 
 def _pieces(pieces: Generator[Any, Any, T], context: Context) -> Generator[Any, Any, T]:
-    returned: T = yield from _Steps(pieces, context)
+    returned: T = yield from _Pieces(pieces, context)
     return returned
 
 
 async def _apieces(pieces: AsyncGenerator[Any, Any], context: Context) -> AsyncGenerator[Any, Any]:
     step: Callable[[Any], Awaitable[Any]] = pieces.asend
     value: Any = None
+    before: list[Any] = [pieces]
     try:
         while True:
             try:
-                piece = await within(context, step(value))
+                before = layers(pieces)
+                with _unknown_to_the_loop(context):
+                    taken = step(value)
+                piece = await within(context, taken)
             except StopAsyncIteration:
                 return
             try:
@@ -157,8 +212,13 @@ async def _apieces(pieces: AsyncGenerator[Any, Any], context: Context) -> AsyncG
                 raise
             except BaseException as error:
                 step, value = pieces.athrow, error
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        before = left_by(error, before)
+        raise
     finally:
-        await within(context, aclose(pieces))
+        await within(context, aclose_all({id(x): x for x in (*layers(pieces), *before)}.values()))
 
 
 async def _result(work: Awaitable[Any], context: Context) -> Any:
@@ -168,4 +228,4 @@ async def _result(work: Awaitable[Any], context: Context) -> Any:
 @types.coroutine
 def within(context: Context, work: Awaitable[T]) -> Generator[Any, Any, T]:
     """Await in a context, but in the caller's task, which cancel scopes and timeouts keep to."""
-    return cast(T, (yield from _Steps(work.__await__(), context)))
+    return cast(T, (yield from _Awaited(work.__await__(), context)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from traceback import walk_tb
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
@@ -17,18 +18,30 @@ def close(pieces: Iterator[Any]) -> None:
     last steps to be made at some later time, wherever garbage is collected. An iterator that has no
     ``close`` is left as it is.
     """
+    close_all(layers(pieces))
+
+
+def close_all(generators: Iterable[Any]) -> None:
+    """Close them in order, all of them whatever one raises."""
     with ExitStack() as stack:
-        for each in reversed(_layers(pieces, GeneratorType)):
-            if hasattr(each, "close"):
-                stack.callback(each.close)
+        for generator in reversed([*generators]):
+            if hasattr(generator, "close"):
+                stack.callback(generator.close)
 
 
 async def aclose(pieces: AsyncIterator[Any]) -> None:
     """As :func:`close`, for asynchronous generators."""
+    await aclose_all(layers(pieces))
+
+
+async def aclose_all(generators: Iterable[Any]) -> None:
+    """As :func:`close_all`, for asynchronous generators."""
     async with AsyncExitStack() as stack:
-        for each in reversed(_layers(pieces, AsyncGeneratorType)):
-            if hasattr(each, "aclose"):
-                stack.push_async_callback(each.aclose)
+        for generator in reversed([*generators]):
+            if hasattr(generator, "aclose"):
+                stack.push_async_callback(generator.aclose)
+            elif isinstance(generator, GeneratorType):
+                stack.callback(generator.close)
 
 
 @contextmanager
@@ -49,10 +62,27 @@ async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
         await aclose(pieces)
 
 
-def _layers(outermost: Any, kind: type) -> list[Any]:
-    """The generator, the one that its frame holds on to, and so on."""
+def layers(outermost: Any) -> list[Any]:
+    """The generator, the one that its frame holds on to, and so on: of its own kind."""
+    kind = AsyncGeneratorType if isinstance(outermost, AsyncGeneratorType) else GeneratorType
     found = [outermost]
-    for each in found:  # it grows
-        if isinstance(each, kind):
-            found += [x for x in gc.get_referents(each) if isinstance(x, kind) and x not in found]
+    for layer in found:  # it grows
+        if isinstance(layer, kind):
+            found += [x for x in gc.get_referents(layer) if isinstance(x, kind) and x not in found]
     return found
+
+
+def left_by(error: BaseException, before: list[Any]) -> list[Any]:
+    """Generators that nobody goes on with after an error: those of before and in its frames.
+
+    Frames live as long as the error does, and what they hold would be closed after it, anywhere.
+    """
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    held = [value for frame in frames for value in frame.f_locals.values()]
+    waiting = {id(x): x for x in (*before, *held) if _waits(x)}
+    return list(waiting.values())
+
+
+def _waits(x: Any) -> bool:
+    is_generator, is_async = isinstance(x, GeneratorType), isinstance(x, AsyncGeneratorType)
+    return (is_generator and not x.gi_running) or (is_async and not x.ag_running)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -164,3 +165,76 @@ async def test_what_coroutines_return_is_carried() -> None:
 
     _, pieces = await began(answer)
     assert next(pieces) == (True, None)
+
+
+def outer(inner: Generator[Any, Any, Any]) -> Generator[Any, None, None]:
+    """Fails where the one inside of it waits; the error's frame holds on to that."""
+    for _ in inner:
+        raise ConnectionError
+        yield
+
+
+async def aouter(inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, None]:
+    async for _ in inner:
+        raise ConnectionError
+        yield
+
+
+def test_what_an_error_leaves_waiting_is_closed_in_the_block() -> None:
+    with pytest.raises(ConnectionError) as caught:
+        next(began(lambda: outer(stream())))
+    assert ENDED == [True]
+    del caught
+
+    async def read() -> None:
+        await anext(began(lambda: aouter(astream())))
+
+    with pytest.raises(ConnectionError):
+        asyncio.run(read())
+    assert ENDED == [True, True]
+
+
+def passing(inner: Generator[Any, Any, Any]) -> Generator[Any, None, None]:
+    yield from (piece for piece in inner)  # hands on no error
+
+
+def test_what_is_thrown_closes_what_lies_below() -> None:
+    pieces = began(lambda: passing(stream()))
+    next(pieces)
+    with pytest.raises(ConnectionError):
+        pieces.throw(ConnectionError())
+    assert ENDED == [True]
+
+
+async def apassing(inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, None]:
+    async for piece in inner:
+        yield piece
+
+
+def test_a_loop_that_ends_closes_a_stream_as_its_reader_would(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kept = []
+
+    async def read() -> None:
+        kept.append(began(lambda: apassing(apassing(astream()))))
+        await anext(kept[0])
+
+    asyncio.run(read())
+    assert ENDED == [True]
+    assert not caplog.records
+
+
+class Transforming:
+    def transform(self, pieces: Any) -> Any:
+        return stream()
+
+    def pieces(self) -> Iterator[Any]:
+        return stream()
+
+
+def test_plain_methods_that_return_streams_are_carried() -> None:
+    carry(Transforming)
+    with recording.unrecorded():
+        streams = [Transforming().transform(()), Transforming().pieces()]
+    assert [next(pieces)[0] for pieces in streams] == [True, True]

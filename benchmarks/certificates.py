@@ -35,6 +35,7 @@ from limits import bandwidth
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.sampling import sampler
 
 EPSILON = 3.0
@@ -116,7 +117,7 @@ def rows_only(
     """All rows, or their integers, each block finished before it is thrown away."""
     ids = np.arange(len(space))
     for start in range(0, len(space), space.block):
-        rows = mechanism.device_rows(ids[start : start + space.block], space)
+        rows = rows_of(mechanism, ids[start : start + space.block], space)
         float((sampler.integer_rows(rows).weights if integers else rows)[0, 0])
 
 

@@ -29,6 +29,7 @@ from limits import bandwidth, fastest, product_rate, random_space
 import dp_middleware as dp
 from dp_middleware.certification._bounds import interval
 from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 from dp_middleware.sampling.sampler import os_entropy
@@ -45,11 +46,11 @@ def row_line(
 ) -> list[str]:
     """Rows per second, shares of the limits, agreement."""
     ids = np.arange(min(4 * space.block, len(space)))
-    mechanism.device_rows(ids[:2], space)  # public quantities of the space
-    mechanism.device_rows(ids[:2], host)
-    taken = fastest(lambda: mechanism.device_rows(ids, space)) / len(ids)
+    rows_of(mechanism, ids[:2], space)  # public quantities of the space
+    rows_of(mechanism, ids[:2], host)
+    taken = fastest(lambda: rows_of(mechanism, ids, space)) / len(ids)
     few = ids[:COMPARED]
-    on_host = fastest(lambda: mechanism.device_rows(few, host)) / len(few)
+    on_host = fastest(lambda: rows_of(mechanism, few, host)) / len(few)
     size, dimensions = host.vectors.shape
     return [
         mechanism.name,
@@ -66,7 +67,7 @@ def agreement(
     mechanism: ChannelMechanism, ids: np.ndarray, host: dp.EmbeddingSpace, space: dp.EmbeddingSpace
 ) -> tuple[str, str]:
     """How far logarithms lie apart, and whether integers keep to the certificate's interval."""
-    here, there = mechanism.rows(ids, host), mechanism.rows(ids, space)
+    here, there = (rows_of(mechanism, ids, where).cpu().numpy() for where in (host, space))
     possible = np.isfinite(here) & np.isfinite(there)
     apart = np.abs(here[possible] - there[possible]).max()
     rounded = sampler.integer_rows(there)

@@ -1,16 +1,16 @@
 """Microseconds per token of MetricNoise, beside the bare matrix product of the same size.
 
-    OMP_NUM_THREADS=1 python benchmarks/metric_noise.py [--size 11000] [--tokens 10000] [--index]
+    OMP_NUM_THREADS=1 python benchmarks/metric_noise.py [--size 11000] [--tokens 10000]
         [--device auto] [--random] [--float32]
 
 The product is that of points, float32 (n, d + 1), and a table (d + 1, V), by NumPy and by torch
 in several block sizes; the fastest counts. ``ratio`` is ours to it. On the CPU all times are CPU
 time, the best of some rounds, and ``cdist`` is SciPy's float64 brute force with the same noise. On
 another device times are by the clock, the product is float64, as ours is there, and ``share`` says
-which part of the rate of a large square product the search reaches. ``--index`` adds the
-approximate index. ``--random`` takes unit vectors that are all distinct (of cl100k's many are
-equal, and are searched once), ``--float32`` searches as on a processor that multiplies no bfloat16.
-The limits of threads must be set before the start; FAISS reads the same variable.
+which part of the rate of a large square product the search reaches. ``--random`` takes unit vectors
+that are all distinct (of cl100k's many are equal, and are searched once), ``--float32`` searches as
+on a processor that multiplies no bfloat16.
+The limits of threads must be set before the start.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def brute_force(ids, space, eta):
     return cdist(points, space.points).argmin(axis=1)
 
 
-def row(space, ids, eta, clock, rate, with_index):
+def row(space, ids, eta, clock, rate):
     """One line of the table; the product is measured beside it, as machines vary."""
     mechanism = MetricNoise(eta=eta)
     product = bare_product(space, clock)
@@ -108,11 +108,6 @@ def row(space, ids, eta, clock, rate, with_index):
         taken = clock.micros(lambda: nearest.nearest(space, points), len(ids))
         columns = len(frame.frame(space).first)
         shown += [f"{2 * (points.shape[1] + 1) * columns / taken / rate:.1%}"]
-    if with_index:
-        index = MetricNoise(eta=eta, index="approximate")
-        few = ids[:1000]
-        taken = clock.micros(lambda: index.perturb(few, space, bulk_entropy), len(few))
-        shown += [f"{1e6 / taken:,.0f}", f"{nearest.recall(space, eta):.1%}"]
     return shown
 
 
@@ -154,7 +149,6 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=11_000, help="tokens of cl100k")
     parser.add_argument("--tokens", type=int, default=10_000, help="of one text")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--index", action="store_true", help="the approximate index too")
     parser.add_argument("--random", action="store_true", help="random unit vectors instead")
     parser.add_argument("--float32", action="store_true", help="search without bfloat16")
     options = parser.parse_args()
@@ -167,10 +161,6 @@ def main() -> None:
     card = torch.cuda.get_device_name() if space.device.type == "cuda" else "the CPU"
     print(f"{space!r} on {card}, {len(frame.frame(space).first):,} distinct vectors")
     print(f"filters: {filters}\n")
-    if options.index:
-        started = time.perf_counter()
-        nearest.nearly_nearest(space, space.points[:1])
-        print(f"index built in {time.perf_counter() - started:.1f} s\n")
     table(["stage", "us a token", "ratio"], stages(space, ids, clock))
     header = [
         "eta",
@@ -183,9 +173,8 @@ def main() -> None:
         "kept",
     ]
     header += ["float64 distance", *(["share"] if rate is not None else [])]
-    header += ["index tokens/s", "recall"] if options.index else []
     print()
-    lines = (row(space, ids, eta, clock, rate, options.index) for eta in ETAS)
+    lines = (row(space, ids, eta, clock, rate) for eta in ETAS)
     table(header, lines)
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from exact_epsilon import SPACES, mechanism_named, space_named
 
 import dp_middleware as dp
+from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.sampling import sampler
 
 MECHANISMS = ("token-exponential", "santext", "rantext", "rantext-strict", "custext-strict")
@@ -55,7 +56,7 @@ def of_mechanism(name: str, read: dp.EmbeddingSpace) -> dict[str, float]:
         def rows(chosen: np.ndarray = ids) -> None:
             for start in range(0, len(chosen), space.block):
                 part = chosen[start : start + space.block]
-                sampler.integer_rows(mechanism.device_rows(part, space))
+                sampler.integer_rows(rows_of(mechanism, part, space))
 
         figures[f"{size} tokens"] = min(seconds(rows) for _ in range(REPEATS))
     figures["certify"] = seconds(lambda: dp.certify(mechanism, space))

@@ -27,6 +27,7 @@ from exact_epsilon import space_named
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling.sampler import Sampler, os_entropy
 
@@ -92,7 +93,7 @@ def row(mechanism: ChannelMechanism, space: dp.EmbeddingSpace, tokens: int) -> l
 
 def sampler(mechanism: ChannelMechanism, space: dp.EmbeddingSpace) -> Draw:
     """One with an empty cache of its own."""
-    return Sampler(lambda ids: mechanism.device_rows(ids, space), batch=space.block).draw
+    return Sampler(lambda ids: rows_of(mechanism, ids, space), batch=space.block).draw
 
 
 def prepared(mechanism: ChannelMechanism, space: dp.EmbeddingSpace, ids: np.ndarray) -> float:

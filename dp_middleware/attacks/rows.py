@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.sampling import sampler
 
 Floats = NDArray[np.float64]
@@ -79,7 +79,7 @@ def blocks(
     columns = space.on_device(np.searchsorted(every, outputs))
     for start in range(0, len(inputs), space.block):
         ids = inputs[start : start + space.block]
-        rows = mechanism.device_rows(ids, space)
+        rows = rows_of(mechanism, ids, space)
         rounded = sampler.integer_rows(rows if len(every) == len(space) else rows[:, possible])
         weights = rounded.weights
         wanted = weights if len(outputs) == len(every) else weights[:, columns]

@@ -12,10 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dp_middleware.certification import _listed
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.mechanisms.base import ChannelMechanism
-from dp_middleware.mechanisms.listed import ListedRows
+from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -105,36 +103,21 @@ def block_of(
     mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids, outputs: Ids, *, integers: bool
 ) -> Block:
     """The rows of some inputs at some outputs, of which no other is possible for any input."""
-    if len(outputs) == len(space) and (ids != UNKNOWN).all():
-        listed = mechanism.short_rows(ids, space)
-        short = None if listed is None else _of_lists(ids, listed, len(space), integers=integers)
-        if short is not None:
-            return short
-    rows = mechanism.device_rows(ids, space)
+    rows = rows_of(mechanism, ids, space)
     if len(outputs) < len(space):
         rows = _columns_of(rows, outputs)
     columns = np.arange(len(outputs))
     if not mechanism.full_support:
-        found = _listed.found_in(rows)
-        short = None if found is None else _of_lists(ids, found, len(columns), integers=integers)
-        if short is not None:
-            return short
         rows, columns = _possible(rows)
     if not integers:
         return Block(ids=ids, rows=rows, columns=columns)
-    return _integer_block(ids, columns, sampler.integer_rows(rows))
-
-
-def _of_lists(ids: Ids, listed: ListedRows, size: int, *, integers: bool) -> Block | None:
-    """From rows of so many outputs, where the lists say all about their integers."""
-    if not integers:
-        rows, columns = _listed.columns(listed, size, impossible=-np.inf)
-        return Block(ids=ids, rows=rows, columns=columns)
-    rounded = _listed.integers(listed, size)
-    if rounded is None:
-        return None
-    weights, columns = _listed.columns(rounded[0], size, impossible=0.0)
-    return _integer_block(ids, columns, sampler.IntegerRows(weights, *rounded[1:]))
+    rounded = sampler.integer_rows(rows)
+    bits: Ids = rounded.bits.cpu().numpy()
+    flattest = float((rounded.largest * rounded.units[:, 0]).amin())
+    rows, scale = rounded.weights, 2.0 ** -int(bits[0])
+    if (bits != bits[0]).any():
+        rows, scale = rows.mul_(rounded.units), 1.0
+    return Block(ids=ids, rows=rows, columns=columns, bits=bits, scale=scale, flattest=flattest)
 
 
 def _possible(rows: torch.Tensor) -> tuple[torch.Tensor, Ids]:
@@ -146,16 +129,6 @@ def _possible(rows: torch.Tensor) -> tuple[torch.Tensor, Ids]:
     kept = np.flatnonzero(possible)
     columns[kept] = np.arange(len(kept))
     return _columns_of(rows, kept), columns
-
-
-def _integer_block(ids: Ids, columns: Ids, rounded: sampler.IntegerRows) -> Block:
-    """A block of what rows were rounded to."""
-    bits: Ids = rounded.bits.cpu().numpy()
-    flattest = float((rounded.largest * rounded.units[:, 0]).amin())
-    rows, scale = rounded.weights, 2.0 ** -int(bits[0])
-    if (bits != bits[0]).any():
-        rows, scale = rows.mul_(rounded.units), 1.0
-    return Block(ids=ids, rows=rows, columns=columns, bits=bits, scale=scale, flattest=flattest)
 
 
 def _columns_of(rows: torch.Tensor, columns: Ids) -> torch.Tensor:

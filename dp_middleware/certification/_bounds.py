@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dp_middleware.certification.enumeration import BORDER, RECOMPUTED, left_over_drift
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.sampling import sampler
 
 Ids = NDArray[np.int64]
@@ -26,7 +26,7 @@ def interval(
     mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Largest and smallest probability of each output over all devices, float64 (n, V) each."""
-    rounded = sampler.integer_rows(mechanism.device_rows(ids, space))
+    rounded = sampler.integer_rows(rows_of(mechanism, ids, space))
     units = rounded.units
     exact = rounded.weights.mul_(units)
     possible = exact > 0

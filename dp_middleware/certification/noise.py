@@ -10,7 +10,7 @@ import numpy as np
 from dp_middleware.certification import wording
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import NoiseMechanism
-from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels import noise
 from dp_middleware.privacy import (
     Adjacency,
     Certificate,
@@ -115,10 +115,10 @@ def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
 def _price(floats: float, epsilon: float) -> str:
     """(1 + e^epsilon) t: what floating point costs beside the certified epsilon."""
     logarithm = float(np.logaddexp(0.0, epsilon)) + math.log(floats)
-    shown = f"{_noise.rounded_up(math.exp(logarithm))} at most" if logarithm < 0 else "1 (vacuous)"
+    shown = f"{noise.rounded_up(math.exp(logarithm))} at most" if logarithm < 0 else "1 (vacuous)"
     return (
         f"at the certified epsilon, floating point costs a delta of {shown}: (1 + e^epsilon) t "
-        f"with t = {_noise.rounded_up(floats)} over all positions that a token moves; for two "
+        f"with t = {noise.rounded_up(floats)} over all positions that a token moves; for two "
         "tokens at distance d, epsilon is the constant times d"
     )
 
@@ -126,7 +126,7 @@ def _price(floats: float, epsilon: float) -> str:
 def _coarse(floats: float) -> str:
     return (
         "the vectors are so long for this noise that float64 cannot draw it: the law may differ "
-        f"by {_noise.rounded_up(floats)} in total variation; expected at most "
+        f"by {noise.rounded_up(floats)} in total variation; expected at most "
         f"{_LARGEST_FLOAT_DISTANCE:g}; scale the vectors down, or leave out those far from the rest"
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,14 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.listed import ListedRows
 from dp_middleware.sampling.sampler import Entropy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Notion = Literal["pure", "metric"]
-Context = Literal["raw", "released"]
+Reads = Literal["raw", "released"]
+
+_ROWS = {"log_rows", "log_probs"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,10 @@ class Mechanism(ABC):
 class ChannelMechanism(Mechanism):
     """A mechanism whose output at a position depends on the token there and on nothing else.
 
+    An author writes one method: :meth:`log_rows`, or :meth:`log_probs` by those who think in NumPy.
+    The other one is made from it, for every class anew, so that what a subclass writes last is
+    what is read, certified and drawn from.
+
     Attributes:
         full_support: Whether every token can be released for every token.
         tight: Whether the exact loss is the nominal epsilon.
@@ -131,21 +137,34 @@ class ChannelMechanism(Mechanism):
 
     epsilon: float
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        latest = next(vars(kind) for kind in cls.__mro__ if _ROWS & vars(kind).keys())
+        if "log_rows" not in latest:
+            cls.log_rows = _torch_form(latest["log_probs"])  # type: ignore[method-assign]
+        elif "log_probs" not in latest:
+            cls.log_probs = _numpy_form(latest["log_rows"])  # type: ignore[method-assign]
+
     @abstractmethod
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """Row i is the law of the token released for ``ids[i]``.
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """Row i is the law of the token released for ``ids[i]``, where the space computes.
 
         Args:
-            ids: int (n,), each in 0 .. V - 1.
+            ids: int64 (n,), each in 0 .. V - 1.
             space: V tokens with vectors.
 
         Returns:
-            float64 (n, V), each row log-sum-exp zero; -inf where an output is impossible. Row i
-            is a function of ``ids[i]`` alone, bit for bit.
+            float64 (n, V) on the space's device, each row log-sum-exp zero; -inf where an output
+            is impossible. Row i is a function of ``ids[i]`` alone, bit for bit.
+        """
+
+    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """:meth:`log_rows` for readers: any array of ids, and NumPy's float64 (n, V).
 
         Raises:
             ParameterError: An id outside 0 .. V - 1.
         """
+        return on_host(self.log_rows(space.checked(ids), space))
 
     def possible(self, space: EmbeddingSpace) -> Ids | None:
         """Tokens that can be released at all, ascending; ``None``: no token is ruled out."""
@@ -158,67 +177,23 @@ class ChannelMechanism(Mechanism):
         """
         return None
 
-    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """:meth:`log_probs` of ids that are in 0 .. V - 1, on the space's device."""
-        return space.on_device(np.require(self.log_probs(ids, space), np.float64, ["C", "W"]))
 
-    def listed_rows(self, ids: Ids, space: EmbeddingSpace) -> ListedRows | None:
-        """The same rows where each holds one value but on a short list; ``None``: they do not.
+def rows_of(mechanism: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+    """The law of each id, that of the unknown symbol (-1) uniform over the outputs.
 
-        Spread out they are :meth:`log_rows`, bit for bit: certificates read them in their place.
-        """
-        return None
-
-    def rows(self, ids: Ids, space: EmbeddingSpace) -> Floats:
-        """:meth:`log_probs`, with a row uniform over the outputs for the unknown symbol (-1)."""
-        return on_host(self.device_rows(ids, space))
-
-    def device_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """:meth:`rows` on the space's device."""
-        known = ids != UNKNOWN
-        if known.all():
-            return self._written_rows(ids, space)
-        rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
-        rows[space.on_device(~known)] = space.on_device(self._uniform(space))
-        if known.any():
-            rows[space.on_device(known)] = self._written_rows(ids[known], space)
-        return rows
-
-    def short_rows(self, ids: Ids, space: EmbeddingSpace) -> ListedRows | None:
-        """:meth:`listed_rows`, unless a subclass of the class that wrote them has other rows."""
-        latest = self._written_last("listed_rows", "device_rows", "log_rows", "log_probs")
-        return self.listed_rows(ids, space) if latest == "listed_rows" else None
-
-    def _written_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """The law, by the latest of its two forms: a subclass may write either of them."""
-        if self._written_last("log_rows", "log_probs") == "log_rows":
-            return self.log_rows(ids, space)
-        return ChannelMechanism.log_rows(self, ids, space)
-
-    def _written_last(self, *names: str) -> str:
-        """Which of these methods comes first, in the order of classes and then in this one."""
-        return next(name for kind in type(self).__mro__ for name in names if name in vars(kind))
-
-    def _uniform(self, space: EmbeddingSpace) -> Floats:
-        outputs = self.outputs(space)
-        if outputs is None:
-            return np.full(len(space), -np.log(len(space)))
-        with np.errstate(divide="ignore"):
-            row: Floats = np.log(np.bincount(outputs, minlength=len(space)) / len(outputs))
-        return row
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceChannel(ChannelMechanism):
-    """A channel whose rows are computed in torch, where the space has its products."""
-
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        return on_host(self.log_rows(space.checked(ids), space))
-
-    @abstractmethod
-    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """:meth:`log_probs` of ids that are in 0 .. V - 1, on the space's device."""
+    Returns:
+        float64 (n, V), logarithms, on the space's device.
+    """
+    known = ids != UNKNOWN
+    if known.all():
+        return mechanism.log_rows(ids, space)
+    rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
+    rows[space.on_device(~known)] = space.on_device(
+        _unknown_row(mechanism.outputs(space), len(space))
+    )
+    if known.any():
+        rows[space.on_device(known)] = mechanism.log_rows(ids[known], space)
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +209,7 @@ class ContextualMechanism(Mechanism):
 
     epsilon: float
     logit_bound: float
-    context: Context = "raw"
+    context: Reads = "raw"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -308,3 +283,35 @@ def _shown(parameters: dict[str, Any]) -> str:
     """One text for equal parameters; sets have no order of their own."""
     plain = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in parameters.items()}
     return repr(sorted(plain.items()))
+
+
+def _unknown_row(outputs: Ids | None, size: int) -> Floats:
+    """Logarithms (V,), made on the host: the same bits for every device."""
+    if outputs is None:
+        return np.full(size, -np.log(size))
+    with np.errstate(divide="ignore"):
+        row: Floats = np.log(np.bincount(outputs, minlength=size) / len(outputs))
+    return row
+
+
+def _torch_form(log_probs: Callable[..., Floats]) -> Callable[..., torch.Tensor]:
+    """``log_rows`` of a class whose author wrote ``log_probs``."""
+
+    def log_rows(self: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """Row i is the law of the token released for ids[i]; float64 (n, V), on the device."""
+        return space.on_device(np.require(log_probs(self, ids, space), np.float64, ["C", "W"]))
+
+    return log_rows
+
+
+def _numpy_form(log_rows: Callable[..., torch.Tensor]) -> Callable[..., Floats]:
+    """``log_probs`` of a class whose author wrote ``log_rows``.
+
+    Not through ``self``: a subclass may write ``log_probs`` and ask its parent for the parent's.
+    """
+
+    def log_probs(self: ChannelMechanism, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        return on_host(log_rows(self, space.checked(ids), space))
+
+    return log_probs

@@ -14,8 +14,14 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import Context, ContextualMechanism, Floats, Ids
-from dp_middleware.mechanisms.kernels import buckets as _buckets
+from dp_middleware.mechanisms.base import ContextualMechanism, Floats, Ids, Reads
+from dp_middleware.mechanisms.kernels.buckets import (
+    bucket_law,
+    equal_frequency,
+    equal_frequency_loss,
+    equal_width,
+    equal_width_loss,
+)
 
 DEFAULT_LOGIT_BOUND = 20.0
 """Only for a first try: take the bound from public text, by ``context.logit_bound``."""
@@ -62,14 +68,10 @@ class _Bucketed(ContextualMechanism):
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
         """Row i is the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
         numbers = space.checked(ids)
-        given = _checked(logits, (len(numbers), len(space)))
-        return on_host(self.log_rows(numbers, space, given))
-
-    def log_rows(self, ids: Ids, space: EmbeddingSpace, logits: Floats) -> torch.Tensor:
-        """:meth:`log_probs` of what was checked, on the space's device."""
-        utilities = self._utilities(ids, space, logits)
+        values = _checked(logits, (len(numbers), len(space)))
+        utilities = self._utilities(numbers, space, values)
         index = self._grouped(utilities)
-        return _buckets.bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon)
+        return on_host(bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon))
 
     def _utilities(self, ids: Ids, space: EmbeddingSpace, logits: Floats) -> torch.Tensor:
         """The paper's u over its sensitivity B^logit_weight: float64 (n, V) in [0, 1]."""
@@ -114,11 +116,11 @@ class Cape(_Bucketed):
     )
 
     def _grouped(self, utilities: torch.Tensor) -> torch.Tensor:
-        return _buckets.equal_width(utilities, self.buckets)
+        return equal_width(utilities, self.buckets)
 
     def position_loss(self, size: int) -> float:
-        """Supremum over all logits, nats; see :func:`_buckets.equal_width_loss`."""
-        return _buckets.equal_width_loss(0.5 * self.epsilon, size, self.buckets)
+        """Supremum over all logits, nats; see :func:`equal_width_loss`."""
+        return equal_width_loss(0.5 * self.epsilon, size, self.buckets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,7 @@ class CapeStrict(_Bucketed):
         "epsilon + ln((q + 1)/q), q = floor(V / buckets), once per token (our repair)"
     )
 
-    context: Context = "released"
+    context: Reads = "released"
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
         """Epsilon, and what buckets of two sizes add on this space."""
@@ -157,11 +159,11 @@ class CapeStrict(_Bucketed):
         return self.epsilon + (math.log1p(1 / smaller) if larger else 0.0)
 
     def _grouped(self, utilities: torch.Tensor) -> torch.Tensor:
-        return _buckets.equal_frequency(utilities, self.buckets)
+        return equal_frequency(utilities, self.buckets)
 
     def position_loss(self, size: int) -> float:
-        """Supremum over all logits, nats; see :func:`_buckets.equal_frequency_loss`."""
-        return _buckets.equal_frequency_loss(0.5 * self.epsilon, size, self.buckets)
+        """Supremum over all logits, nats; see :func:`equal_frequency_loss`."""
+        return equal_frequency_loss(0.5 * self.epsilon, size, self.buckets)
 
 
 def _checked(logits: ArrayLike, shape: tuple[int, int]) -> Floats:

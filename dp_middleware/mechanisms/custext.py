@@ -11,12 +11,12 @@ import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import DeviceChannel, Ids
-from dp_middleware.mechanisms.kernels import lists as _lists
+from dp_middleware.mechanisms.base import ChannelMechanism, Ids
+from dp_middleware.mechanisms.kernels import lists
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CandidateLists(DeviceChannel):
+class _CandidateLists(ChannelMechanism):
     """Shared by the four: a score on a list of candidates, ``outside`` elsewhere.
 
     The score is the nearness min-max scaled inside the list, 1 - (d - min)/(max - min), and 1
@@ -87,8 +87,8 @@ class CusText(_CandidateLists):
 
         def compute() -> tuple[torch.Tensor, torch.Tensor]:
             labels = self._labels(space)
-            listed = _lists.members(labels)[labels]
-            distances = _lists.exact_distances(listed, space)
+            listed = lists.members(labels)[labels]
+            distances = lists.exact_distances(listed, space)
             return space.on_device(listed), space.on_device(distances)
 
         listed, distances = space.derived(("custext-lists", self.candidates), compute)
@@ -103,7 +103,7 @@ class CusText(_CandidateLists):
     def _labels(self, space: EmbeddingSpace) -> Ids:
         return space.derived(
             ("custext-classes", self.candidates),
-            lambda: _lists.greedy_classes(space, self.candidates),
+            lambda: lists.greedy_classes(space, self.candidates),
         )
 
 
@@ -136,16 +136,16 @@ class CusTextPlus(CusText):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "kept", _lists.word_list(self.kept, "kept"))
+        object.__setattr__(self, "kept", lists.word_list(self.kept, "kept"))
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
         """Keeps English stop words, scikit-learn's list."""
-        return cls(epsilon=nominal, kept=_lists.stop_words())
+        return cls(epsilon=nominal, kept=lists.stop_words())
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
         """The public class of each token, length V; a kept token is alone."""
-        labels, kept = self._labels(space).copy(), _lists.on_list(space, self.kept)
+        labels, kept = self._labels(space).copy(), lists.on_list(space, self.kept)
         labels[kept] = labels.max() + 1 + np.arange(np.count_nonzero(kept))
         return tuple(labels.tolist())
 
@@ -153,12 +153,12 @@ class CusTextPlus(CusText):
         """The members of each token's class; a kept token alone."""
         listed, distances = super().candidate_lists(ids, space)
         numbers = space.on_device(ids)[:, None]
-        kept = _lists.device_on_list(space, self.kept)[numbers]
+        kept = lists.device_on_list(space, self.kept)[numbers]
         return listed.where(~kept, numbers), distances.masked_fill_(kept, 0.0)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Some tokens are never replaced."""
-        count = np.count_nonzero(_lists.on_list(space, self.kept))
+        count = np.count_nonzero(lists.on_list(space, self.kept))
         return (
             *super().assumptions(space),
             f"{count} of {len(space)} tokens, a public list, are released unchanged",
@@ -188,7 +188,7 @@ class CusTextAggressive(_CandidateLists):
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """The K nearest tokens, ties by index, the token itself always among them."""
-        return _lists.nearest(ids, space, self.candidates)
+        return lists.nearest(ids, space, self.candidates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,4 +212,4 @@ class CusTextStrict(_CandidateLists):
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """The K nearest tokens, ties by index, the token itself always among them."""
-        return _lists.nearest(ids, space, self.candidates)
+        return lists.nearest(ids, space, self.candidates)

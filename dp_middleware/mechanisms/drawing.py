@@ -12,13 +12,14 @@ import numpy as np
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
-from dp_middleware.mechanisms import prepared as _prepared
+from dp_middleware.mechanisms import prepared
 from dp_middleware.mechanisms.base import (
     ChannelMechanism,
     ContextualMechanism,
     Ids,
     Mechanism,
     NoiseMechanism,
+    rows_of,
 )
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -95,10 +96,10 @@ class _FromTables(Drawer):
         """Made at the first draw: the fingerprint of a space takes a pass over its vectors."""
         mechanism, space = self._mechanism, self._space
         return sampler.Sampler(
-            lambda ids: mechanism.device_rows(ids, space),
+            lambda ids: rows_of(mechanism, ids, space),
             batch=space.block,
-            cache=sampler.shared_cache(_prepared.key_in_memory(mechanism, space)),
-            prepared=_prepared.opened(mechanism, space),
+            cache=sampler.shared_cache(prepared.key_in_memory(mechanism, space)),
+            prepared=prepared.opened(mechanism, space),
         )
 
     def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:

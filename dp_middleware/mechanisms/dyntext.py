@@ -10,15 +10,14 @@ import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import DeviceChannel, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism, Ids
 from dp_middleware.mechanisms.kernels.density import device_density, mixture
-from dp_middleware.mechanisms.listed import ListedRows
 
 _CELLS = 1 << 20  # (rows, K, K) numbers at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynText(DeviceChannel):
+class DynText(ChannelMechanism):
     """Draw a list length k from the token's density, then release one of its k nearest tokens.
 
     f(t) counts the tokens within gamma, the mean distance of the K-th nearest (the token itself
@@ -69,25 +68,16 @@ class DynText(DeviceChannel):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        return self.listed_rows(ids, space).spread(len(space))
-
-    def listed_rows(self, ids: Ids, space: EmbeddingSpace) -> ListedRows:
-        """The K nearest tokens, and what each other one has."""
         size = min(self.candidates, len(space))
         public = device_density(space, size, self.epsilon_density, self.delta)
         numbers, others = space.on_device(ids), len(space) - size
-        laws = [
-            mixture(
-                public.log_lengths[part],
-                public.distances[part],
-                self.epsilon,
-                self.outside,
-                others,
-            )
-            for part in torch.split(numbers, max(1, _CELLS // size**2))
-        ]
-        values, beside = (torch.cat(each) for each in zip(*laws, strict=True))
-        return ListedRows(listed=public.listed[numbers], values=values, elsewhere=beside)
+        rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
+        step = max(1, _CELLS // size**2)
+        for part, block in zip(torch.split(numbers, step), torch.split(rows, step), strict=True):
+            lengths, distances = public.log_lengths[part], public.distances[part]
+            listed, beside = mixture(lengths, distances, self.epsilon, self.outside, others)
+            block.copy_(beside.expand_as(block)).scatter_(1, public.listed[part], listed)
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)

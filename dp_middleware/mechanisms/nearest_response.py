@@ -15,15 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _files, _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
-from dp_middleware.mechanisms.kernels import codebook as _codebook
+from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
+from dp_middleware.mechanisms.kernels import codebook
 from dp_middleware.mechanisms.kernels.lists import smallest
 
 Nearness = Literal["distance", "centred_cosine"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearestResponse(DeviceChannel):
+class NearestResponse(ChannelMechanism):
     """Release one of the k codewords nearest to x with weight e^epsilon, another with weight 1.
 
     Reference:
@@ -80,7 +80,7 @@ class NearestResponse(DeviceChannel):
 
         Similarity is the cosine of mean-centred vectors. For large epsilon k is 1; for small
         epsilon a larger k with repeated codewords comes closer to the optimum of the linear
-        programme over all epsilon-LDP mechanisms; see ``_codebook.py``. Kept on disk.
+        programme over all epsilon-LDP mechanisms; see ``kernels/codebook.py``. Kept on disk.
 
         Args:
             space: V tokens with vectors.
@@ -103,14 +103,14 @@ class NearestResponse(DeviceChannel):
         key += [hashlib.sha256(part.tobytes()).hexdigest() for part in (weights, allowed)]
         found = _stored(_files.load("codebooks", *key), allowed)
         if found is None:
-            found = _codebook.best_codebook(space, epsilon, weights, allowed)
+            found = codebook.best_codebook(space, epsilon, weights, allowed)
             stored = {"near": found[1], "codebook": found[0].tolist()}
             _files.store(stored, "codebooks", *key)
-        codebook, near = found
+        codewords, near = found
         return cls(
             epsilon=epsilon,
             candidates=near,
-            codebook=tuple(codebook.tolist()),
+            codebook=tuple(codewords.tolist()),
             nearness="centred_cosine",
         )
 
@@ -224,4 +224,4 @@ def _checked(prior: ArrayLike, size: int) -> Floats:
 
 def _code() -> str:
     """Changes with the search."""
-    return hashlib.sha256(Path(_codebook.__file__).read_bytes()).hexdigest()
+    return hashlib.sha256(Path(codebook.__file__).read_bytes()).hexdigest()

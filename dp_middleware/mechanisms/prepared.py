@@ -13,10 +13,9 @@ import numpy as np
 import torch
 
 from dp_middleware import _files
-from dp_middleware import _files as _cache
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Mechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Mechanism, rows_of
 from dp_middleware.sampling import files, sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -134,7 +133,7 @@ def _tables(
 ) -> Iterator[tuple[int, sampler.Table]]:
     for start in range(0, len(ids), space.block):
         batch = ids[start : start + space.block]
-        made = sampler.tables(mechanism.device_rows(batch, space))
+        made = sampler.tables(rows_of(mechanism, batch, space))
         yield from zip(batch.tolist(), made, strict=True)
 
 
@@ -144,7 +143,7 @@ def _key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace) -> dict[str
     return {
         "mechanism": mechanism.fingerprint,
         "space": space.fingerprint,
-        "code": _cache.code_fingerprint(),
+        "code": _files.code_fingerprint(),
         "device": space.device.type,
         "versions": versions,
     }

@@ -12,7 +12,7 @@ import torch
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import DeviceChannel, Floats, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
 from dp_middleware.mechanisms.kernels.marginal import RadiusGrid
 from dp_middleware.mechanisms.kernels.quadrature import SMALL, RadiusQuadrature
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw, radius_law
@@ -34,7 +34,7 @@ def noise_epsilon(epsilon: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RanText(DeviceChannel):
+class RanText(ChannelMechanism):
     """Draw a radius r, then release a token nearer than r with score 1 - d/r.
 
     r = ||Y||, Y_i Laplace with scale noise_range[i] / noise_epsilon(epsilon). The radius does not

@@ -11,12 +11,12 @@ import torch
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
+from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Notion
 from dp_middleware.mechanisms.kernels import lists
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanText(DeviceChannel):
+class SanText(ChannelMechanism):
     """Release y for x with probability proportional to exp(-epsilon/2 * d(x, y)).
 
     Reference:
@@ -47,7 +47,7 @@ class SanText(DeviceChannel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanTextPlus(DeviceChannel):
+class SanTextPlus(ChannelMechanism):
     """SanText on sensitive tokens; a non-sensitive token often stays as it is.
 
     A sensitive token draws from the sensitive set V_S with weights exp(-epsilon/2 * d). A

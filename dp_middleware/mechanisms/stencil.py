@@ -12,9 +12,13 @@ from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Ids, NoiseMechanism
-from dp_middleware.mechanisms.kernels import nearest as _nearest
-from dp_middleware.mechanisms.kernels import noise as _noise
-from dp_middleware.mechanisms.kernels import window as _window
+from dp_middleware.mechanisms.kernels import noise
+from dp_middleware.mechanisms.kernels.nearest import nearest, release
+from dp_middleware.mechanisms.kernels.window import (
+    checked_window,
+    largest_influence,
+    window_means,
+)
 from dp_middleware.sampling.sampler import Entropy
 
 
@@ -49,7 +53,7 @@ class Stencil(NoiseMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        window, sigma = _window.checked(self.window, self.sigma)
+        window, sigma = checked_window(self.window, self.sigma)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "sigma", sigma)
 
@@ -62,8 +66,8 @@ class Stencil(NoiseMechanism):
         numbers = space.checked(ids)
         if len(space) == 1:
             raise ParameterError("expected a space of two tokens or more, got one: x is left out")
-        means = _window.window_means(space.points[numbers], self.window, self.sigma)
-        return _nearest.nearest(space, means, numbers)
+        means = window_means(space.points[numbers], self.window, self.sigma)
+        return nearest(space, means, numbers)
 
     def lipschitz(self, length: int | None) -> float:
         """Infinite."""
@@ -108,21 +112,21 @@ class DChiStencil(NoiseMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _noise.require_eta(self.eta)
-        window, sigma = _window.checked(self.window, self.sigma)
+        noise.require_eta(self.eta)
+        window, sigma = checked_window(self.window, self.sigma)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "sigma", sigma)
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Released ids, int64 (n,); each depends on the ids of its window."""
-        means = _window.window_means(space.points[space.checked(ids)], self.window, self.sigma)
-        return _nearest.released(means, space, self.eta, entropy)
+        means = window_means(space.points[space.checked(ids)], self.window, self.sigma)
+        return release(means, space, self.eta, entropy)
 
     def lipschitz(self, length: int | None) -> float:
         """eta times the largest C_j of a text of this length, rounded up."""
         if length is not None:
             _validate.at_least(0, length=length)
-        return self.eta * _window.largest_influence(self.window, self.sigma, length) * (1 + 1e-12)
+        return self.eta * largest_influence(self.window, self.sigma, length) * (1 + 1e-12)
 
     @property
     def claimed_epsilon(self) -> float:
@@ -132,8 +136,8 @@ class DChiStencil(NoiseMechanism):
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
         """Total variation that floating point adds to the positions that a token moves."""
         moved = self.window if length is None else min(self.window, length)
-        return min(1.0, moved * _noise.space_distance(space, self.eta, terms=self.window))
+        return min(1.0, moved * noise.space_distance(space, self.eta, terms=self.window))
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Floating point."""
-        return (_noise.floating_point(space, self.eta, terms=self.window),)
+        return (noise.floating_point(space, self.eta, terms=self.window),)

@@ -9,13 +9,13 @@ import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import DeviceChannel, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism, Ids
 
 Score = Literal["clipped_cosine", "shifted_cosine"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenExponential(DeviceChannel):
+class TokenExponential(ChannelMechanism):
     """Release y for x with probability proportional to exp(epsilon/2 * u(x, y)).
 
     u = max(0, cos) for ``"clipped_cosine"``, (1 + cos)/2 for ``"shifted_cosine"``.

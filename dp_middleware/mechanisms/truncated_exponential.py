@@ -10,11 +10,11 @@ import torch
 
 from dp_middleware import _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import DeviceChannel, Ids, Notion
+from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Notion
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncatedExponential(DeviceChannel):
+class TruncatedExponential(ChannelMechanism):
     """Release y for x with probability proportional to exp(-epsilon/2 * min(d(x, y), threshold)).
 
     The paper draws among the tokens within the threshold, scored -d, and one element "outside",

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,16 +14,14 @@ import torch
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, DeviceChannel, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism, Ids, rows_of
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.privacy import Adjacency
 from dp_middleware.vocabulary.classes import token_classes
 
-_INHERITED = ("notion", "largest", "jumps")
-
 
 @dataclass(frozen=True, kw_only=True)
-class WithinClasses(DeviceChannel):
+class WithinClasses(ChannelMechanism):
     """Release y for x as the inner mechanism does, given that y is of x's public class.
 
     P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere. If the
@@ -50,6 +49,9 @@ class WithinClasses(DeviceChannel):
     truth: ClassVar[str] = "2 epsilon of the inner mechanism within a class; nothing across"
     full_support: ClassVar[bool] = False
     references: ClassVar[tuple[str, ...]] = ("chen2023",)
+    notion = property(attrgetter("mechanism.notion"))
+    largest = property(attrgetter("mechanism.largest"))
+    jumps = property(attrgetter("mechanism.jumps"))
 
     epsilon: float = field(init=False, repr=False, compare=False)
     mechanism: ChannelMechanism
@@ -61,12 +63,8 @@ class WithinClasses(DeviceChannel):
                 "expected mechanism= as a channel, whose law depends on one token only, got "
                 f"{type(self.mechanism).__name__}"
             )
-        labels = Adjacency.within(self.classes).classes
-        object.__setattr__(self, "classes", labels)
-        for name in _INHERITED:  # constants of a class, here those of the inner one
-            object.__setattr__(self, name, getattr(self.mechanism, name))
+        object.__setattr__(self, "classes", Adjacency.within(self.classes).classes)
         object.__setattr__(self, "epsilon", self.mechanism.nominal)
-        super().__post_init__()
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
@@ -108,7 +106,7 @@ class WithinClasses(DeviceChannel):
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
         labels = space.on_device(self._numbers(space))
         beyond = labels[space.on_device(ids)][:, None] != labels[: len(space)]
-        rows = self.mechanism.device_rows(ids, space).masked_fill(beyond, -np.inf)
+        rows = rows_of(self.mechanism, ids, space).masked_fill(beyond, -np.inf)
         unreached = (rows.amax(dim=1) == -np.inf).nonzero()[:, 0]
         if len(unreached):
             rows[unreached] = rows[unreached].masked_fill_(~beyond[unreached], 0.0)

@@ -74,5 +74,5 @@ def of_rate(
     details: dict[str, float],
 ) -> MetricResult:
     """The share of texts for which something holds, with the exact binomial interval."""
-    interval = results.clopper_pearson(int(right.sum()), len(right))
+    interval = results.exact_interval(int(right.sum()), len(right))
     return result(metric, float(right.mean()), interval, len(right), assumptions, details)

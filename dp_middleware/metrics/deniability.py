@@ -13,7 +13,12 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, ContextualMechanism, Mechanism
+from dp_middleware.mechanisms.base import (
+    ChannelMechanism,
+    ContextualMechanism,
+    Mechanism,
+    rows_of,
+)
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.metrics import results
 from dp_middleware.metrics._intervals import of_mean, result
@@ -218,7 +223,7 @@ def _blocks(
         )
     for start in range(0, len(tokens), space.block):
         own = tokens[start : start + space.block]
-        rounded = sampler.integer_rows(mechanism.device_rows(own, space))
+        rounded = sampler.integer_rows(rows_of(mechanism, own, space))
         yield own, rounded.weights.mul_(rounded.units)
 
 

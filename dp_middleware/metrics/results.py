@@ -62,24 +62,22 @@ def rate_interval(hits: ArrayLike, trials: ArrayLike) -> tuple[float, float]:
     """
     successes, counts = np.asarray(hits), np.asarray(trials)
     if (counts == 1).all():
-        return clopper_pearson(int(successes.sum()), len(counts))
+        return exact_interval(int(successes.sum()), len(counts))
     if len(counts) == 1:
         return 0.0, 1.0
     if not successes.any():
-        return clopper_pearson(0, len(counts))
+        return exact_interval(0, len(counts))
     if (successes == counts).all():
-        return clopper_pearson(len(counts), len(counts))
+        return exact_interval(len(counts), len(counts))
     return ratio_interval(successes, counts)
 
 
-def clopper_pearson(hits: int, trials: int) -> tuple[float, float]:
-    """The exact interval for the rate of independent trials."""
-    from scipy.stats import beta
+def exact_interval(hits: int, trials: int) -> tuple[float, float]:
+    """Clopper and Pearson's interval for the rate of independent trials."""
+    from scipy.stats import binomtest
 
-    tail = (1 - CONFIDENCE) / 2
-    low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, trials - hits + 1))
-    high = 1.0 if hits == trials else float(beta.ppf(1 - tail, hits + 1, trials - hits))
-    return low, high
+    interval = binomtest(hits, trials).proportion_ci(CONFIDENCE)
+    return float(interval.low), float(interval.high)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_middleware._forks import LeavesWithout, StaysHere
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.mechanisms.kernels.lists import smallest
 from dp_middleware.sanitizers.draft import Plan
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -82,7 +82,7 @@ def _alternatives(
     ids, tokens = np.array(list(counts), dtype=np.int64), space.vocabulary.tokens
     for start in range(0, len(ids), space.block):
         block = ids[start : start + space.block]
-        rows = mechanism.device_rows(block, space)
+        rows = rows_of(mechanism, block, space)
         own = rows.gather(1, space.on_device(np.maximum(block, 0))[:, None])[:, 0]
         likely = smallest(-rows, min(_LIKELY, len(space)))
         chances = rows.gather(1, likely).exp()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.spaces import CASES, random_space, spaces
+from support.spaces import CASES, host_rows, random_space, spaces
 
 import dp_middleware as dp
 from dp_middleware import attacks
@@ -28,7 +28,7 @@ def law(mechanism, space):
 
 def drawn_law(mechanism, space):
     """P(y|x) from the integers of the very tables that are drawn from, float64 (V, V)."""
-    tables = sampler.tables(mechanism.rows(np.arange(len(space)), space))
+    tables = sampler.tables(host_rows(mechanism, np.arange(len(space)), space))
     integers = [table.integers(len(space)) for table in tables]
     return np.array([[number / sum(row) for number in row] for row in integers])
 

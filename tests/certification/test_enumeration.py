@@ -14,11 +14,9 @@ from support.spaces import random_space
 from torch.overrides import TorchFunctionMode
 
 import dp_middleware as dp
-from dp_middleware.certification import _blocks
 from dp_middleware.certification.enumeration import (
     enumerate_pairs,
     left_over_drift,
-    scout,
 )
 from dp_middleware.embedding import space as space_module
 from dp_middleware.errors import ParameterError
@@ -85,71 +83,6 @@ def test_a_device_calibrates_and_bounds_delta_as_the_host_does(device):
     for method in ("exact", "bound"):
         curves = [dp.delta_curve(ours, s, [0.5, 1.0], method=method) for s in (here, there)]
         assert curves[0].deltas == pytest.approx(curves[1].deltas, abs=1e-9)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class InFull(dp.DynText):
-    """The same rows; what writes its own is not read from its parent's lists."""
-
-    def log_rows(self, ids, space):
-        return super().log_rows(ids, space)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class InFullStrict(dp.DynTextStrict):
-    """Likewise."""
-
-    def log_rows(self, ids, space):
-        return super().log_rows(ids, space)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Uniform(dp.DynTextStrict):
-    """Other rows than those of the lists."""
-
-    def log_rows(self, ids, space):
-        return torch.full((len(ids), len(space)), -np.log(len(space)), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 3.0, 30.0, 90.0])  # the last one in 128 bits
-@pytest.mark.parametrize("candidates", [1, 4, 29, 40])
-def test_lists_hold_the_integers_that_are_drawn_from(epsilon, candidates):
-    space, ids = random_space(tokens=30, seed=6), np.arange(30)
-    for kind in (dp.DynText, dp.DynTextStrict):
-        mechanism = kind(epsilon=epsilon, candidates=candidates)
-        outputs = np.arange(len(space))
-        block = _blocks.block_of(mechanism, space, ids, outputs, integers=True)
-        found = np.column_stack([block.rows.numpy() * block.scale, np.zeros(30)])[:, block.columns]
-        rounded = sampler.integer_rows(mechanism.device_rows(ids, space))
-        np.testing.assert_array_equal(found, rounded.weights.mul_(rounded.units).numpy())
-
-
-def test_lists_are_read_where_they_are():
-    space = random_space(tokens=200, seed=6)
-    for kind in (dp.DynText, dp.DynTextStrict):
-        mechanism = kind(epsilon=3.0, candidates=2)
-        block = _blocks.block_of(mechanism, space, np.arange(9), np.arange(200), integers=True)
-        assert block.rows.shape[1] <= 9 * 2 + 1
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 3.0, 90.0])
-@pytest.mark.parametrize(
-    ("kind", "in_full"), [(dp.DynText, InFull), (dp.DynTextStrict, InFullStrict)]
-)
-def test_lists_lose_what_rows_in_full_lose(kind, in_full, epsilon):
-    space = random_space(tokens=150, seed=2)
-    mechanism, dense = (each(epsilon=epsilon, candidates=4) for each in (kind, in_full))
-    for adjacency in relations(len(space)):
-        for search in (enumerate_pairs, scout):
-            found, expected = (search(m, space, adjacency) for m in (mechanism, dense))
-            assert found == expected
-            np.testing.assert_array_equal(found.extreme, expected.extreme)
-
-
-def test_lists_of_a_parent_say_nothing_about_a_child():
-    space = random_space(tokens=40, seed=2)
-    assert dp.certify(dp.DynTextStrict(epsilon=3.0), space).epsilon > 1.0
-    assert dp.certify(Uniform(epsilon=3.0), space).epsilon == pytest.approx(0.0, abs=1e-9)
 
 
 class _Largest(TorchFunctionMode):

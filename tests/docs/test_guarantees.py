@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.noise_laws import plane_law
-from support.spaces import random_space, space_of
+from support.spaces import host_rows, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import rantext
@@ -108,7 +108,7 @@ def exact_epsilon():
 
 def nearest_response():
     mechanism = dp.NearestResponse(epsilon=math.log(3), candidates=2, codebook=(0, 0, 2))
-    rows = np.exp(mechanism.rows(np.array([0, 1, 2, -1]), space_of([[0.0], [1.0], [3.0]])))
+    rows = np.exp(host_rows(mechanism, np.array([0, 1, 2, -1]), space_of([[0.0], [1.0], [3.0]])))
     parts = (7, 7, 7, 3)
     counted = rows * np.array(parts)[:, None]
     assert counted == pytest.approx(counted.round(), abs=1e-12)

@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 from support.chat_models import KINDS, WORDS, Make
 from support.known_bad import LINE, Renormalised
-from support.spaces import random_space, space_of
+from support.spaces import host_rows, random_space, space_of
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -76,7 +76,7 @@ Law = dict[tuple[str, str], Fraction]
 def law(rewrite: PrivRewrite, ids: tuple[int, ...], selection: Selection) -> Law:
     """The exact law of (sanitized text, final text), from the integers that are drawn from."""
     private = np.array([i if i < 3 else -1 for i in ids])
-    rows = sampler.tables(rewrite.sanitizer.mechanism.rows(private, LINE))
+    rows = sampler.tables(host_rows(rewrite.sanitizer.mechanism, private, LINE))
     integers = [[Fraction(n, 2**64) for n in row.integers(3)] for row in rows]
     found: Law = {}
     for outputs in itertools.product(range(3), repeat=2):

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from support.spaces import CASES, brute_force_loss, random_space, spaces
+from support.spaces import CASES, brute_force_loss, host_rows, random_space, spaces
 from support.texts import CANARY
 
 import dp_middleware as dp
+from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.sampling import sampler as sampling
 
 pytestmark = pytest.mark.parametrize("name", CASES)
@@ -78,7 +79,7 @@ def test_a_metric_proof_holds_beside_the_exact_loss(name, space, epsilon):
     farthest = epsilon * space.diameter + certificate.metric.slack
     assert certificate.epsilon <= farthest
     ids = np.arange(len(space))
-    drawn = sampling.integer_rows(mechanism.device_rows(ids, space))
+    drawn = sampling.integer_rows(rows_of(mechanism, ids, space))
     logs = (drawn.weights * drawn.units).log().numpy()
     losses = np.abs(logs[:, None, :] - logs[None, :, :]).max(axis=2)
     assert (losses <= epsilon * space.distances(ids) + certificate.metric.slack).all()
@@ -126,7 +127,7 @@ def test_draws_follow_the_law_and_would_reject_twice_epsilon(name):
     space = random_space(tokens=8, dimensions=3, seed=3)
     mechanism, other = CASES[name](3.0), CASES[name](6.0)
     token = 2
-    sampler = sampling.Sampler(lambda ids: mechanism.rows(ids, space))
+    sampler = sampling.Sampler(lambda ids: host_rows(mechanism, ids, space))
     drawn = sampler.draw(np.full(DRAWS, token))
     counts = np.bincount(drawn, minlength=len(space))
     assert p_value(counts, mechanism, space, token) > FALSE_ALARM
@@ -151,8 +152,8 @@ def test_the_table_drawn_from_is_the_table_certified(name):
     space = random_space(tokens=150, dimensions=5, seed=7)
     mechanism = CASES[name](8.0)
     everyone = np.arange(len(space))
-    certified = sampling.integer_rows(mechanism.rows(everyone, space))
-    sampler = sampling.Sampler(lambda ids: mechanism.rows(ids, space))
+    certified = sampling.integer_rows(host_rows(mechanism, everyone, space))
+    sampler = sampling.Sampler(lambda ids: host_rows(mechanism, ids, space))
     shuffled = np.random.default_rng(0).permutation(everyone)
     for token, table in zip(shuffled, sampler.tables(shuffled), strict=True):
         integers = table.integers(len(space))

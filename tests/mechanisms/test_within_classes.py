@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.spaces import CASES, random_space, space_of, spaces
+from support.spaces import CASES, host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.certification.enumeration import classes_of
@@ -34,7 +34,7 @@ def within(inner, labels):
 
 def rows_of(mechanism, space):
     ids = [*range(len(space)), *([-1] if space.vocabulary.has_unknown_symbol else [])]
-    return mechanism.rows(np.array(ids), space)
+    return host_rows(mechanism, np.array(ids), space)
 
 
 def brute_force(mechanism, space, labels):
@@ -126,7 +126,7 @@ def test_where_the_inner_one_reaches_nothing_the_class_is_drawn_from_uniformly()
     space = space_of([[0.0], [0.1], [5.0], [5.1]])
     inner = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 1))
     mechanism = within(inner, (0, 0, 1, 1, 1))
-    rows = np.exp(mechanism.rows(np.array([2, 3, -1]), space))
+    rows = np.exp(host_rows(mechanism, np.array([2, 3, -1]), space))
     np.testing.assert_allclose(rows, [[0, 0, 0.5, 0.5]] * 3)
     found = dp.certify(mechanism, space, adjacency=mechanism.adjacency)
     assert found.epsilon <= 2.0 + 1e-9
@@ -135,10 +135,10 @@ def test_where_the_inner_one_reaches_nothing_the_class_is_drawn_from_uniformly()
 def test_an_unknown_symbol_with_a_label_is_released_within_its_class():
     space = random_space(tokens=6)
     mechanism = within(dp.TokenExponential(epsilon=1.0), "aaabbbb")
-    row = np.exp(mechanism.rows(np.array([-1]), space))[0]
+    row = np.exp(host_rows(mechanism, np.array([-1]), space))[0]
     np.testing.assert_allclose(row, [0, 0, 0, 1 / 3, 1 / 3, 1 / 3])
     unlabelled = within(dp.TokenExponential(epsilon=1.0), "aaabbb")
-    row = np.exp(unlabelled.rows(np.array([-1]), space))[0]
+    row = np.exp(host_rows(unlabelled, np.array([-1]), space))[0]
     np.testing.assert_allclose(row, np.full(6, 1 / 6))
 
 
@@ -184,8 +184,8 @@ def test_the_table_drawn_from_is_the_table_certified():
     space = random_space(tokens=150, dimensions=5, seed=7)
     mechanism = within(dp.TokenExponential(epsilon=8.0), [k % 4 for k in range(150)])
     everyone = np.arange(len(space))
-    certified = sampling.integer_rows(mechanism.rows(everyone, space))
-    sampler = sampling.Sampler(lambda ids: mechanism.rows(ids, space))
+    certified = sampling.integer_rows(host_rows(mechanism, everyone, space))
+    sampler = sampling.Sampler(lambda ids: host_rows(mechanism, ids, space))
     for token, table in zip(everyone, sampler.tables(everyone), strict=True):
         assert [float(k) for k in table.integers(len(space))] == certified.weights[token].tolist()
 

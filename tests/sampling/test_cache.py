@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from support.entropy import stream
-from support.spaces import CASES, random_space
+from support.spaces import CASES, host_rows, random_space
 from typer.testing import CliRunner
 
 import dp_middleware as dp
@@ -112,9 +112,6 @@ def test_a_mechanism_whose_code_is_unknown_shares_with_itself_only():
                 rows = np.full((len(ids), len(space)), -math.inf)
                 rows[:, answer] = 0.0
                 return rows
-
-            def log_rows(self, ids, space):
-                return space.on_device(self.log_probs(ids, space))
 
         return Constant(epsilon=3.0)
 
@@ -343,7 +340,9 @@ def test_prepared_rows_are_the_computed_ones_bit_for_bit(name):
         prepared = _prepared.opened(mechanism, space)
         assert prepared is not None
         sampler = sampling.Sampler(None, prepared=prepared)
-        for number, table in zip(ids, sampling.tables(mechanism.rows(ids, space)), strict=True):
+        for number, table in zip(
+            ids, sampling.tables(host_rows(mechanism, ids, space)), strict=True
+        ):
             found = prepared.table(number)
             for name_of in ("lasts", "low", "support"):
                 assert np.array_equal(getattr(found, name_of), getattr(table, name_of))
@@ -394,7 +393,7 @@ def test_draws_from_disk_follow_the_law():
     count = 40_000
     for number in (0, 5, 9, -1):  # 9 is not on disk
         drawn = drawing.draw([np.full(count, number)], sampling.os_entropy)[0]
-        expected = np.exp(mechanism.rows(np.array([number]), space)[0]) * count
+        expected = np.exp(host_rows(mechanism, np.array([number]), space)[0]) * count
         observed = np.bincount(drawn, minlength=len(space))
         assert stats.chisquare(observed, expected * count / expected.sum()).pvalue > 1e-9
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from support.ledgers import Charges
-from support.spaces import random_space
+from support.spaces import host_rows, random_space
 from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
@@ -94,7 +94,7 @@ def test_draws_follow_the_row_of_each_token():
     """2,000 releases of one text: chi-squared at every position, rejecting another token's row."""
     sanitizer = dp.Sanitizer(MECHANISM, SPACE)
     ids = SPACE.vocabulary.encode("pain knee pain " + CANARY)
-    rows = np.exp(MECHANISM.rows(ids, SPACE))
+    rows = np.exp(host_rows(MECHANISM, ids, SPACE))
     releases = sanitizer.release_batch(["pain knee pain " + CANARY] * 2000)
     drawn = np.array([SPACE.vocabulary.encode(release.text) for release in releases])
     for position in range(4):
@@ -237,7 +237,7 @@ def test_a_policy_keeps_a_public_list_and_says_so():
 def test_the_certificate_of_a_policy_is_the_loss_among_the_others():
     policy = dp.KeepPolicy.words(WORDS[:10], label="ten words")
     certificate = dp.Sanitizer(MECHANISM, SPACE, policy=policy).certificate
-    rows = MECHANISM.rows(np.array([*range(10, len(SPACE)), -1]), SPACE)
+    rows = host_rows(MECHANISM, np.array([*range(10, len(SPACE)), -1]), SPACE)
     assert certificate.epsilon == pytest.approx(np.ptp(rows, axis=0).max(), abs=1e-9)
 
 

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms.base import rows_of
 
 
 def space_of(vectors, *, unknown="uniform"):
@@ -104,11 +105,16 @@ CASES = {
 }
 
 
+def host_rows(mechanism, ids, space):
+    """The law of each id, the unknown symbol's (-1) included; float64 (n, V), NumPy."""
+    return rows_of(mechanism, ids, space).cpu().numpy()
+
+
 def brute_force_loss(mechanism, space):
     """max over pairs and outputs of ln P(y|x) - ln P(y|x'), the unknown symbol included."""
     rows = mechanism.log_probs(np.arange(len(space)), space)
     if space.vocabulary.has_unknown_symbol:
-        rows = np.vstack([rows, mechanism.rows(np.array([-1]), space)])
+        rows = np.vstack([rows, host_rows(mechanism, np.array([-1]), space)])
     possible = np.isfinite(rows)
     if (possible.any(axis=0) & ~possible.all(axis=0)).any():
         return math.inf

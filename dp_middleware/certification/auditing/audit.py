@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.certification.auditing.pairs import Finding
+from dp_middleware.certification.auditing.pairs import Outcome
 from dp_middleware.certification.auditing.shapes import (
-    Budget,
     Doubt,
+    Sampling,
     by_noise,
     by_rows,
     by_texts,
+    coded_rows,
     refuse_logits,
-    rows_of,
 )
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism, NoiseMechanism
 from dp_middleware.privacy import Witness
-from dp_middleware.sampling import sampler as sampling
+from dp_middleware.sampling.sampler import Entropy, os_entropy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 
@@ -73,7 +73,7 @@ def audit(
     claim: float | None = None,
     samples: int = 20_000,
     failure_probability: float = 1e-3,
-    entropy: sampling.Entropy = sampling.os_entropy,
+    entropy: Entropy = os_entropy,
     logits: ArrayLike | None = None,
     texts: tuple[Sequence[int], Sequence[int]] | None = None,
     context: Context | None = None,
@@ -119,27 +119,27 @@ def audit(
     if claim is not None:
         _validate.positive(claim=claim)
     doubt = Doubt(mechanism, space, claim)
-    budget = Budget(samples, failure_probability, entropy)
+    sampling = Sampling(samples, failure_probability, entropy)
     if texts is not None:
         if logits is not None:
             raise ParameterError("expected texts= or logits=, got both")
-        findings = [by_texts(mechanism, space, texts, context, doubt, budget)]
+        outcomes = [by_texts(mechanism, space, texts, context, doubt, sampling)]
     elif context is not None:
         raise ParameterError("expected texts= with context=: two texts to release under it")
     elif isinstance(mechanism, NoiseMechanism):
         refuse_logits(mechanism, logits)
-        findings = by_noise(mechanism, space, doubt, budget.halved)
+        outcomes = by_noise(mechanism, space, doubt, sampling.halved)
     else:
-        rows = rows_of(mechanism, space, logits)
-        findings = by_rows(rows, space, doubt, budget.halved)
-    return _strongest(findings, space, failure_probability)
+        rows = coded_rows(mechanism, space, logits)
+        outcomes = by_rows(rows, space, doubt, sampling.halved)
+    return _strongest(outcomes, space, failure_probability)
 
 
 def _strongest(
-    findings: list[Finding], space: EmbeddingSpace, failure_probability: float
+    outcomes: list[Outcome], space: EmbeddingSpace, failure_probability: float
 ) -> LowerBound:
     """The one that refutes its claim by most, or else the largest."""
-    best = max(findings, key=lambda finding: finding.rank)
+    best = max(outcomes, key=lambda outcome: outcome.rank)
     witness = None
     if best.epsilon > 0 and best.tokens is not None and best.output is not None:
         names = space.vocabulary.tokens
@@ -151,5 +151,5 @@ def _strongest(
         claim=best.claim,
         failure_probability=failure_probability,
         witness=witness,
-        samples=sum(finding.draws for finding in findings),
+        samples=sum(outcome.draws for outcome in outcomes),
     )

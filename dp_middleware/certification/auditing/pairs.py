@@ -25,7 +25,7 @@ _PILOT_RISK = 0.05  # at which pilots are compared; decides on power, not on val
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Outcome:
     """A lower bound on the loss, from one test.
 
     Attributes:
@@ -87,7 +87,7 @@ def from_rows(
     draw: Callable[[int, int], Ids],
     samples: int,
     risk: float,
-) -> Finding:
+) -> Outcome:
     """The pair whose rows differ most at its claim, and the event {y : P(y) > factor P'(y)}.
 
     Args:
@@ -103,7 +103,7 @@ def from_rows(
     event = rows[first] > factor * rows[second]
     hits, misses = (int(event[draw(row, samples)].sum()) for row in (first, second))
     likeliest = np.array([np.where(event, rows[first], 0.0).argmax()])
-    return Finding(
+    return Outcome(
         epsilon=float(log_ratio(hits, misses, samples, risk)),
         claim=float(claims[first, second]),
         draws=2 * samples,
@@ -137,7 +137,7 @@ def _widest(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
+class TextPair:
     """Two texts to tell apart.
 
     Attributes:
@@ -170,12 +170,12 @@ class _Event:
 
 
 def from_draws(
-    pairs: Sequence[Pair],
+    pairs: Sequence[TextPair],
     draw: Callable[[Ids, int], Ids],
     size: int,
     samples: int,
     risk: float,
-) -> Finding:
+) -> Outcome:
     """A pair and an event chosen by a pilot, tested on draws that the pilot has not seen.
 
     A quarter of the draws, shared among the pairs, learns how likely releases are under both
@@ -202,7 +202,7 @@ def from_draws(
     likely, unlikely = (draw(chosen.texts[k], tested) for k in (first, second))
     inside = likely[event.holds(likely)]
     bound = log_ratio(len(inside), event.holds(unlikely).sum(), tested, risk)
-    return Finding(
+    return Outcome(
         epsilon=float(bound),
         claim=chosen.claim,
         draws=4 * part * len(pairs) + 2 * tested,

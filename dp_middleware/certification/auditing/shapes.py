@@ -9,19 +9,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware.certification.auditing import pairs as _pair_tests
-from dp_middleware.certification.auditing.pairs import Finding, Pair
+from dp_middleware.certification.auditing import pairs
+from dp_middleware.certification.auditing.pairs import Outcome, TextPair
 from dp_middleware.contexts import Context
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import (
     ChannelMechanism,
     ContextualMechanism,
     Mechanism,
     NoiseMechanism,
+    rows_of,
 )
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.sampling import sampler as sampling
+from dp_middleware.sampling.sampler import Entropy, Sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Floats = NDArray[np.float64]
@@ -31,15 +32,15 @@ _ROWS = 48  # compared with each other
 
 
 @dataclass(frozen=True)
-class Budget:
+class Sampling:
     """Draws of each input of a test, probability that it is wrong, and where bytes come from."""
 
     samples: int
     risk: float
-    entropy: sampling.Entropy
+    entropy: Entropy
 
     @property
-    def halved(self) -> Budget:
+    def halved(self) -> Sampling:
         """For each of two tests."""
         return replace(self, risk=self.risk / 2)
 
@@ -86,7 +87,7 @@ class Rows:
     across: bool = False
 
 
-def rows_of(mechanism: Mechanism, space: EmbeddingSpace, logits: ArrayLike | None) -> Rows:
+def coded_rows(mechanism: Mechanism, space: EmbeddingSpace, logits: ArrayLike | None) -> Rows:
     """The rows of a channel, or of a contextual mechanism under each row of logits."""
     if isinstance(mechanism, ContextualMechanism):
         if logits is None:
@@ -105,7 +106,7 @@ def rows_of(mechanism: Mechanism, space: EmbeddingSpace, logits: ArrayLike | Non
     refuse_logits(mechanism, logits)
     if not isinstance(mechanism, ChannelMechanism):
         raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
-    return Rows(lambda codes: mechanism.rows(codes, space))
+    return Rows(lambda codes: on_host(rows_of(mechanism, codes, space)))
 
 
 def _checked_logits(logits: ArrayLike, size: int) -> Floats:
@@ -125,9 +126,9 @@ def refuse_logits(mechanism: Mechanism, logits: ArrayLike | None) -> None:
         raise ParameterError(f"expected no logits=: {name} has no use for them")
 
 
-def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, budget: Budget) -> list[Finding]:
+def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling) -> list[Outcome]:
     """A pair of rows, and retention under all alternatives in turn."""
-    size, sampler = len(space), sampling.Sampler(rows.of)
+    size, sampler = len(space), Sampler(rows.of)
     spread = np.linspace(0, rows.alternatives - 1, _ROWS // 2).astype(np.int64)
     alternatives = np.unique(spread)
     codes = (size * alternatives[:, None] + space.spread(_ROWS // len(alternatives))).ravel()
@@ -135,45 +136,45 @@ def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, budget: Budget) -> 
     neighbours = said[:, None] == said
     if rows.across:
         neighbours |= tokens[:, None] == tokens
-    pair = _pair_tests.from_rows(
+    pair = pairs.from_rows(
         np.exp(rows.of(codes)),
         tokens,
         np.array([[doubt.between(x, other) for other in tokens.tolist()] for x in tokens.tolist()]),
         neighbours,
-        lambda row, count: sampler.draw(np.full(count, codes[row]), budget.entropy),
-        budget.samples,
-        budget.risk,
+        lambda row, count: sampler.draw(np.full(count, codes[row]), sampling.entropy),
+        sampling.samples,
+        sampling.risk,
     )
 
     def released(drawn: Ids) -> Ids:
         turns = np.arange(len(drawn)) % rows.alternatives
-        return sampler.draw(size * turns + drawn, budget.entropy)
+        return sampler.draw(size * turns + drawn, sampling.entropy)
 
-    return [pair, _retention(released, size, doubt, budget)]
+    return [pair, _retention(released, size, doubt, sampling)]
 
 
 def by_noise(
-    mechanism: NoiseMechanism, space: EmbeddingSpace, doubt: Doubt, budget: Budget
-) -> list[Finding]:
+    mechanism: NoiseMechanism, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling
+) -> list[Outcome]:
     """A few pairs of tokens, and retention, all as texts of one token."""
     if len(space) < 2:
-        return [Finding(epsilon=0.0, claim=doubt.anywhere(), draws=0)]
+        return [Outcome(epsilon=0.0, claim=doubt.anywhere(), draws=0)]
     one = drawer(mechanism, space)
 
     def released(drawn: Ids) -> Ids:
-        return np.concatenate(one.draw(list(drawn[:, None]), budget.entropy))
+        return np.concatenate(one.draw(list(drawn[:, None]), sampling.entropy))
 
-    pair = _pair_tests.from_draws(
+    pair = pairs.from_draws(
         [
-            Pair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=doubt.between(x, y))
+            TextPair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=doubt.between(x, y))
             for x, y in _spread_pairs(space)
         ],
         lambda text, count: released(np.repeat(text, count))[:, None],
         len(space),
-        budget.samples,
-        budget.risk,
+        sampling.samples,
+        sampling.risk,
     )
-    return [pair, _retention(released, len(space), doubt, budget)]
+    return [pair, _retention(released, len(space), doubt, sampling)]
 
 
 def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
@@ -194,18 +195,18 @@ def by_texts(
     texts: tuple[Sequence[int], Sequence[int]],
     context: Context | None,
     doubt: Doubt,
-    budget: Budget,
-) -> Finding:
+    sampling: Sampling,
+) -> Outcome:
     """Two texts, by what the mechanism's own way of drawing releases for them."""
     first, second, position = _adjacent(texts, space)
     source = drawer(mechanism, space, context)
     tokens = int(first[position]), int(second[position])
-    return _pair_tests.from_draws(
-        [Pair(texts=(first, second), tokens=tokens, claim=doubt.between(*tokens))],
-        lambda text, count: np.array(source.draw([text] * count, budget.entropy)),
+    return pairs.from_draws(
+        [TextPair(texts=(first, second), tokens=tokens, claim=doubt.between(*tokens))],
+        lambda text, count: np.array(source.draw([text] * count, sampling.entropy)),
         len(space),
-        budget.samples,
-        budget.risk,
+        sampling.samples,
+        sampling.risk,
     )
 
 
@@ -231,12 +232,14 @@ def _adjacent(
     return first.astype(np.int64), second.astype(np.int64), int(changed[0])
 
 
-def _retention(released: Callable[[Ids], Ids], size: int, doubt: Doubt, budget: Budget) -> Finding:
+def _retention(
+    released: Callable[[Ids], Ids], size: int, doubt: Doubt, sampling: Sampling
+) -> Outcome:
     """From the rate at which uniformly drawn tokens stay unchanged."""
-    words = np.frombuffer(budget.entropy(8 * budget.samples), dtype=np.uint64)
+    words = np.frombuffer(sampling.entropy(8 * sampling.samples), dtype=np.uint64)
     tokens = (words % np.uint64(size)).astype(np.int64)  # bias below V / 2^64
     kept = int((released(tokens) == tokens).sum())
-    rate = float(_pair_tests.clopper_pearson(kept, budget.samples, budget.risk)[0])
+    rate = float(pairs.clopper_pearson(kept, sampling.samples, sampling.risk)[0])
     odds = rate * (size - 1) / (1 - rate)
     epsilon = math.log(odds) if odds > 1 else 0.0
-    return Finding(epsilon=epsilon, claim=doubt.anywhere(), draws=budget.samples)
+    return Outcome(epsilon=epsilon, claim=doubt.anywhere(), draws=sampling.samples)

@@ -10,7 +10,7 @@ import torch
 
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.base import Floats, Ids
-from dp_middleware.mechanisms.kernels import lists as _lists
+from dp_middleware.mechanisms.kernels import lists
 
 _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
 
@@ -112,7 +112,7 @@ def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: flo
 
 def _neighbourhoods(space: EmbeddingSpace, size: int) -> Neighbourhoods:
     everyone = np.arange(len(space))
-    nearest, lengths = _lists.nearest(everyone, space, size)
+    nearest, lengths = lists.nearest(everyone, space, size)
     listed, distances = nearest.cpu().numpy(), on_host(lengths)
     mean = math.fsum(distances[:, -1]) / len(space)  # the same on every machine
     radius = mean + space.resolution  # a distance equal to the mean but for the grid lies within

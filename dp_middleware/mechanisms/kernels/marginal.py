@@ -8,19 +8,16 @@ A row depends on its distances only.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.blocks import parts
-from dp_middleware.mechanisms.kernels import exact as _exact
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms.kernels import exact
+from dp_middleware.mechanisms.kernels.histogram import PLACE, Histogram
 from dp_middleware.mechanisms.kernels.radius import FEW, RadiusLaw
-from dp_middleware.mechanisms.kernels.tally import PLACE, Tally
-
-if TYPE_CHECKING:
-    from dp_middleware.embedding.space import EmbeddingSpace
 
 Floats = NDArray[np.float64]
 
@@ -71,35 +68,35 @@ class RadiusGrid:
         if law.dimensions <= FEW:
             first = 0  # small radii are likely
         places = (radii / noise_scale - edges[:-1]) / np.diff(edges)
-        places = np.maximum(_exact.rounded(places, _MEANS), 2.0**-_MEANS)
+        places = np.maximum(exact.rounded(places, _MEANS), 2.0**-_MEANS)
         radii = (edges[:-1] + np.diff(edges) * places)[first:]
         log_mass, cell, b = log_mass[first:], np.arange(first, len(edges) - 1), np.arange(len(grid))
         shares = np.minimum(grid[:, None] / radii, 1.0)
-        kernel = _exact.exp(-0.5 * epsilon * shares)
+        kernel = exact.exp(-0.5 * epsilon * shares)
         if literal:
             kernel *= b[:, None] < cell
         log_parts = log_mass[:, None] - 0.5 * epsilon * shares.T
         log_parts[(b > cell[:, None]) & literal] = -np.inf
         log_unit = log_parts.max(axis=0)
-        on_edge = _exact.exp(-0.5 * epsilon * np.diagonal(shares[first:]))
-        self._last = float(_exact.exp(np.array(-0.5 * epsilon)))
+        on_edge = exact.exp(-0.5 * epsilon * np.diagonal(shares[first:]))
+        self._last = float(exact.exp(np.array(-0.5 * epsilon)))
         put = space.on_device
         self._literal, self._first = literal, first
-        self._tally = Tally(put(grid), per_unit, len(space))
-        self._entered = put(_exact.rounded(kernel, _MANTISSA - PLACE - len(space).bit_length()))
+        self._histogram = Histogram(put(grid), per_unit, len(space))
+        self._entered = put(exact.rounded(kernel, _MANTISSA - PLACE - len(space).bit_length()))
         self._on_edge, self._log_unit = put(on_edge), put(log_unit)
-        slices = _exact.slices(np.exp(log_parts - log_unit))
+        slices = exact.slices(np.exp(log_parts - log_unit))
         self._reached = put(slices[0]), put(slices[1])
 
     def to_log_probs(self, rows: torch.Tensor) -> None:
         """Replace rows of distances by their log-probabilities; float64 (n, V)."""
-        sums = self._tally.empty(len(rows))
+        sums = self._histogram.empty(len(rows))
         for part, into in parts(rows, sums):
-            self._tally.add(part, into)
-        values = self._log_g(*self._tally.read(sums)).flip(1)
+            self._histogram.add(part, into)
+        values = self._log_g(*self._histogram.read(sums)).flip(1)
         rises = torch.nn.functional.pad(values.diff(dim=1), (0, 1))
         for part, *of_grid in parts(rows, values, rises):
-            self._tally.interpolate(part, *of_grid)
+            self._histogram.interpolate(part, *of_grid)
             part.copy_(torch.log_softmax(part, dim=1))
 
     def _log_g(
@@ -119,7 +116,7 @@ class RadiusGrid:
             inverse[:, : cells - first] = _mean_inverse(
                 inside[:, :-1], counts[:, first:], places[:, first:], step=self._last
             )
-        return _exact.product(inverse, self._reached).log_().add_(self._log_unit)
+        return exact.product(inverse, self._reached).log_().add_(self._log_unit)
 
 
 def _mean_inverse(
@@ -148,7 +145,7 @@ def _harmonic(start: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
     low, high = start + (_SINGLY - 0.5), start + steps + 0.5
     below, above = 1.0 / (low * low), 1.0 / (high * high)
     tail = (above - below) * (1 / 24) - (above * above - below * below) * (7 / 960)
-    return torch.where(steps >= _SINGLY, total + (_exact.log(high / low) + tail), total)
+    return torch.where(steps >= _SINGLY, total + (exact.log(high / low) + tail), total)
 
 
 def _edges(law: RadiusLaw, noise_scale: float, reach: float) -> tuple[Floats, float | None]:

@@ -5,34 +5,26 @@ And tokens near to noisy points, which is all that the noise mechanisms do.
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.embedding.grid import folded
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import MissingExtra
 from dp_middleware.mechanisms.kernels.filter import filters
 from dp_middleware.mechanisms.kernels.frame import NOBODY, frame
 from dp_middleware.mechanisms.kernels.noise import random_vectors, snapped, spacing
-from dp_middleware.sampling.sampler import Entropy, insecure_entropy
+from dp_middleware.sampling.sampler import Entropy
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
-Index = Literal["exact", "approximate"]
 
 BLOCK = 512  # points of one matrix product on the host
-_QUERIES = 1000  # of a measured recall
 _SCORES = 1 << 24  # scores held at a time
 _COORDINATES = 1 << 14  # of noise made at a time: they stay in a processor's cache
 _PAIRED = 1 << 16  # coordinates of differences held at a time
-_LINKS, _VISITED = 32, 128  # of the approximate index: links per token, tokens kept in a search
 
 
-def released(
-    centres: Floats, space: EmbeddingSpace, eta: float, entropy: Entropy, index: Index = "exact"
-) -> Ids:
+def release(centres: Floats, space: EmbeddingSpace, eta: float, entropy: Entropy) -> Ids:
     """Tokens near to centres plus independent noise of density exp(-eta ||z||), int64 (n,).
 
     A function of the snapped noisy vectors alone: see the module ``noise``.
@@ -42,15 +34,13 @@ def released(
         space: V tokens with vectors.
         eta: Nats per unit of distance.
         entropy: Source of random bytes.
-        index: How to search.
     """
-    search = nearest if index == "exact" else nearly_nearest
-    found = np.empty(len(centres), dtype=np.int64)
+    tokens = np.empty(len(centres), dtype=np.int64)
     size = _rows(space)
     for start in range(0, len(centres), size):
         part = slice(start, start + size)
-        found[part] = search(space, noisy(centres[part], eta, entropy))
-    return found
+        tokens[part] = nearest(space, noisy(centres[part], eta, entropy))
+    return tokens
 
 
 def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
@@ -65,24 +55,6 @@ def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
         noise += centres[part]
         points[part] = snapped(noise, step)
     return points
-
-
-def recall(space: EmbeddingSpace, eta: float) -> float:
-    """Share of noisy vectors for which the approximate index finds a nearest token.
-
-    Measured once per space and eta on 1,000 noisy vectors of evenly spaced tokens, with a fixed
-    seed: they are public and no release.
-    """
-
-    def measured() -> float:
-        ids = np.resize(space.spread(_QUERIES), _QUERIES)
-        centres = space.points[ids]
-        exact = released(centres, space, eta, insecure_entropy(0))
-        found = released(centres, space, eta, insecure_entropy(0), "approximate")
-        same = space.points[exact] == space.points[found]  # duplicates are as near
-        return float(same.all(axis=1).mean())
-
-    return space.derived(("noise-recall", eta), measured)
 
 
 def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) -> Ids:
@@ -174,33 +146,3 @@ def _decided(space: EmbeddingSpace, points: Floats, rows: Ids, ids: Ids) -> Ids:
     best = squares == np.minimum.reduceat(squares, starts)[rows]
     found: Ids = np.minimum.reduceat(np.where(best, ids, len(space)), starts)
     return found
-
-
-def nearly_nearest(space: EmbeddingSpace, points: Floats) -> Ids:
-    """A near token of each point, from a graph index (HNSW); int64 (n,).
-
-    Points are sought one by one in a fixed graph, in float32: the answer for a point does not
-    depend on the others. Threads build the graph, so it may differ between processes; it is a
-    function of the public vectors and of their timing, never of points.
-
-    Raises:
-        MissingExtra: faiss is not installed.
-    """
-    try:
-        import faiss
-    except ImportError:
-        raise MissingExtra("faiss-cpu", "faiss") from None
-    known = frame(space)
-    index: Any = space.derived(
-        "nearest-graph", lambda: _graph(space.points[known.first] * known.scale, faiss)
-    )
-    _, found = index.search(np.float32(points * known.scale), 1)
-    answers: Ids = known.first[found[:, 0]]
-    return answers
-
-
-def _graph(vectors: Floats, faiss: Any) -> Any:
-    index = faiss.IndexHNSWFlat(vectors.shape[1], _LINKS)
-    index.hnsw.efSearch = _VISITED
-    index.add(np.float32(vectors))
-    return index

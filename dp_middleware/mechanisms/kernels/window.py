@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 
-def checked(window: int, sigma: float) -> tuple[int, float]:
+def checked_window(window: int, sigma: float) -> tuple[int, float]:
     """Both parameters in their own types.
 
     Raises:

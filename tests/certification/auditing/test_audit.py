@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.known_bad import FirstTokenContext
-from support.spaces import random_space, space_of
+from support.spaces import host_rows, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.certification.auditing import pairs
@@ -114,7 +114,7 @@ def test_only_fresh_draws_test_what_the_pilot_chose(length):
         drawn.append(count)
         return np.tile(text if len(drawn) <= 4 else texts[0], (count, 1))
 
-    pair = pairs.Pair(texts=texts, tokens=(3, 4), claim=1.0)
+    pair = pairs.TextPair(texts=texts, tokens=(3, 4), claim=1.0)
     finding = pairs.from_draws([pair], draw, 6, 1000, 1e-3)
     assert drawn == [250] * 4 + [500] * 2
     assert finding.draws == 2000
@@ -189,7 +189,7 @@ def test_a_stuck_source_releases_a_constant():
     def entropy(count):
         return stuck.to_bytes(8, "little") * (count // 8)
 
-    sampler = sampling.Sampler(lambda ids: mechanism.rows(ids, space))
+    sampler = sampling.Sampler(lambda ids: host_rows(mechanism, ids, space))
     assert len(set(sampler.draw(np.zeros(100, dtype=np.int64), entropy))) == 1
 
 

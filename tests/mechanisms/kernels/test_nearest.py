@@ -1,9 +1,7 @@
-"""The nearest token of a point: exactly, and by the approximate index."""
+"""The nearest token of a point."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pretend_device import pretend_cuda
-from support.spaces import random_space, space_of, spaces
+from support.spaces import space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.embedding.grid import folded
@@ -244,57 +242,3 @@ def test_another_device_finds_the_same_tokens():
             for space in (host, device)
         )
         assert np.array_equal(first, second)
-
-
-def test_the_approximate_index_is_a_function_of_the_noisy_vector():
-    pytest.importorskip("faiss")
-    space = random_space(tokens=1500, dimensions=24, seed=4)
-    points = space.points[:200] + 0.3 * np.random.default_rng(0).normal(size=(200, 24))
-    together = _nearest.nearly_nearest(space, points)
-    alone = [int(_nearest.nearly_nearest(space, point[None])[0]) for point in points]
-    assert together.tolist() == alone
-    assert _nearest.nearly_nearest(space, points[::-1]).tolist() == alone[::-1]
-    assert (together == _nearest.nearest(space, points)).mean() > 0.9
-
-
-def test_the_recall_of_the_index_is_an_assumption():
-    pytest.importorskip("faiss")
-    space = random_space(tokens=1500, dimensions=24, seed=4)
-    mechanism = MetricNoise(eta=60.0, index="approximate")
-    share = _nearest.recall(space, 60.0)
-    assert 0.5 < share <= 1
-    assert f"{share:.1%}" in mechanism.assumptions(space)[1]
-    released = mechanism.perturb(np.arange(1500), space, insecure_entropy(0))
-    exact = MetricNoise(eta=60.0).perturb(np.arange(1500), space, insecure_entropy(0))
-    assert (released == exact).mean() == pytest.approx(share, abs=0.1)
-
-
-def test_the_index_gives_duplicates_the_first_id():
-    pytest.importorskip("faiss")
-    space = space_of([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]])
-    assert _nearest.nearly_nearest(space, space.points).tolist() == [0, 1, 0, 1]
-    assert _nearest.nearly_nearest(space, space.points[:0]).shape == (0,)
-
-
-def test_a_missing_index_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(dp.MissingExtra, match=r"faiss-cpu.*dp-middleware\[faiss\]"):
-        MetricNoise(eta=1.0, index="approximate").perturb([0], random_space(), os_entropy)
-
-
-@pytest.mark.parametrize("order", ["import faiss, torch", "import torch, faiss"])
-def test_both_libraries_run_in_one_process(order):
-    """Each brings a runtime for threads of its own."""
-    pytest.importorskip("faiss")
-    code = f"""
-{order}
-import numpy as np
-rows = np.random.default_rng(0).normal(size=(3000, 32)).astype(np.float32)
-index = faiss.IndexHNSWFlat(32, 16)
-index.add(rows)
-total = (torch.from_numpy(rows) @ torch.from_numpy(rows).T).sum()
-assert (index.search(rows, 1)[1][:, 0] == np.arange(3000)).mean() > 0.9
-assert torch.isfinite((torch.from_numpy(rows) @ torch.from_numpy(rows).T).sum() + total)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_middleware.mechanisms.kernels.tally import PLACE, Tally
+from dp_middleware.mechanisms.kernels.histogram import PLACE, Histogram
 
 GRIDS = {
     "equal": (np.linspace(0.0, 2.0, 33), 16.0),
@@ -18,13 +18,13 @@ GRIDS = {
 }
 
 
-def tallied(kind, distances):
-    """The tally of some rows, their sums and what became of the distances."""
+def histogram_of(kind, distances):
+    """The histogram of some rows, their sums and what became of the distances."""
     grid, per_unit = GRIDS[kind]
-    tally = Tally(torch.from_numpy(grid), per_unit, distances.shape[1])
-    places, sums = torch.from_numpy(distances.copy()), tally.empty(len(distances))
-    tally.add(places, sums)
-    return tally, sums, places
+    histogram = Histogram(torch.from_numpy(grid), per_unit, distances.shape[1])
+    places, sums = torch.from_numpy(distances.copy()), histogram.empty(len(distances))
+    histogram.add(places, sums)
+    return histogram, sums, places
 
 
 def some_distances(seed, size):
@@ -40,8 +40,8 @@ def some_distances(seed, size):
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([1, 2, 63, 64, 5000]))
 def test_counts_are_exact_and_places_nearly(kind, seed, size):
     grid, distances = GRIDS[kind][0], some_distances(seed, size)
-    tally, sums, _ = tallied(kind, distances)
-    at_zero, counts, places = (found.numpy() for found in tally.read(sums))
+    histogram, sums, _ = histogram_of(kind, distances)
+    at_zero, counts, places = (found.numpy() for found in histogram.read(sums))
     assert np.array_equal(at_zero[:, 0], (distances == 0).sum(axis=1))
     for row, count, place in zip(distances, counts, places, strict=True):
         positive = row[row > 0]
@@ -60,17 +60,17 @@ def test_counts_are_exact_and_places_nearly(kind, seed, size):
 def test_sums_do_not_depend_on_the_order(kind, seed):
     distances = some_distances(seed, 700)
     shuffled = distances[:, np.random.default_rng(seed).permutation(700)]
-    assert torch.equal(tallied(kind, distances)[1], tallied(kind, shuffled)[1])
+    assert torch.equal(histogram_of(kind, distances)[1], histogram_of(kind, shuffled)[1])
 
 
 @pytest.mark.parametrize("size", [1, 2**14 - 1, 2**14, 2**17])
 def test_all_tokens_in_one_cell_do_not_overflow(size):
     for distance in (0.0, 1.0, 1.99):
-        tally, sums, places = tallied("equal", np.full((1, size), distance))
+        histogram, sums, places = histogram_of("equal", np.full((1, size), distance))
         assert Fraction(int(sums.sum()), 2**PLACE) == size * Fraction(
             int(places[0, 0] * 2**PLACE), 2**PLACE
         )
-        at_zero, counts, _ = tally.read(sums)
+        at_zero, counts, _ = histogram.read(sums)
         assert float(at_zero.sum() + counts.sum()) == size
 
 
@@ -78,9 +78,9 @@ def test_all_tokens_in_one_cell_do_not_overflow(size):
 @given(seed=st.integers(0, 2**32))
 def test_functions_are_linear_between_the_points(kind, seed):
     grid, distances = GRIDS[kind][0], some_distances(seed, 200)
-    tally, _, places = tallied(kind, distances)
+    histogram, _, places = histogram_of(kind, distances)
     values = np.random.default_rng(seed).normal(size=(3, len(grid)))
     ends = torch.from_numpy(values[:, ::-1].copy())
-    tally.interpolate(places, ends, torch.nn.functional.pad(ends.diff(dim=1), (0, 1)))
+    histogram.interpolate(places, ends, torch.nn.functional.pad(ends.diff(dim=1), (0, 1)))
     expected = [np.interp(d, grid, v) for d, v in zip(distances, values, strict=True)]
     np.testing.assert_allclose(places.numpy(), expected, atol=1e-11)

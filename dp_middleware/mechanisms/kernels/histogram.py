@@ -15,7 +15,7 @@ PLACE = 10
 _CELL_BITS = 11  # a grid has fewer than 2^11 points
 
 
-class Tally:
+class Histogram:
     """Rows of distances on a grid.
 
     A place is counted from the far end of the grid, in cells, so that distance 0 is a cell of its

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from dp_middleware import _files
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Mechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.sampling import files, sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 

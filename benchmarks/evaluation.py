@@ -20,7 +20,7 @@ from pathlib import Path
 import readme
 
 import dp_middleware as dp
-from dp_middleware.evaluation import Table, _plots
+from dp_middleware.evaluation import Results, _plots
 
 ROOT = Path(__file__).parent.parent
 VALUES = Path(__file__).with_suffix(".json")
@@ -30,7 +30,7 @@ MEASURE, ATTACK = "sbert-cosine", "bayes"
 ADDRESSES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 
 
-def values(table: Table) -> list[dict[str, object]]:
+def values(table: Results) -> list[dict[str, object]]:
     """One entry for each data set, mechanism and epsilon; ``None`` where that is out of reach."""
     found = []
     for data in table.data:
@@ -79,7 +79,7 @@ def _cell(entry: dict[str, object]) -> str:
     return f"{entry['kept']:.2f}{attack}"
 
 
-def plot(table: Table) -> str:
+def plot(table: Results) -> str:
     """The first data set's privacy against utility, as a file of its own."""
     wanted = next(each for each in _plots.PLOTS if each.key == "privacy-utility")
     svg = _plots.drawn(wanted, table, table.data[0]) or ""

@@ -10,7 +10,7 @@ its two steps; ``loop`` does the same for one token after the other, as publishe
 
 ``cold`` are texts of 10,000 and 100,000 tokens, each for a sampler that has seen none: a row is
 computed once for all its occurrences. ``prepared`` is the shorter one where all rows are on disk,
-in a file that the system has in memory (up to 1.1 GB in ``$DP_MIDDLEWARE_CACHE``, removed
+in a folder that the system has in memory (up to 1.1 GB in ``$DP_MIDDLEWARE_CACHE``, removed
 afterwards); ``warm`` are texts of ``--tokens`` tokens, and of 200, whose rows are cached. CPU time
 of the process: other jobs do not count, nor do threads help.
 """
@@ -18,6 +18,7 @@ of the process: other jobs do not count, nor do threads help.
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from collections.abc import Callable
 
@@ -101,7 +102,7 @@ def prepared(mechanism: ChannelMechanism, space: dp.EmbeddingSpace, ids: np.ndar
     path = dp.Sanitizer(mechanism, space, accept_infinite=True).prepare()
     drawing = drawer(mechanism, space)
     found = rate(lambda each: drawing.draw([each], os_entropy), [ids])
-    path.unlink()
+    shutil.rmtree(path)
     return found
 
 

@@ -66,10 +66,10 @@ from dp_middleware.sampling.sampler import Sampler, log_softmax
 sampler = Sampler(lambda ids: log_softmax(numpy.eye(4)[ids]), capacity=200)
 for _ in range(2):
     assert len(sampler.draw(numpy.arange(4))) == 4
-assert sampler._cache._arena.held > 0
-arena = sampler._cache._arena
+assert sampler._cache._cache.held > 0
+cache = sampler._cache._cache
 del sampler
-assert arena.held == 0
+assert cache.held == 0
 """
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.attacks._pairs import Floats, Ids, Pair, pairs
+from dp_middleware.attacks._pairs import Pair, pairs
 from dp_middleware.attacks.rows import channel, leaders, outputs_of, prior_of
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.attacks.rows import Floats, prior_of
+from dp_middleware.attacks.rows import prior_of
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import ApproxDP, Certificate

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.attacks._lists import candidates
-from dp_middleware.attacks._pairs import Ids, pairs
+from dp_middleware.attacks._pairs import pairs
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, sizes

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.attacks._pairs import Ids, pairs, ranks
+from dp_middleware.attacks._pairs import pairs, ranks
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.attacks._pairs import Floats, Ids, Pair, pairs, ranks
+from dp_middleware.attacks._pairs import Pair, pairs, ranks
 from dp_middleware.attacks.rows import blocks, channel, outputs_of
 from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism

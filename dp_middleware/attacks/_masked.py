@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.attacks._pairs import Ids, Pair, pairs, ranks
+from dp_middleware.attacks._pairs import Pair, pairs, ranks
 from dp_middleware.contexts import MaskedContext
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.metrics.results import AttackResult, of_ranks, sizes

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError
 from dp_middleware.metrics import results
 from dp_middleware.metrics.results import AttackResult, sizes
@@ -68,7 +69,7 @@ def ngram_leakage(
     )
 
 
-def _counted(pairs: Sequence[tuple[str, str]], size: int) -> tuple[results.Floats, results.Floats]:
+def _counted(pairs: Sequence[tuple[str, str]], size: int) -> tuple[Floats, Floats]:
     """Shared and own distinct n-grams of each text that has any, float64 (m,) each."""
     sets = [(_grams(text, size), _grams(answer, size)) for text, answer in pairs]
     counts = [(len(own & theirs), len(own)) for own, theirs in sets if own]
@@ -76,7 +77,7 @@ def _counted(pairs: Sequence[tuple[str, str]], size: int) -> tuple[results.Float
     return hits, totals
 
 
-def _share(hits: results.Floats, totals: results.Floats) -> float:
+def _share(hits: Floats, totals: Floats) -> float:
     """0 where no text is long enough."""
     return float(hits.sum() / totals.sum()) if len(totals) else 0.0
 

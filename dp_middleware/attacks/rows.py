@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.sampling import sampler
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 _SUM_ERROR = 1e-9
 

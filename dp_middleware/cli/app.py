@@ -146,7 +146,8 @@ def prepare(
     sanitizer = chosen.uncharged().sanitizer()
     with working("certifying, computing rows and writing them"):
         path = sanitizer.prepare(sanitizer.space.vocabulary.tokens[:first])
-    show.line(f"{path} ({path.stat().st_size / 1e6:,.1f} MB)")
+    size = sum(file.stat().st_size for file in path.iterdir())
+    show.line(f"{path} ({size / 1e6:,.1f} MB)")
 
 
 @app.command()

@@ -17,7 +17,7 @@ from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
     from dp_middleware.embedding import EmbeddingSpace
-    from dp_middleware.evaluation import Table
+    from dp_middleware.evaluation import Results
 
 _SHOWN = ("sbert-cosine", "rouge-l", "bayes")
 
@@ -101,7 +101,7 @@ def run(plan: Plan, *, as_json: bool) -> None:
     show.line(f"{len(table)} rows; report: {plan.out / 'report.html'}")
 
 
-def _refuse_nothing(table: Table) -> None:
+def _refuse_nothing(table: Results) -> None:
     """An evaluation without a single result has failed.
 
     Raises:
@@ -115,7 +115,7 @@ def _space(name: SpaceName) -> EmbeddingSpace:
     return settings.load_space(name)
 
 
-def _summary(table: Table, out: Path) -> dict[str, Any]:
+def _summary(table: Results, out: Path) -> dict[str, Any]:
     names = ("table.csv", "table.json", "table.parquet", "report.html")
     return {
         "rows": len(table),
@@ -125,7 +125,7 @@ def _summary(table: Table, out: Path) -> dict[str, Any]:
     }
 
 
-def _show(table: Table) -> None:
+def _show(table: Results) -> None:
     """Utility and the strongest attack, one row for each mechanism and epsilon."""
     for data in table.data:
         lines = Lines("mechanism", "asked", "exact epsilon", *_SHOWN, title=data)

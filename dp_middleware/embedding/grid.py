@@ -19,9 +19,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError
-
-Floats = NDArray[np.float64]
 
 BITS = 26
 """The grid's spacing is 2^-26 of its scale."""

@@ -15,12 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
 from dp_middleware.embedding import grid
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 T = TypeVar("T")
 
 BLOCK = 64

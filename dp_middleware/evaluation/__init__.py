@@ -3,7 +3,7 @@
 from dp_middleware.evaluation._cases import Models
 from dp_middleware.evaluation.attacking import attack
 from dp_middleware.evaluation.data import Texts, load
+from dp_middleware.evaluation.results import Results
 from dp_middleware.evaluation.running import evaluate
-from dp_middleware.evaluation.table import Table
 
-__all__ = ["Models", "Table", "Texts", "attack", "evaluate", "load"]
+__all__ = ["Models", "Results", "Texts", "attack", "evaluate", "load"]

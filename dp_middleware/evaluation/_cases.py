@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dp_middleware._forks import StaysHere
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
@@ -50,8 +51,6 @@ class Encoded:
         return np.stack([self.rows[text] for text in texts])
 
 
-Ids = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Chat = Callable[[list[dict[str, str]]], str]
 
 _ASK = "Continue this text in one or two sentences. Answer with the continuation only.\n\n"

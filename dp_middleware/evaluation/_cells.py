@@ -26,7 +26,7 @@ class Cell:
     """One mechanism at one epsilon on one data set.
 
     Attributes:
-        rows: Results; see ``Table``.
+        rows: Results; see ``Results``.
         example: What became of the sample text: ``tokens`` and ``released``, which are public.
         complete: Whether it is to be kept: not where a package was missing.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.evaluation.measures import MEASURES
-from dp_middleware.evaluation.table import Table
+from dp_middleware.evaluation.results import Results
 
 Row = dict[str, Any]
 
@@ -64,7 +64,7 @@ PLOTS = (
 )  # fmt: skip
 
 
-def drawn(plot: Plot, table: Table, data: str) -> str | None:
+def drawn(plot: Plot, table: Results, data: str) -> str | None:
     """An ``<svg>``; ``None`` if no mechanism has a point.
 
     An infinite epsilon stands at the right edge, behind a dashed line.
@@ -110,7 +110,7 @@ def _fill(axes: Any, lines: dict[str, list[tuple[float, float]]]) -> None:
         axes.text(line, 0.99, "infinite ", transform=over, ha="right", va="top")
 
 
-def _lines(plot: Plot, table: Table, data: str) -> dict[str, list[tuple[float, float]]]:
+def _lines(plot: Plot, table: Results, data: str) -> dict[str, list[tuple[float, float]]]:
     """Points of each mechanism, by x."""
     others = {_cell(row): row["value"] for row in table.values(plot.x, data)}
     found: dict[str, list[tuple[float, float]]] = {}

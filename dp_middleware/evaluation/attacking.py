@@ -9,8 +9,9 @@ import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware.attacks import AttackResult
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Case, Encoded, Ids, Models
+from dp_middleware.evaluation._cases import Case, Encoded, Models
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.evaluation.measures import MEASURES, named

@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_middleware.evaluation import _plots
 from dp_middleware.evaluation._cells import write
-from dp_middleware.evaluation.table import Table
+from dp_middleware.evaluation.results import Results
 
 Row = dict[str, Any]
 
@@ -42,7 +42,7 @@ _HEAD = """<!DOCTYPE html>
 """
 
 
-def save(table: Table, folder: Path) -> None:
+def save(table: Results, folder: Path) -> None:
     """Write table.csv, table.json, table.parquet and report.html.
 
     Raises:
@@ -57,7 +57,7 @@ def save(table: Table, folder: Path) -> None:
     write(folder / "report.html", report(table).encode())
 
 
-def report(table: Table) -> str:
+def report(table: Results) -> str:
     """The whole document; the same for the same table."""
     parts = [_HEAD.format(style=_STYLE), _about(table)]
     for data in table.data:
@@ -68,7 +68,7 @@ def report(table: Table) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _about(table: Table) -> str:
+def _about(table: Results) -> str:
     found = []
     for data in table.data:
         row = next(row for row in table if row["data"] == data)
@@ -86,7 +86,7 @@ def _about(table: Table) -> str:
     )
 
 
-def _equal(name: str, table: Table, data: str) -> str:
+def _equal(name: str, table: Results, data: str) -> str:
     """A measure at equal exact epsilon; what cannot be told from the best stands out."""
     found = table.equal(name, data)
     reached = {mechanism: cells for mechanism, cells in found.items() if any(cells.values())}
@@ -115,7 +115,7 @@ def _value(row: Row | None, best: float, *, ran: bool) -> str:
     return f'<td class="{kind}">{row["value"]:.3f} [{row["low"]:.3f}, {row["high"]:.3f}]</td>'
 
 
-def _figure(plot: _plots.Plot, table: Table, data: str) -> str:
+def _figure(plot: _plots.Plot, table: Results, data: str) -> str:
     svg = _plots.drawn(plot, table, data)
     if svg is None:
         return ""
@@ -124,7 +124,7 @@ def _figure(plot: _plots.Plot, table: Table, data: str) -> str:
     return f'<figure id="{name}">{svg}{caption}</figure>'
 
 
-def _examples(table: Table) -> str:
+def _examples(table: Results) -> str:
     """What became of each token of a public sentence; those that stayed stand out."""
     if not table.examples:
         return ""
@@ -141,7 +141,7 @@ def _examples(table: Table) -> str:
     return f"<h2>A sentence, token by token</h2>{_html(heads, rows)}"
 
 
-def _law_table(table: Table) -> str:
+def _law_table(table: Results) -> str:
     """Each mechanism at each epsilon: what was asked for, and what it is."""
     seen = {(row["asked_epsilon"], row["mechanism"]): row for row in table}
     rows = [
@@ -159,7 +159,7 @@ def _law_table(table: Table) -> str:
     return f"<h2>Nominal and exact epsilon</h2>{_html(heads, rows)}"
 
 
-def _skips(table: Table) -> str:
+def _skips(table: Results) -> str:
     found = {
         (row["mechanism"], f"{row['asked_epsilon']:g}", row["name"], row["data"]): row["reason"]
         for row in table

@@ -18,7 +18,7 @@ from dp_middleware.evaluation._parts import Chosen, Part, Setup
 from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.evaluation.report import save
-from dp_middleware.evaluation.table import Table, check_extras
+from dp_middleware.evaluation.results import Results, check_extras
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.metrics.inputs import Encoder, default_encoder
 from dp_middleware.vocabulary.vocabulary import Vocabulary
@@ -45,7 +45,7 @@ def evaluate(
     service: Encoder | None = None,
     out: str | Path | None = None,
     progress: bool = True,
-) -> Table:
+) -> Results:
     """What attackers recover and what texts keep, for every mechanism, epsilon and data set.
 
     Every text is released once for each mechanism and epsilon with the operating system's
@@ -111,7 +111,7 @@ def default_space() -> EmbeddingSpace:
 
 def _table(
     grid: list[tuple[float, Chosen]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
-) -> Table:
+) -> Results:
     """All parts, those on disk read; a mechanism at an epsilon is set up once for all data."""
     found: dict[tuple[int, int], Cell] = {}
     with _bar(len(grid) * len(sets), progress) as advance:
@@ -128,12 +128,12 @@ def _table(
     return _joined([found[index] for index in sorted(found)])
 
 
-def _joined(cells: list[Cell]) -> Table:
+def _joined(cells: list[Cell]) -> Results:
     """Rows in order; each example once, though every data set has one."""
     rows: list[Row] = [row for cell in cells for row in cell.rows]
     examples = [cell.example for cell in cells if cell.example is not None]
     once = {(each["mechanism"], each["asked_epsilon"]): each for each in reversed(examples)}
-    return Table(rows=rows, examples=list(reversed(once.values())))
+    return Results(rows=rows, examples=list(reversed(once.values())))
 
 
 def _known(mechanisms: tuple[Chosen, ...]) -> tuple[Chosen, ...]:

@@ -10,13 +10,13 @@ from typing import TypeVar
 import numpy as np
 
 from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.mechanisms import prepared
 from dp_middleware.mechanisms.base import (
     ChannelMechanism,
     ContextualMechanism,
-    Ids,
     Mechanism,
     NoiseMechanism,
     rows_of,

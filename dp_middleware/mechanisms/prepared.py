@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from dp_middleware import _files
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Mechanism, rows_of
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.sampling import files, sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -63,16 +64,16 @@ def key_in_memory(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Hashabl
     return mechanism.fingerprint, space.fingerprint, str(space.device)
 
 
-def opened(mechanism: ChannelMechanism, space: EmbeddingSpace) -> files.RowFile | None:
+def opened(mechanism: ChannelMechanism, space: EmbeddingSpace) -> files.PreparedRows | None:
     """The rows that :func:`prepare` wrote, if it did."""
     if not is_known(mechanism, space):
         return None
     key = _key_on_disk(mechanism, space)
-    return files.opened(_path(key), key)
+    return files.open_rows(_path(key), key)
 
 
 def prepare(mechanism: Mechanism, space: EmbeddingSpace, ids: Ids) -> Path:
-    """Write rows to a file, unless it has them; see :meth:`Sanitizer.prepare`.
+    """Write rows to a folder, unless it has them; see :meth:`Sanitizer.prepare`.
 
     Args:
         mechanism: A channel of this package.
@@ -87,7 +88,7 @@ def prepare(mechanism: Mechanism, space: EmbeddingSpace, ids: Ids) -> Path:
     if not is_known(mechanism, space):
         raise ParameterError(
             "expected a mechanism and a space of dp_middleware to prepare, got "
-            f"{type(mechanism).__name__} on {type(space).__name__}: a file of rows is valid for "
+            f"{type(mechanism).__name__} on {type(space).__name__}: a folder of rows is valid for "
             "one version of the code only, and that of others has no fingerprint"
         )
     if not len(ids):
@@ -96,7 +97,7 @@ def prepare(mechanism: Mechanism, space: EmbeddingSpace, ids: Ids) -> Path:
     wanted = np.concatenate([np.array(unknown, dtype=np.int64), ids])
     key = _key_on_disk(mechanism, space)
     path = _path(key)
-    found = files.opened(path, key)
+    found = files.open_rows(path, key)
     if found is None or not found.holds(wanted) or not found.is_intact():
         _write(path, key, mechanism, space, wanted)
     return path

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import (
@@ -24,9 +25,6 @@ from dp_middleware.metrics import results
 from dp_middleware.metrics._intervals import of_mean, result
 from dp_middleware.metrics.results import MetricResult, exact
 from dp_middleware.sampling import sampler
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 _QUANTILES = {"minimum": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "maximum": 1.0}
 _ROUNDED = 1e-12  # of a cumulative sum of probabilities

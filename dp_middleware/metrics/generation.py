@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError
 from dp_middleware.metrics._intervals import resampled, result
 from dp_middleware.metrics.inputs import Encoder, checked, default_encoder, library
 from dp_middleware.metrics.results import MetricResult
 from dp_middleware.metrics.words import pieces
-
-Floats = NDArray[np.float64]
 
 ORDERS = (2, 3, 4)
 """Lengths of the n-grams of :func:`diversity`."""

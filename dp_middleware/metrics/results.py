@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
-
-Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 """Of every interval made here."""
@@ -119,9 +118,6 @@ def exact(
         assumptions=assumptions,
         details=details,
     )
-
-
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

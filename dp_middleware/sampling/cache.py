@@ -9,21 +9,21 @@ decides.
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from collections.abc import Hashable
+from itertools import count
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _forks
-from dp_middleware.sampling.memory import Memory
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.sampling.tables import (
     ABSENT,
     UNIT,
-    Ids,
-    Numbers,
+    IdIndex,
+    Places,
     Table,
     Words,
     search,
@@ -31,54 +31,24 @@ from dp_middleware.sampling.tables import (
     write_guide,
 )
 
+Kind = TypeVar("Kind", bound=np.generic)
 
-class _Row(NamedTuple):
-    """Where a row lies: its units, how many outputs it has, and their kind."""
-
-    first: int
-    end: int
-    outputs: int
-    sparse: bool
-    wide: bool
+_HUGE = 1 << 22  # bytes from which NumPy asks for huge pages
 
 
-class _Index:
-    """Which rows of one channel are held. Some may have fewer outputs, or more bits, than others.
-
-    Beside the memory of the rows it takes 8 bytes for each id of the vocabulary.
-
-    Attributes:
-        rows: By id.
-        units: The first unit of each row, for the search.
-        sparse: Ids of outputs are held: some row has not all V.
-        wide: Lower halves are held: some row has 128 bits.
-    """
-
-    def __init__(self) -> None:
-        self.clear()
-        self.sparse = self.wide = False
-
-    def clear(self) -> None:
-        self.rows: dict[int, _Row] = {}
-        self.units = Numbers()
-
-    def drop(self, number: int) -> None:
-        del self.rows[number]
-        self.units.set(number, ABSENT)
-
-
-class Arena:
-    """Memory for the rows of channels: a ring in which the oldest rows make room for new ones.
-
-    Rows of a channel that nobody has any more go at once, and their memory with them.
+class RowCache:
+    """Channels that share memory: of the one that was least recently asked all rows go first.
 
     Args:
         capacity: Bytes of all rows together.
+
+    Attributes:
+        lock: Held while rows are read or written.
     """
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._channels: weakref.WeakValueDictionary[Hashable, Channel] = (
+        self.capacity = capacity
+        self._channels: weakref.WeakValueDictionary[Hashable, CachedRows] = (
             weakref.WeakValueDictionary()
         )
         self.after_fork()
@@ -87,158 +57,83 @@ class Arena:
     def after_fork(self) -> None:
         """Without rows: a fork may have come while they were written."""
         self.lock = Lock()
-        self._left: deque[_Index] = deque()  # of channels that are gone
-        self._empty()
+        for rows in list(self._channels.values()):
+            rows.clear()
 
-    def _empty(self) -> None:
-        self.memory = Memory(0)
-        self._order: deque[tuple[_Index, int, _Row]] = deque()  # the oldest first
-        self._head = 0
-        self._sparse = self._wide = False  # whether some channel is
-
-    def channel(self, key: Hashable) -> Channel:
+    def channel(self, key: Hashable) -> CachedRows:
         """The rows under a key, which all who ask for it share."""
         with self.lock:
-            found = self._channels.get(key)
-            if found is None:
-                found = self._channels[key] = Channel(self)
-            return found
+            rows = self._channels.get(key)
+            if rows is None:
+                rows = self._channels[key] = CachedRows(self)
+            return rows
 
     @property
     def held(self) -> int:
-        """Bytes of the rows that are held."""
+        """Bytes of the memory of all channels."""
         with self.lock:
-            self._sweep()
-            return sum(
-                (row.end - row.first) * Memory.unit_bytes(sparse=index.sparse, wide=index.wide)
-                for index, number, row in self._order
-                if _is(index, number, row)
-            )
+            return sum(rows.bytes for rows in list(self._channels.values()))
 
-    def store(self, index: _Index, number: int, table: Table) -> None:
-        """Hold a row, unless it is held already or larger than all memory. With the lock."""
-        self._sweep()
-        if number in index.rows:
-            return
-        self._admit(index, sparse=table.support is not None, wide=table.low is not None)
-        outputs = len(table.lasts)
-        units = units_of(outputs)
-        if units > self._limit or not self._reserved():
-            return
-        row = self._place(units, outputs, table)
-        cells, memory = slice(row.first * UNIT, row.first * UNIT + outputs), self.memory
-        memory.lasts[cells] = table.lasts
-        if index.sparse:
-            memory.outputs[cells] = np.arange(outputs) if table.support is None else table.support
-        if table.low is not None:
-            memory.low[cells] = table.low
-        write_guide(memory.guide[row.first : row.end], table.lasts)
-        index.rows[number] = row
-        index.units.set(number, row.first)
-        self._order.append((index, number, row))
-
-    def _reserved(self) -> bool:
-        """Have addresses for all rows; a system that has none for so many gets fewer."""
-        while not self.memory and self._limit:
-            try:
-                self.memory = Memory(self._capacity // Memory.unit_bytes(sparse=False, wide=False))
-            except (OSError, OverflowError):
-                self._capacity //= 2
-        return bool(self.memory)
-
-    def _place(self, units: int, outputs: int, table: Table) -> _Row:
-        """Free units side by side; rows that lie there are given up."""
-        if self._head + units > self._limit:
-            self._give_up(self._head, len(self.memory))
-            self._head = 0
-        first, self._head = self._head, self._head + units
-        self._give_up(first, self._head)
-        return _Row(first, self._head, outputs, table.support is not None, table.low is not None)
-
-    def _give_up(self, start: int, end: int) -> None:
-        """Forget the rows that start between two units; they are the oldest."""
-        while self._order:
-            index, number, row = self._order[0]
-            if _is(index, number, row):
-                if not start <= row.first < end:
-                    return
-                index.drop(number)
-            self._order.popleft()
-
-    def _admit(self, index: _Index, *, sparse: bool, wide: bool) -> None:
-        """Let a row of this kind into a channel, and make all rows leave room for its kind."""
-        sparse, wide = sparse or index.sparse, wide or index.wide
-        if (sparse, wide) != (index.sparse, index.wide):
-            self._forget(index)
-            index.sparse, index.wide = sparse, wide
-        if sparse <= self._sparse and wide <= self._wide:
-            return
-        before = self._limit
-        self._sparse, self._wide = sparse or self._sparse, wide or self._wide
-        for other, number, row in self._order:
-            if _is(other, number, row) and row.end > self._limit:
-                other.drop(number)
-        self.memory.give_back(self._limit, before)
-
-    def leave(self, index: _Index) -> None:
-        """Give back the memory of a channel that is gone, now or before the next row is stored.
-
-        Garbage is collected at any moment, also while this thread has the lock.
-        """
-        self._left.append(index)
-        if self.lock.acquire(blocking=False):
-            try:
-                self._sweep()
-            finally:
-                self.lock.release()
-
-    def _sweep(self) -> None:
-        while self._left:
-            self._forget(self._left.popleft())
-
-    def _forget(self, index: _Index) -> None:
-        """Give up the rows of a channel."""
-        first = end = 0
-        for row in sorted(index.rows.values()):
-            if row.first > end:
-                self.memory.give_back(first, end)
-                first = row.first
-            end = row.end
-        self.memory.give_back(first, end)
-        index.clear()
-        self._order = deque(entry for entry in self._order if _is(*entry))
-        self._sparse = any(other.sparse for other, *_ in self._order)
-        self._wide = any(other.wide for other, *_ in self._order)
-        self.memory.give_back_unused(sparse=self._sparse, wide=self._wide)
-        if not self._order:
-            self._empty()
-
-    @property
-    def _limit(self) -> int:
-        """Number of units that the capacity allows."""
-        return self._capacity // Memory.unit_bytes(sparse=self._sparse, wide=self._wide)
+    def make_room(self, rows: CachedRows, size: int) -> int:
+        """Bytes that a channel may take: ``size`` or more, which is not beyond the capacity."""
+        others = [other for other in list(self._channels.values()) if other is not rows]
+        room = self.capacity - sum(other.bytes for other in others)
+        for other in sorted(others, key=lambda other: other.asked):
+            if room >= size:
+                break
+            room += other.bytes
+            other.clear()
+        return room
 
 
-def _is(index: _Index, number: int, row: _Row) -> bool:
-    """Whether a row is still held."""
-    return index.rows.get(number) is row
+class _Row(NamedTuple):
+    first: int  # unit
+    outputs: int
+    wide: bool
 
 
-class Channel:
-    """The cached rows of one channel, by id; its memory goes back when nobody has it any more.
+class CachedRows:
+    """The cached rows of one channel, by id, in arrays that grow; their memory goes with it.
+
+    Rows may have fewer outputs or more bits than others: with the first such row the channel
+    begins anew, as it does when it has no room left. Beside the rows it takes 8 bytes for each id
+    of the vocabulary.
 
     Args:
-        arena: Where the rows are.
+        cache: What it shares memory with.
+
+    Attributes:
+        asked: Grows with every call of :meth:`locate` for any channel.
     """
 
-    def __init__(self, arena: Arena) -> None:
-        self._arena, self._index = arena, _Index()
-        weakref.finalize(self, arena.leave, self._index).atexit = False
-        _forks.renew(self)
+    _calls = count(1)
 
-    def after_fork(self) -> None:
-        """Without rows, as the arena."""
-        self._index.clear()
+    def __init__(self, cache: RowCache) -> None:
+        self._cache, self.asked = cache, 0
+        self._sparse = self._wide = False  # some row has not all V outputs; has 128 bits
+        self.clear()
+
+    def clear(self) -> None:
+        """Give back all memory."""
+        self._guide: Places = np.empty(0, np.int32)
+        self._lasts: Words = np.empty(0, np.uint64)
+        self._outputs: Places = np.empty(0, np.int32)
+        self._low: Words = np.empty(0, np.uint64)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rows: dict[int, _Row] = {}
+        self._units = IdIndex()
+        self._end = 0
+
+    @property
+    def bytes(self) -> int:
+        """Of its arrays."""
+        return len(self._guide) * self._unit_bytes
+
+    @property
+    def _unit_bytes(self) -> int:
+        return 4 + UNIT * (8 + 4 * self._sparse + 8 * self._wide)
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids, dict[int, Table]]:
         """For which places the output is known, these outputs, and tables for other places.
@@ -247,36 +142,93 @@ class Channel:
             ids: int64 (n,).
             uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
         """
-        with self._arena.lock:
-            known, found = self._located(ids, uniform)
-            if len(found) == len(ids):
-                return known, found, {}
-            rows, rest = self._index.rows, np.unique(ids[~known]).tolist()
-            return known, found, {n: self._table(rows[n]) for n in rest if n in rows}
+        with self._cache.lock:
+            self.asked = next(self._calls)
+            known, outputs = self._search(ids, uniform)
+            if len(outputs) == len(ids):
+                return known, outputs, {}
+            rest = np.unique(ids[~known]).tolist()
+            return known, outputs, {n: self._table(self._rows[n]) for n in rest if n in self._rows}
 
     def store(self, ids: Ids, tables: list[Table]) -> None:
-        """Hold these rows, as far as there is room."""
+        """Hold these rows, unless they are held already or larger than all memory."""
         for number, table in zip(ids.tolist(), tables, strict=True):
-            with self._arena.lock:  # others draw in between
-                self._arena.store(self._index, number, table)
+            with self._cache.lock:  # others draw in between
+                try:
+                    self._add(number, table)
+                except MemoryError:  # less than the capacity: go on without
+                    self.clear()
 
-    def _located(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
-        memory, units = self._arena.memory, self._index.units.of(ids)
+    def _search(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
+        units = self._units.of(ids)
         known = units != ABSENT
         if not known.all():
             uniform, units = uniform[known], units[known]
-        cells = search(memory.guide, memory.lasts, units, uniform)
-        sparse, wide = self._index.sparse, self._index.wide
-        found = memory.outputs[cells].astype(np.int64) if sparse else cells - units * UNIT
-        if wide:
-            decided = memory.lasts[cells] != uniform
+        cells = search(self._guide, self._lasts, units, uniform)
+        outputs = self._outputs[cells].astype(np.int64) if self._sparse else cells - units * UNIT
+        if self._wide:
+            decided = self._lasts[cells] != uniform
             if not decided.all():
-                found, known[known] = found[decided], decided
-        return known, found
+                outputs, known[known] = outputs[decided], decided
+        return known, outputs
 
     def _table(self, row: _Row) -> Table:
         """A row as it was stored."""
-        cells, memory = slice(row.first * UNIT, row.first * UNIT + row.outputs), self._arena.memory
-        low = memory.low[cells].copy() if row.wide else None
-        support = memory.outputs[cells].astype(np.int64) if row.sparse else None
-        return Table(memory.lasts[cells].copy(), low, support)
+        cells = slice(row.first * UNIT, row.first * UNIT + row.outputs)
+        low = self._low[cells].copy() if row.wide else None
+        support = self._outputs[cells].astype(np.int64) if self._sparse else None
+        return Table(self._lasts[cells].copy(), low, support)
+
+    def _add(self, number: int, table: Table) -> None:
+        if number in self._rows:
+            return
+        sparse = self._sparse or table.support is not None
+        wide = self._wide or table.low is not None
+        if (sparse, wide) != (self._sparse, self._wide):
+            self.clear()
+            self._sparse, self._wide = sparse, wide
+        outputs = len(table.lasts)
+        units = units_of(outputs)
+        if not self._make_room(units):
+            return
+        first, end = self._end, self._end + units
+        cells = slice(first * UNIT, first * UNIT + outputs)
+        self._lasts[cells] = table.lasts
+        if sparse:
+            self._outputs[cells] = np.arange(outputs) if table.support is None else table.support
+        if table.low is not None:
+            self._low[cells] = table.low
+        write_guide(self._guide[first:end], table.lasts)
+        self._end = end
+        self._rows[number] = _Row(first, outputs, table.low is not None)
+        self._units.set(number, first)
+
+    def _make_room(self, units: int) -> bool:
+        """Whether there is room for another row."""
+        most = self._cache.capacity // self._unit_bytes
+        if units > most:
+            return False
+        if self._end + units > most:
+            self._begin()
+        end = self._end + units
+        if end > len(self._guide):
+            room = self._cache.make_room(self, end * self._unit_bytes) // self._unit_bytes
+            grown = min(max(end, 2 * len(self._guide)), room)
+            self._lasts = _resize(self._lasts, grown * UNIT)
+            self._outputs = _resize(self._outputs, grown * UNIT * self._sparse)
+            self._low = _resize(self._low, grown * UNIT * self._wide)
+            self._guide = _resize(self._guide, grown)
+        return True
+
+
+def _resize(array: NDArray[Kind], length: int) -> NDArray[Kind]:
+    """A longer array: the system moves its pages, so that no copy takes memory beside them.
+
+    Searches jump about, and NumPy asks for huge pages for a new array only.
+    """
+    if array.nbytes < _HUGE <= length * array.itemsize:
+        larger = np.empty(length, array.dtype)
+        larger[: len(array)] = array
+        return larger
+    array.resize(length, refcheck=False)
+    return array

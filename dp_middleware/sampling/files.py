@@ -1,39 +1,39 @@
-"""Rows of a channel in one file that is mapped into memory: public, and never chosen by use.
+"""Rows of a channel in a folder of arrays that are mapped into memory: public, not chosen by use.
 
-A file is written whole or not at all. One that is cut short, of another channel, version, kind of
-device or order of bytes, or not ours, is not there. Another processor's is: what it would compute
-differs in the last bits, as ``RECOMPUTED`` of ``certification/enumeration.py`` allows.
+A folder is written whole or not at all. One with an array that is cut short, or of another channel,
+version or kind of device, is not there. Another processor's is: what it would compute differs in
+the last bits, as ``RECOMPUTED`` of ``certification/enumeration.py`` allows.
 
-The header has digests of all parts, against damage and not against a writer: to compare them takes
-a pass over the file, so that :meth:`RowFile.is_intact` is asked where there is time for it. Who
-can write to the folder chooses the law that is drawn from.
+Digests of all arrays are there against damage and not against a writer: to compare them takes a
+pass over the files, so that :meth:`PreparedRows.is_intact` is asked where there is time for it.
+Who can write to the folder chooses the law that is drawn from.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import mmap
 import os
-import sys
-import tempfile
+import secrets
+import shutil
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
+from numpy.lib.format import open_memmap, write_array_header_1_0
 from numpy.typing import NDArray
 
-from dp_middleware._files import UNFINISHED, unfinished
+from dp_middleware._files import UNFINISHED
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.sampling.tables import (
     ABSENT,
     UNIT,
     Entropy,
-    Ids,
-    Numbers,
-    Places,
+    IdIndex,
     Table,
     Words,
     search,
@@ -41,41 +41,43 @@ from dp_middleware.sampling.tables import (
     write_guide,
 )
 
-_MAGIC = b"dp-middleware rows\n"
-_HEADER = 4096  # bytes
-_ALIGNED = 64  # bytes
-_KINDS = {"lasts": "<u8", "guide": "<i4", "outputs": "<i4", "low": "<u8", "rows": "<i8"}
-_ABANDONED = 3600.0  # seconds after which nobody writes to an unfinished file any more
+_KINDS = {"guide": "<i4", "lasts": "<u8", "outputs": "<i4", "low": "<u8", "rows": "<i8"}
+_HEADER = "rows.json"
+_ABANDONED = 3600.0  # seconds after which nobody writes to an unfinished folder any more
 
 
-class RowFile:
+class PreparedRows:
     """Rows that are searched where they lie; read-only, so without a lock and shared by forks.
 
     Args:
-        file: What :func:`write` wrote.
-        header: Of the file, checked.
+        folder: What :func:`write` wrote.
+        key: All that decides a row.
+
+    Raises:
+        OSError: It is not there.
+        ValueError: It is not whole, or of another key.
     """
 
-    def __init__(self, file: IO[bytes], header: dict[str, Any]) -> None:
-        self._header = header
-        self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._guide: Places = self._part("guide")
-        self._lasts: Words = self._part("lasts")
-        self._outputs: Places = self._part("outputs")
-        self._low: Words = self._part("low")
-        self._rows: Ids = self._part("rows").reshape(-1, 5)
-        self._places = Numbers(int(self._rows[:, 0].max(initial=ABSENT)) + 1)
-        self._places.set_all(self._rows[:, 0], np.arange(len(self._rows)))
-        self._units, self._counts, self._outputs_at, self._low_at = self._rows.T[1:].copy()
+    def __init__(self, folder: Path, key: dict[str, str]) -> None:
+        header = json.loads((folder / _HEADER).read_text())
+        if header.get("key") != key:
+            raise ValueError("expected the rows of another channel or version")
+        self._folder, self._digests = folder, header.get("digests")
+        # A plain array has no Python code that runs at every index, as a memory map has.
+        arrays = (open_memmap(folder / f"{n}.npy", mode="r").view(np.ndarray) for n in _KINDS)
+        self._guide, self._lasts, self._outputs, self._low, rows = arrays
+        ids, *places = rows.reshape(-1, 5).T.copy()
+        self._units, self._counts, self._outputs_at, self._low_at = places
+        self._places = IdIndex(int(ids.max(initial=ABSENT)) + 1)
+        self._places.set_all(ids, np.arange(len(ids)))
 
     def holds(self, ids: Ids) -> bool:
         """Whether all these rows are there."""
         return bool((self._places.of(ids) != ABSENT).all())
 
     def is_intact(self) -> bool:
-        """Whether every byte is as it was written. Reads the whole file."""
-        found = {name: hashlib.sha256(self._part(name).data).hexdigest() for name in _KINDS}
-        return bool(found == self._header["digests"])
+        """Whether every byte is as it was written. Reads all files."""
+        return bool(_digests(self._folder) == self._digests)
 
     def locate(self, ids: Ids, uniform: Words, entropy: Entropy) -> tuple[NDArray[np.bool_], Ids]:
         """For which places the row is there, and the outputs drawn for these.
@@ -91,152 +93,137 @@ class RowFile:
             places, uniform = places[known], uniform[known]
         units = self._units[places]
         cells = search(self._guide, self._lasts, units, uniform)
-        found = cells - units * UNIT
-        if len(self._low):
-            undecided = (self._lasts[cells] == uniform) & (self._low_at[places] != ABSENT)
-            for k in np.flatnonzero(undecided):
-                lasts, low, _ = self._parts(int(places[k]))
-                found[k] = Table(lasts, low, None).locate(uniform[k : k + 1], entropy)[0]
+        outputs = cells - units * UNIT
         if len(self._outputs):
             at = self._outputs_at[places]
             sparse = at != ABSENT
-            found[sparse] = self._outputs[at[sparse] + found[sparse]]
-        return known, found
+            outputs[sparse] = self._outputs[at[sparse] + outputs[sparse]]
+        if len(self._low):
+            undecided = (self._lasts[cells] == uniform) & (self._low_at[places] != ABSENT)
+            for k in np.flatnonzero(undecided):
+                table = self._table(int(places[k]))
+                outputs[k] = table.locate(uniform[k : k + 1], entropy)[0]
+        return known, outputs
 
-    def table(self, number: int) -> Table:
-        """One row, as it was written."""
-        return Table(*self._parts(int(self._places.of(np.array([number]))[0])))
-
-    def _parts(self, place: int) -> tuple[Words, Words | None, Ids | None]:
-        count, at, low = self._counts[place], self._outputs_at[place], self._low_at[place]
+    def _table(self, place: int) -> Table:
+        """A row as it was written."""
+        size, at, low = self._counts[place], self._outputs_at[place], self._low_at[place]
         first = self._units[place] * UNIT
-        return (
-            self._lasts[first : first + count],
-            None if low == ABSENT else self._low[low : low + count],
-            None if at == ABSENT else self._outputs[at : at + count].astype(np.int64),
+        return Table(
+            self._lasts[first : first + size],
+            None if low == ABSENT else self._low[low : low + size],
+            None if at == ABSENT else self._outputs[at : at + size].astype(np.int64),
         )
 
-    def _part(self, name: str) -> NDArray[Any]:
-        start, size = self._header["parts"][name]
-        kind = np.dtype(_KINDS[name])
-        return np.frombuffer(self._map, kind, count=size // kind.itemsize, offset=start)
 
-
-def opened(path: Path, key: dict[str, str]) -> RowFile | None:
-    """The rows of a file; ``None`` if there is none, or none that is whole and has this key."""
+def open_rows(folder: Path, key: dict[str, str]) -> PreparedRows | None:
+    """The rows of a folder; ``None`` if there is none, or none that is whole and has this key."""
     try:
-        with path.open("rb") as file:
-            header = _read(file.read(_HEADER))
-            if header.get("key") != _all(key) or header["size"] != os.fstat(file.fileno()).st_size:
-                return None
-            return RowFile(file, header)
-    except OSError:
+        return PreparedRows(folder, key)
+    except (OSError, ValueError):
         return None
 
 
-def _read(block: bytes) -> dict[str, Any]:
-    """A header that :func:`write` wrote, as its digest shows; empty for anything else."""
-    digest, _, text = block.removeprefix(_MAGIC).rstrip(b"\0").partition(b"\n")
-    if not block.startswith(_MAGIC) or digest != hashlib.sha256(text).hexdigest().encode():
-        return {}
-    header: dict[str, Any] = json.loads(text)
-    return header
-
-
-def _all(key: dict[str, str]) -> dict[str, str]:
-    return {**key, "bytes": sys.byteorder}
-
-
 def room_for(tables: Iterable[Table]) -> int:
-    """Bytes that these rows take on the disk while they are written.
-
-    At the end all parts but the largest, the first, are there twice: see :func:`write`.
-    """
+    """Bytes that these rows take on the disk."""
     return sum(
-        units_of(len(t.lasts)) * (8 * UNIT + 2 * 4)
-        + 2 * len(t.lasts) * (4 * (t.support is not None) + 8 * (t.low is not None))
-        + 2 * 40
+        units_of(len(t.lasts)) * (8 * UNIT + 4)
+        + len(t.lasts) * (4 * (t.support is not None) + 8 * (t.low is not None))
+        + 40
         for t in tables
     )
 
 
-def write(path: Path, key: dict[str, str], rows: Iterable[tuple[int, Table]]) -> None:
-    """Write rows to a file, in place of the one that was there.
+def write(folder: Path, key: dict[str, str], rows: Iterable[tuple[int, Table]]) -> None:
+    """Write rows to a folder, in place of the one that was there.
 
     Two processes may do so at once: the last one stays. One that is killed leaves an unfinished
-    file, which is never read; the next one to write removes it after an hour.
+    folder, which is never read; the next one to write removes it after an hour.
 
     Args:
-        path: Of the file; its folder is made.
+        folder: To be made, like those that it is in.
         key: All that decides a row, public.
         rows: Distinct ids with their tables.
 
     Raises:
         OSError: No room, or the folder cannot be written to.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path)
-    with unfinished(path) as file, ExitStack() as stack:
-        parts = {
-            name: stack.enter_context(tempfile.TemporaryFile(dir=path.parent))
-            for name in ("guide", "outputs", "low", "rows")
-        }
-        file.seek(_HEADER)
-        writer = _Writer({"lasts": file, **parts})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(folder)
+    part = folder.with_name(f"{folder.stem}.{secrets.token_hex(8)}{UNFINISHED}")
+    part.mkdir()
+    try:
+        _write_arrays(part, rows)
+        header = {"key": key, "digests": _digests(part)}
+        (part / _HEADER).write_text(json.dumps(header, indent=1))
+        _replace(folder, part)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write_arrays(folder: Path, rows: Iterable[tuple[int, Table]]) -> None:
+    """Arrays that grow row by row; the header of a file has room for any length."""
+    lengths = dict.fromkeys(_KINDS, 0)
+    with ExitStack() as stack:
+        files = {n: stack.enter_context((folder / f"{n}.npy").open("xb")) for n in _KINDS}
+
+        def write_headers() -> None:
+            for name, file in files.items():
+                shape = {"fortran_order": False, "shape": (lengths[name],)}
+                file.seek(0)
+                write_array_header_1_0(file, {"descr": _KINDS[name], **shape})
+
+        def append(name: str, values: NDArray[Any]) -> int:
+            place = lengths[name]
+            files[name].write(np.ascontiguousarray(values, dtype=_KINDS[name]).data)
+            lengths[name] += len(values)
+            return place
+
+        write_headers()
         for number, table in rows:
-            writer.add(number, table)
-        places = {"lasts": (_HEADER, writer.sizes["lasts"])}
-        for name, part in parts.items():
-            file.write(b"\0" * (-file.tell() % _ALIGNED))
-            places[name] = (file.tell(), writer.sizes[name])
-            part.seek(0)
-            while block := part.read(1 << 20):
-                file.write(block)
-        header = {"key": _all(key), "size": file.tell(), "parts": places}
-        text = json.dumps({**header, "digests": writer.digests()}).encode()
-        file.seek(0)
-        file.write(_MAGIC + hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+            size = len(table.lasts)
+            units = units_of(size)
+            guide, lasts = np.zeros(units, np.int32), np.zeros(units * UNIT, np.uint64)
+            write_guide(guide, table.lasts)
+            lasts[:size] = table.lasts
+            first = append("guide", guide)
+            append("lasts", lasts)
+            at = ABSENT if table.support is None else append("outputs", table.support)
+            low = ABSENT if table.low is None else append("low", table.low)
+            append("rows", np.array([number, first, size, at, low]))
+        write_headers()
+        for file in files.values():
+            file.flush()
+            os.fsync(file.fileno())
 
 
-class _Writer:
-    """Appends rows to the parts of a file, each of which grows on its own."""
-
-    def __init__(self, files: dict[str, IO[bytes]]) -> None:
-        self._files = files
-        self._hashes = {name: hashlib.sha256() for name in files}
-        self.sizes = dict.fromkeys(files, 0)
-
-    def digests(self) -> dict[str, str]:
-        return {name: each.hexdigest() for name, each in self._hashes.items()}
-
-    def add(self, number: int, table: Table) -> None:
-        count = len(table.lasts)
-        units = units_of(count)
-        guide, lasts = np.zeros(units, np.int32), np.zeros(units * UNIT, np.uint64)
-        write_guide(guide, table.lasts)
-        lasts[:count] = table.lasts
-        first = self._append("guide", guide)
-        self._append("lasts", lasts)
-        at = low = ABSENT
-        if table.support is not None:
-            at = self._append("outputs", table.support)
-        if table.low is not None:
-            low = self._append("low", table.low)
-        self._append("rows", np.array([number, first, count, at, low]))
-
-    def _append(self, name: str, values: NDArray[Any]) -> int:
-        """Its place among the values of this part."""
-        data = np.ascontiguousarray(values, dtype=_KINDS[name])
-        place = self.sizes[name] // data.itemsize
-        self._files[name].write(data.data)
-        self._hashes[name].update(data.data)
-        self.sizes[name] += data.nbytes
-        return place
+def _digests(folder: Path) -> dict[str, str]:
+    digests = {}
+    for name in _KINDS:
+        with (folder / f"{name}.npy").open("rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
-def _remove_abandoned(path: Path) -> None:
-    """What killed processes left of this file."""
-    for part in path.parent.glob(f"{path.stem}.*{UNFINISHED}"):
+def _replace(folder: Path, part: Path) -> None:
+    """Rename to a folder; who reads the one that was there goes on with it."""
+    replaced = part.with_suffix(f".replaced{UNFINISHED}")
+    while True:
+        with suppress(FileNotFoundError):
+            folder.rename(replaced)
+        try:
+            part.rename(folder)
+            return
+        except OSError as error:  # another writer was between the two
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        finally:
+            shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """What killed processes left of this folder."""
+    for part in folder.parent.glob(f"{folder.stem}.*{UNFINISHED}"):
         with suppress(OSError):
             if time.time() - part.stat().st_mtime > _ABANDONED:
-                part.unlink()
+                shutil.rmtree(part)

@@ -8,17 +8,16 @@ floating-point cumulative sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.errors import ParameterError
 
-Floats = NDArray[np.float64]
-Rows = Union["Floats", "torch.Tensor"]
+Rows = Floats | torch.Tensor
 
 _TWO_64 = 2.0**64
 _LOWER = (1 << 32) - 1

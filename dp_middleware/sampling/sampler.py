@@ -1,6 +1,6 @@
 """Exact draws from rows of log-probabilities, with the operating system's entropy.
 
-The sampler draws from integers (``_tables.py``), and the certificate takes the log-ratios of the
+The sampler draws from integers (``tables.py``), and the certificate takes the log-ratios of the
 same integers.
 """
 
@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
-from dp_middleware.sampling.cache import Arena, Channel
-from dp_middleware.sampling.files import RowFile
-from dp_middleware.sampling.integers import WIDE_BELOW, Floats, IntegerRows, Rows, integer_rows
+from dp_middleware.sampling.cache import CachedRows, RowCache
+from dp_middleware.sampling.files import PreparedRows
+from dp_middleware.sampling.integers import WIDE_BELOW, IntegerRows, Rows, integer_rows
 from dp_middleware.sampling.tables import (
     Entropy,
-    Ids,
     Table,
     Words,
     os_entropy,
@@ -48,17 +48,17 @@ __all__ = [
 ]
 
 _LIMIT = "DP_MIDDLEWARE_ROW_CACHE_MB"
-_arenas: dict[str, Arena] = {}
+_caches: dict[str, RowCache] = {}
 
 CACHE_BYTES = 5 << 28
 """Memory for cached tables of a process, unless ``$DP_MIDDLEWARE_ROW_CACHE_MB`` says otherwise."""
 
 
-def shared_cache(key: Hashable) -> Channel:
+def shared_cache(key: Hashable) -> CachedRows:
     """The cached tables of one channel in this process, for all samplers that have the same key.
 
     All channels together take no more memory than ``$DP_MIDDLEWARE_ROW_CACHE_MB`` megabytes, read
-    once, when the first table is cached; the oldest tables make room for new ones.
+    once, when the first table is cached; what was least recently drawn from makes room.
 
     Args:
         key: Of all that decides a row of the channel.
@@ -66,9 +66,9 @@ def shared_cache(key: Hashable) -> Channel:
     Raises:
         ParameterError: The variable is no number of megabytes.
     """
-    if not _arenas:
-        _arenas.setdefault("process", Arena(_limit()))  # atomic: threads get the same one
-    return _arenas["process"].channel(key)
+    if not _caches:
+        _caches.setdefault("process", RowCache(_limit()))  # atomic: threads get the same one
+    return _caches["process"].channel(key)
 
 
 def _limit() -> int:
@@ -115,7 +115,7 @@ class Sampler:
 
     The cache is per process, bounded and in memory only: which rows it holds tells which tokens
     were typed. A cached token is faster than a new one; that timing is not protected. A draw is
-    decided by one table, whatever else is computed meanwhile; see ``_arena.py``.
+    decided by one table, whatever else is computed meanwhile; see ``cache.py``.
 
     Args:
         rows: Log-probability rows for ids, float64 (n, V); -1 is the unknown symbol.
@@ -131,11 +131,11 @@ class Sampler:
         *,
         batch: int = 64,
         capacity: int = CACHE_BYTES,
-        cache: Channel | None = None,
-        prepared: RowFile | None = None,
+        cache: CachedRows | None = None,
+        prepared: PreparedRows | None = None,
     ) -> None:
         self._rows, self._batch, self._prepared = rows, batch, prepared
-        self._cache = cache if cache is not None else Arena(capacity).channel("own")
+        self._cache = cache if cache is not None else RowCache(capacity).channel("own")
 
     def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
         """One independent output id for each input id, int64 (n,).

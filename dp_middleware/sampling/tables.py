@@ -1,4 +1,4 @@
-"""Tables of the integers of a row (``_integers.py``), which draws search."""
+"""Tables of the integers of a row (``integers.py``), which draws search."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.sampling.integers import Others, Rows, halves, left_over, rounded, words
 
-Ids = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Entropy = Callable[[int], bytes]
 
@@ -205,7 +205,7 @@ def search(guide: Places, lasts: Words, units: Ids, uniform: Words) -> Ids:
     return cells
 
 
-class Numbers:
+class IdIndex:
     """A number for some ids of -1 or more, looked up for many at once.
 
     Args:

@@ -210,26 +210,27 @@ class Sanitizer:
         """Compute the certificate and rows before any text is there, and keep the rows on disk.
 
         Sanitizers with an equal mechanism and space whose first draw comes later, in this process
-        or in another, draw from the file, which is mapped into memory; ``$DP_MIDDLEWARE_CACHE``
-        says where it is. Who can write to that folder chooses what is drawn, and is trusted.
+        or in another, draw from a folder of arrays, which are mapped into memory;
+        ``$DP_MIDDLEWARE_CACHE`` says where it is. Who can write to that folder chooses what is
+        drawn, and is trusted.
 
-        Which rows are in the file is what you say here, and never what was typed. A row takes 9
+        Which rows are in the folder is what you say here, and never what was typed. A row takes 9
         bytes for each token that can be released, so that all rows of a mechanism without
         impossible outputs take 9 V^2 bytes: 1.1 GB for V = 11,000. It takes 4 more if other tokens
         are impossible, and 8 more if a probability lies below e^-30.
 
         Without it, the first draw of a token in a process takes longer than the next ones, and so
         the time of a release tells whether its tokens occurred before. With all rows on disk every
-        draw of every token searches the file. What still tells of use is which of its pages the
-        system has in memory.
+        draw of every token searches these arrays. What still tells of use is which of their pages
+        the system has in memory.
 
         Args:
             tokens: Public entries of the vocabulary, for instance ``vocabulary.tokens[:5000]``;
                 others are computed when they occur. Default: all.
 
         Returns:
-            The file. One that has these rows, every byte as it was written, is kept; another is
-            replaced by one with these rows only. Files of other versions of the library are not
+            The folder. One that has these rows, every byte as it was written, is kept; another is
+            replaced by one with these rows only. Folders of other versions of the library are not
             read, and not removed.
 
         Raises:
@@ -246,7 +247,7 @@ class Sanitizer:
         if not self.accept_infinite:
             self._certifier.refuse_infinite(self.certificate.epsilon)
         path = prepare(self.mechanism, self.space, ids)
-        self._drawer = drawer(self.mechanism, self.space, self.context)  # finds the file
+        self._drawer = drawer(self.mechanism, self.space, self.context)  # finds the folder
         return path
 
     def at(self, epsilon: float) -> Sanitizer:

@@ -16,9 +16,9 @@ from support.bert import save_bert
 
 import dp_middleware as dp
 from dp_middleware import attacks, evaluation
-from dp_middleware.evaluation._rows import COLUMNS
 from dp_middleware.evaluation.measures import MEASURES, named
 from dp_middleware.evaluation.report import report
+from dp_middleware.evaluation.results import COLUMNS
 from dp_middleware.frameworks import open_model
 from dp_middleware.testing import OpenAIServer
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
-from dp_middleware.evaluation import Table, _plots
+from dp_middleware.evaluation import Results, _plots
 from dp_middleware.evaluation.report import report
 
 pytest.importorskip("matplotlib", reason="needs the eval extra")
@@ -109,7 +109,7 @@ def test_no_text_of_the_data_is_in_it(page, reviews):
 
 def test_names_are_escaped(table):
     rows = [{**row, "data": "<b>x", "mechanism": "<i>y"} for row in table]
-    found = report(Table(rows=rows, examples=[]))
+    found = report(Results(rows=rows, examples=[]))
     assert "<b>x" not in found
     assert "<i>y" not in found
 

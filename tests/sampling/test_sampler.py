@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
-import signal
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -173,54 +169,6 @@ def test_every_draw_of_a_cached_row_is_decided_by_one_table(steep):
     drawn = sampler.draw(np.zeros(len(boundaries), dtype=np.int64), stream(words))
     assert drawn.tolist() == table.draw(len(boundaries), stream(words)).tolist()
     assert asked == [1]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_forked_while_a_row_is_drawn_from_draws():
-    """The parent's lock is held by a thread that the child has not."""
-    sampler = sampling.Sampler(lambda ids: np.full((len(ids), 4), -math.log(4)))
-    with sampler._cache._arena.lock:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
-            child = os.fork()
-        if not child:
-            signal.alarm(20)
-            os._exit(len(sampler.draw(np.zeros(7, dtype=np.int64))))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32), capacity=st.integers(0, 3000))
-def test_rows_of_many_lengths_share_a_small_cache(seed, capacity):
-    """What is given up, grows or wraps around changes no draw."""
-    generator = np.random.default_rng(seed)
-    rows = generator.normal(size=(30, 60))
-    for row, impossible in zip(rows, generator.integers(0, 59, 30), strict=True):
-        row[:impossible] = -math.inf
-    rows = sampling.log_softmax(rows)
-    sampler = sampling.Sampler(lambda ids: rows[ids], capacity=capacity)
-    tables = sampling.tables(rows)
-    for _ in range(20):
-        ids = generator.integers(0, 30, 12)
-        words = generator.bytes(8 * len(ids))
-        wanted = [
-            int(tables[number].draw(1, stream(words[8 * k :]))[0]) for k, number in enumerate(ids)
-        ]
-        assert sampler.draw(ids, stream(words)).tolist() == wanted
-
-
-def test_threads_share_a_cache():
-    with np.errstate(divide="ignore"):
-        rows = np.log(np.eye(64)[np.random.default_rng(0).permutation(64)])
-    sampler = sampling.Sampler(lambda ids: rows[ids], capacity=10 * 64)
-    wanted = rows.argmax(axis=1)
-
-    def work(seed):
-        ids = np.random.default_rng(seed).integers(0, 64, (50, 40))
-        return all(np.array_equal(sampler.draw(each), wanted[each]) for each in ids)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(4)))
 
 
 def test_the_entropy_is_the_operating_systems():

@@ -1,4 +1,4 @@
-"""The table of an evaluation: rows, comparisons at equal epsilon, and files of four kinds."""
+"""The results of an evaluation: rows, comparisons at equal epsilon, and files of four kinds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,44 @@ from typing import Any
 
 from dp_middleware.errors import MissingExtra
 from dp_middleware.evaluation._cells import Row, plain
-from dp_middleware.evaluation._rows import COLUMNS
 from dp_middleware.metrics.inputs import library
+
+COLUMNS = (
+    "data",
+    "data_digest",
+    "texts",
+    "tokens",
+    "mechanism",
+    "fingerprint",
+    "asked",
+    "asked_epsilon",
+    "nominal_epsilon",
+    "exact_epsilon",
+    "method",
+    "guarantee",
+    "kind",
+    "name",
+    "value",
+    "low",
+    "high",
+    "trials",
+    "confidence",
+    "details",
+    "assumptions",
+    "reason",
+    "space",
+    "space_tokens",
+    "library",
+    "torch",
+    "numpy",
+    "seconds",
+)
 
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Results:
     """Tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
 
     The columns are :data:`COLUMNS`: ``asked`` is ``"exact"`` or ``"nominal"`` and

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dp_middleware import _validate
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 from dp_middleware.scopes._literals import Source, literals
 
 LANGUAGES = (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import quote
 
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 
 _RUN = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 # bounded, so that no line takes long: what is longer is words, and private

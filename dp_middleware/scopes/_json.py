@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 _KEY = re.compile(r"[ \t\n\r]*:")

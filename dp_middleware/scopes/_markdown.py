@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 from dp_middleware.scopes import _inline
 from dp_middleware.scopes._code import LANGUAGES, code
 

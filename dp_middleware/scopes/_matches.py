@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 
 
 def matches(*patterns: str | re.Pattern[str]) -> Callable[[str], list[Span]]:

@@ -24,7 +24,7 @@ class Span:
         end: Offset behind its last.
         text: What is private, where it differs from ``source[start:end]``; this is perturbed.
         encode: Makes of the released text what stands in place of the span. It must be public:
-            a function of what it is given only, and not of any private text.
+            a function of its argument only, and not of any private text.
 
     Raises:
         ParameterError: ``encode`` is not a function.

@@ -92,7 +92,7 @@ def _code(language: str, text: str) -> list[Span]:
     lexer = get_lexer_by_name(language)
     every = list(literals(language, text))
     private: list[tuple[int, int, Encoder]] = [
-        (*each.inside(text), _in_literal(lexer, each, text)) for each in every
+        (*literal.inside(text), _in_literal(lexer, literal, text)) for literal in every
     ]
     for kind, start, end in _outside(every, _parts(lexer, _masked(text, every))):
         if kind == "number":

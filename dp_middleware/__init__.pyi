@@ -195,7 +195,6 @@ from .privacy import (
 )
 from .privacy.ledger.ledger import PrivacyLedger as PrivacyLedger
 from .privacy.releases import Release as Release
-from .sanitizers.draft import Span as Span
 from .sanitizers.policies import KeepPolicy as KeepPolicy
 from .sanitizers.preserving import class_preserving as class_preserving
 from .sanitizers.sanitizer import (
@@ -204,6 +203,7 @@ from .sanitizers.sanitizer import (
 from .sanitizers.sanitizer import (
     sanitizer as sanitizer,
 )
+from .sanitizers.spans import Span as Span
 from .sessions.session import Session as Session
 from .vocabulary.classes import token_classes as token_classes
 from .vocabulary.vocabulary import Vocabulary as Vocabulary

@@ -41,11 +41,11 @@ def attack(
     _validate.one_of(named("attack"), attack=name)
     given = models if models is not None else Models()
     MEASURES[name].check(given, sanitizer.mechanism)
-    plans = [sanitizer.plan(text) for text in texts]
+    drafts = [sanitizer.read(text) for text in texts]
     started = time.perf_counter()
-    released = sanitizer.release_plans(plans)
+    released = sanitizer.release_drafts(drafts)
     seconds = time.perf_counter() - started
-    seen = [[t for t in plan.tokens if t.kept is None or t.id != UNKNOWN] for _, plan in released]
+    seen = [[t for t in draft.tokens if t.kept is None or t.id != UNKNOWN] for _, draft in released]
     certificate = sanitizer.certificate
     case = Case(
         law=Law(mechanism=sanitizer.mechanism, certificate=certificate, note="", seconds=0.0),

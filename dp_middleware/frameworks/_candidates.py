@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -46,17 +47,17 @@ class Progress:
 Listener = Callable[[Progress], object]
 
 
-class Tally:
-    """Counts events of a rewrite and tells a listener of them."""
+class ProgressCount:
+    """Counts the steps of a rewrite and tells a listener of them."""
 
     def __init__(self, listener: Listener | None, totals: dict[str, int]) -> None:
         self._listener = listener
         self._totals = totals
         self._done = dict.fromkeys(totals, 0)
 
-    def add(self, stage: Any, count: int = 1) -> None:
+    def add(self, stage: Any, steps: int = 1) -> None:
         """Count and tell."""
-        self._done[stage] += count
+        self._done[stage] += steps
         if self._listener is not None:
             done, total = self._done[stage], self._totals[stage]
             self._listener(Progress(stage=stage, done=done, total=total))
@@ -114,7 +115,12 @@ def generator_model(x: Any) -> ChatModel:
 
 
 async def answers(
-    model: ChatModel, sanitized: str, k: int, minimum: int, gate: asyncio.Semaphore, tally: Tally
+    model: ChatModel,
+    sanitized: str,
+    k: int,
+    minimum: int,
+    gate: asyncio.Semaphore,
+    count: ProgressCount,
 ) -> list[str]:
     """Up to k answers, in the order in which they were asked for.
 
@@ -128,14 +134,18 @@ async def answers(
         k: Number of answers asked for.
         minimum: Fewest that must come.
         gate: Bounds how many calls run at once.
-        tally: Is told of every answer and failure.
+        count: Is told of every answer and failure.
 
     Raises:
         RemoteError: Fewer than ``minimum`` came.
     """
-    found = await _together(model, sanitized, k, gate)
-    for _ in found:
-        tally.add("answered")
+    texts: list[str] = []
+    if k > 1:
+        with suppress(ChatError):  # what did not come at once is asked for alone
+            async with gate:
+                texts = (await model.amany(prompt(sanitized), k) or [])[:k]
+    for _ in texts:
+        count.add("answered")
     failures: list[str] = []
 
     async def ask() -> str | None:
@@ -144,34 +154,23 @@ async def answers(
                 answer = await model.acall(prompt(sanitized))
         except ChatError as error:
             failures.append(str(error))
-            tally.add("failed")
+            count.add("failed")
             return None
-        tally.add("answered")
+        count.add("answered")
         return answer.removeprefix(_MARK)
 
-    alone = await all_of(ask() for _ in range(k - len(found)))
-    found += [answer for answer in alone if answer is not None]
-    if len(found) < minimum:
+    alone = await all_of(ask() for _ in range(k - len(texts)))
+    texts += [answer for answer in alone if answer is not None]
+    if len(texts) < minimum:
         raise RemoteError(
-            f"expected at least {minimum} of {k} candidates, got {len(found)}; {failures[-1]}"
+            f"expected at least {minimum} of {k} candidates, got {len(texts)}; {failures[-1]}"
         )
-    return [answer.encode("utf-8", "replace").decode() for answer in found]
-
-
-async def _together(model: ChatModel, sanitized: str, k: int, gate: asyncio.Semaphore) -> list[str]:
-    """Answers to one call for all k, at most k; none if there is no such call or it failed."""
-    if k == 1:
-        return []
-    try:
-        async with gate:
-            return (await model.amany(prompt(sanitized), k) or [])[:k]
-    except ChatError:
-        return []
+    return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
 async def all_of(work: Iterable[Awaitable[T]]) -> list[T]:
     """Results in order; the first failure, or being cancelled, cancels the rest."""
-    tasks = [asyncio.ensure_future(each) for each in work]
+    tasks = [asyncio.ensure_future(part) for part in work]
     try:
         return list(await asyncio.gather(*tasks))
     except BaseException:
@@ -183,14 +182,14 @@ async def all_of(work: Iterable[Awaitable[T]]) -> list[T]:
 
 def distinct(texts: Iterable[str], usable: Callable[[str], bool]) -> list[str]:
     """Usable texts in order, without those that repeat an earlier one but for case and blanks."""
-    found: dict[str, str] = {}
+    first: dict[str, str] = {}
     for text in texts:
-        found.setdefault(" ".join(text.split()).casefold(), text.strip())
-    return [text for text in found.values() if usable(text)]
+        first.setdefault(" ".join(text.split()).casefold(), text.strip())
+    return [text for text in first.values() if usable(text)]
 
 
 def prune(texts: list[str], encoder: Encoder, above: float) -> list[str]:
-    """Greedy, in the given order: drop a text too similar to one already kept.
+    """Greedy, in their order: drop a text too similar to one already kept.
 
     Args:
         texts: Public.
@@ -218,8 +217,8 @@ def _vectors(texts: list[str], encoder: Encoder) -> NDArray[np.float64]:
     except DPMiddlewareError:
         raise
     except Exception as error:  # a vendor's may quote the candidates
-        failed = type(error).__name__
+        failure = type(error).__name__
     raise ParameterError(
-        f"expected sentence vectors for pruning, the service failed with {failed}; what was "
+        f"expected sentence vectors for pruning, the service failed with {failure}; what was "
         "charged stays spent; prune_above=1 needs none"
     )

@@ -1,17 +1,13 @@
-"""One certificate and one charge for a sanitizer and a private choice that follows it."""
+"""One certificate for a sanitizer and a private choice that follows it."""
 
 from __future__ import annotations
 
-import copy
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dp_middleware.errors import IncompatibleGuarantees
 from dp_middleware.mechanisms import Mechanism, NoiseMechanism
 from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.privacy.releases import Ledger
-from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 
 def require_pure(mechanism: Mechanism) -> None:
@@ -36,7 +32,7 @@ def pure_epsilon(certificate: Certificate) -> float:
     return guarantee.epsilon
 
 
-def composed(first: Certificate, epsilon: float, settings: str) -> Certificate:
+def compose(first: Certificate, epsilon: float, settings: str) -> Certificate:
     """The certificate of both phases.
 
     Args:
@@ -64,30 +60,6 @@ def composed(first: Certificate, epsilon: float, settings: str) -> Certificate:
         recovery=None,
         retention=None,
     )
-
-
-def charged_for_both(
-    sanitizer: Sanitizer, composition: Callable[[Certificate], Certificate]
-) -> Sanitizer:
-    """A sanitizer whose ledger is charged, once per text, for what follows as well.
-
-    One charge for both is all or nothing, and made before the first draw.
-    """
-    if sanitizer.ledger is None:
-        return sanitizer
-    twin = copy.copy(sanitizer)
-    twin.certificate = sanitizer.certificate
-    twin.ledger = _BothPhases(sanitizer.ledger, composition)
-    return twin
-
-
-@dataclass(frozen=True)
-class _BothPhases:
-    inner: Ledger
-    composition: Callable[[Certificate], Certificate]
-
-    def charge(self, subject: str, certificate: Certificate, n: int) -> object:
-        return self.inner.charge(subject, self.composition(certificate), n)
 
 
 def _not_pure(kind: str) -> IncompatibleGuarantees:

@@ -35,12 +35,12 @@ def for_remote(released: str, instruction: str | None) -> Messages:
 
 
 def for_extractor(document: str, remote_text: str, instruction: str | None) -> Messages:
-    """What the local model is given. Private: holds the document.
+    """What the local model is sent. Private: holds the document.
 
     Args:
         document: The private text.
         remote_text: The remote model's answer to :func:`for_remote`.
-        instruction: As given to the remote model; ``None`` for a continuation.
+        instruction: As sent to the remote model; ``None`` for a continuation.
 
     Reference:
         Tong et al. (2023), InferDPT, extraction prompt, in our own words.

@@ -14,7 +14,7 @@ from dp_middleware import _validate
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _two_phases
-from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, Tally
+from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, ProgressCount
 from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
 from dp_middleware.models import bridge
 from dp_middleware.privacy import Certificate
@@ -109,7 +109,7 @@ class PrivRewrite:
     @cached_property
     def certificate(self) -> Certificate:
         """The guarantee of every rewrite, per token occurrence. Computed at first use."""
-        return self._composed(self.sanitizer.certificate)
+        return self._compose(self.sanitizer.certificate)
 
     def rewrite(self, text: str, *, progress: Listener | None = None) -> Release:
         """A private rewrite of a text.
@@ -144,14 +144,14 @@ class PrivRewrite:
         self, texts: Sequence[str], *, progress: Listener | None = None
     ) -> list[Release]:
         """As :meth:`rewrite_batch`, without blocking the event loop."""
-        private, sanitized = await in_thread(self._sanitized, texts)
+        private, sanitized = await in_thread(self._sanitize, texts)
         calls = self.k * len(sanitized)
         totals = {"sanitized": len(sanitized), "answered": calls, "failed": calls}
-        tally = Tally(progress, totals | {"selected": len(sanitized)})
-        tally.add("sanitized", len(sanitized))
+        count = ProgressCount(progress, totals | {"selected": len(sanitized)})
+        count.add("sanitized", len(sanitized))
         gate = asyncio.Semaphore(self.at_once)
         pairs = zip(private, sanitized, strict=True)
-        return await _candidates.all_of(self._chosen(*pair, gate, tally) for pair in pairs)
+        return await _candidates.all_of(self._choose(*pair, gate, count) for pair in pairs)
 
     def events(self, text: str) -> Generator[Progress | Release, None, None]:
         """As :meth:`rewrite`, giving every step and at last the release.
@@ -177,12 +177,6 @@ class PrivRewrite:
         return Selection(epsilon=epsilon, alpha=self.alpha, sensitivity=self.sensitivity)
 
     @cached_property
-    def _phase_one(self) -> Sanitizer:
-        """The sanitizer, with a ledger that is charged for both phases at once."""
-        self.certificate  # noqa: B018 - refuses what cannot be composed
-        return _two_phases.charged_for_both(self.sanitizer, self._composed)
-
-    @cached_property
     def _reader(self) -> Vocabulary:
         """The vocabulary, for which a candidate's unknown token is unknown and no error."""
         own = self.sanitizer.space.vocabulary
@@ -190,25 +184,26 @@ class PrivRewrite:
             return own
         return Vocabulary(own.tokens, tokenizer=own.tokenizer, unknown="uniform")
 
-    def _sanitized(self, texts: Sequence[str]) -> tuple[list[Ids], list[Release]]:
-        """Ids of the private texts, and their releases."""
+    def _sanitize(self, texts: Sequence[str]) -> tuple[list[Ids], list[Release]]:
+        """Ids of the private texts, and their releases, charged and certified for both phases."""
         if isinstance(texts, str):
             raise ParameterError("expected a list of texts, got one str")
-        plans = [self.sanitizer.plan(text) for text in texts]
-        private = [np.array([token.id for token in plan.tokens], dtype=np.int64) for plan in plans]
-        if not all(len(ids) for ids in private):
+        drafts = [self.sanitizer.read(text) for text in texts]
+        if not all(draft.ids for draft in drafts):
             raise ParameterError("expected texts with at least one token, got one without")
-        return private, [release for release, _ in self._phase_one.release_plans(plans)]
+        private = [np.array(draft.ids, dtype=np.int64) for draft in drafts]
+        released = self.sanitizer.release_drafts(drafts, self._compose)
+        return private, [release for release, _ in released]
 
-    async def _chosen(
-        self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, tally: Tally
+    async def _choose(
+        self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, count: ProgressCount
     ) -> Release:
         answers = await _candidates.answers(
-            self.generator, sanitized.text, self.k, self.minimum, gate, tally
+            self.generator, sanitized.text, self.k, self.minimum, gate, count
         )
-        candidates = await in_thread(self._pruned, answers)
+        candidates = await in_thread(self._prune, answers)
         if candidates:
-            text = await in_thread(self._choice, private, candidates)
+            text = await in_thread(self._draw, private, candidates)
         elif self.fallback == "sanitized":
             text = sanitized.text
         else:
@@ -216,22 +211,22 @@ class PrivRewrite:
                 f"expected a candidate with tokens, got none in {len(answers)} answers; retry, "
                 'which is charged, or use fallback="sanitized"'
             )
-        tally.add("selected")
-        return replace(sanitized, text=text, certificate=self._composed(sanitized.certificate))
+        count.add("selected")
+        return replace(sanitized, text=text)
 
-    def _pruned(self, answers: list[str]) -> list[str]:
+    def _prune(self, answers: list[str]) -> list[str]:
         texts = _candidates.distinct(answers, lambda text: len(self._reader.encode(text)) > 0)
         return _candidates.prune(texts, self.service, self.prune_above)
 
-    def _choice(self, private: Ids, candidates: list[str]) -> str:
+    def _draw(self, private: Ids, candidates: list[str]) -> str:
         ids = [self._reader.encode(text) for text in candidates]
         entropy = self.insecure_entropy or sampler.os_entropy
         return candidates[self.selection.draw(private, ids, self.sanitizer.space, entropy)]
 
-    def _composed(self, first: Certificate) -> Certificate:
+    def _compose(self, first: Certificate) -> Certificate:
         """Of both phases, from that of the first."""
         settings = (self.selection, self.k, self.prune_above, self.minimum, self.fallback)
-        return _two_phases.composed(first, self.selection.epsilon, repr(settings))
+        return _two_phases.compose(first, self.selection.epsilon, repr(settings))
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,11 +64,11 @@ def basic(exposures: Iterable[Exposure], unit: Unit = "occurrence") -> Guarantee
             for more than one occurrence. A release without a finite guarantee absorbs the others,
             which must still be of one kind.
     """
-    found = _checked(exposures, unit)
-    infinite = _infinite(found)
+    releases = _checked(exposures, unit)
+    infinite = _infinite(releases)
     if infinite is not None:
         return infinite
-    sample = found[0].certificate.guarantee
+    sample = releases[0].certificate.guarantee
     if isinstance(sample, ApproxDP) and unit != "occurrence":
         raise IncompatibleGuarantees(
             "expected pure or metric guarantees for a document or a subject, got ApproxDP; its "
@@ -76,7 +76,7 @@ def basic(exposures: Iterable[Exposure], unit: Unit = "occurrence") -> Guarantee
         )
 
     def total(name: str) -> float:
-        return _worst(found, unit, lambda group: _sum(group, unit, name))
+        return _worst(releases, unit, lambda group: _sum(group, unit, name))
 
     if isinstance(sample, MetricDP):
         return replace(sample, epsilon=total("epsilon"), slack=total("slack"))
@@ -99,48 +99,50 @@ def zero_concentrated(
         IncompatibleGuarantees: As :func:`basic`; only pure guarantees have a rho.
     """
     _validate.probability(delta=delta)
-    found = _checked(exposures, unit)
-    infinite = _infinite(found)
+    releases = _checked(exposures, unit)
+    infinite = _infinite(releases)
     if infinite is not None:
         return infinite
-    if not isinstance(found[0].certificate.guarantee, PureDP):
-        kind = type(found[0].certificate.guarantee).__name__
+    if not isinstance(releases[0].certificate.guarantee, PureDP):
+        kind = type(releases[0].certificate.guarantee).__name__
         raise IncompatibleGuarantees(f"expected pure guarantees to concentrate, got {kind}")
-    rho = _worst(found, unit, lambda group: _up(math.fsum(_rho(each, unit) for each in group)))
+    rho = _worst(releases, unit, lambda group: _up(math.fsum(_rho(one, unit) for one in group)))
     return ApproxDP(epsilon=approx_of_zcdp(rho, delta), delta=delta)
 
 
 def _checked(exposures: Iterable[Exposure], unit: Unit) -> Sequence[Exposure]:
     """At least one, all comparable; those that promise nothing are compared with nothing."""
     _validate.one_of(_UNITS, unit=unit)
-    found = list(exposures)
-    if not found:
+    releases = list(exposures)
+    if not releases:
         raise ParameterError("expected at least one release to compose, got none")
-    finite = [each.certificate for each in found if each.certificate.finite]
+    finite = [one.certificate for one in releases if one.certificate.finite]
     for label, values in (
-        ("kind", {type(each.guarantee).__name__ for each in finite}),
-        ("adjacency", {each.adjacency.fingerprint for each in finite}),
-        ("metric", {_metric(each) for each in finite}),
+        ("kind", {type(one.guarantee).__name__ for one in finite}),
+        ("adjacency", {one.adjacency.fingerprint for one in finite}),
+        ("metric", {_metric(one) for one in finite}),
     ):
         if len(values) > 1:
             raise IncompatibleGuarantees(
                 f"expected guarantees of one {label}, got {', '.join(sorted(values))}; "
                 "their epsilons cannot be added"
             )
-    return found
+    return releases
 
 
 def _metric(certificate: Certificate) -> str:
-    found = certificate.guarantee
-    return f"{found.distance} in {certificate.space}" if isinstance(found, MetricDP) else ""
+    guarantee = certificate.guarantee
+    return f"{guarantee.distance} in {certificate.space}" if isinstance(guarantee, MetricDP) else ""
 
 
 def _infinite(exposures: Sequence[Exposure]) -> NoGuarantee | None:
     """Says which release is to blame."""
-    for number, each in enumerate(exposures, start=1):
-        found = each.certificate.guarantee
-        if isinstance(found, NoGuarantee) or not each.certificate.finite:
-            reason = found.reason if isinstance(found, NoGuarantee) else "its loss is infinite"
+    for number, release in enumerate(exposures, start=1):
+        guarantee = release.certificate.guarantee
+        if isinstance(guarantee, NoGuarantee) or not release.certificate.finite:
+            reason = (
+                guarantee.reason if isinstance(guarantee, NoGuarantee) else "its loss is infinite"
+            )
             return NoGuarantee(reason=f"release {number} of {len(exposures)}: {reason}")
     return None
 
@@ -152,14 +154,14 @@ def _worst(
     if unit == "subject":
         return total(exposures)
     documents: defaultdict[Hashable, list[Exposure]] = defaultdict(list)
-    for each in exposures:
-        documents[each.document].append(each)
+    for exposure in exposures:
+        documents[exposure.document].append(exposure)
     return max(total(group) for group in documents.values())
 
 
 def _sum(exposures: Sequence[Exposure], unit: Unit, name: str) -> float:
-    times = [1 if unit == "occurrence" else each.tokens for each in exposures]
-    values = [getattr(each.certificate.guarantee, name) for each in exposures]
+    times = [1 if unit == "occurrence" else release.tokens for release in exposures]
+    values = [getattr(release.certificate.guarantee, name) for release in exposures]
     if sum(times) == 1:
         return float(values[0])
     return _up(math.fsum(n * value for n, value in zip(times, values, strict=True)))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cached_property
 
 from dp_middleware.certification import calibrate, certify
 from dp_middleware.certification.enumeration import scout
@@ -28,29 +26,45 @@ class Certifier:
         space: Vocabulary and vectors.
         context: Of a contextual mechanism.
         policy: Tokens released unchanged.
-        adjacency: What is compared; see :func:`narrowed`.
+        adjacency: What is compared among the tokens that are not kept; default any substitution.
+        defaults: Whether all other parameters of the mechanism are its public defaults, which may
+            depend on epsilon, as a tuned codebook does.
     """
 
     mechanism: Mechanism
     space: EmbeddingSpace
     context: Context | None
     policy: KeepPolicy
-    adjacency: Adjacency
+    adjacency: Adjacency | None
+    defaults: bool = False
+
+    @cached_property
+    def relation(self) -> Adjacency:
+        """Every kept token is alone; the others, and the unknown symbol, are as asked for."""
+        asked = self.adjacency if self.adjacency is not None else Adjacency.substitution()
+        if not self.policy.kept:
+            return asked
+        kept = self.policy.kept_tokens(self.space)
+        labels = asked.classes if asked.classes is not None else ("perturbed",) * (len(kept) + 1)
+        return Adjacency.within(
+            ("kept", i) if i < len(kept) and kept[i] else ("class", label)
+            for i, label in enumerate(labels)
+        )
 
     def certificate(self, tokens: int | None = None) -> Certificate:
         """Of texts of so many tokens; ``None``: the longest."""
         length = tokens
         if self.context is not None:
             length = min(tokens or self.context.window, self.context.window)
-        found = certify(self.mechanism, self.space, adjacency=self.adjacency, length=length)
+        bare = certify(self.mechanism, self.space, adjacency=self.relation, length=length)
         if not self.policy.kept:
-            return found
+            return bare
         note = (
             f"tokens in {self.policy.label} are released unchanged, also where they are a piece of "
             "another word; where they stand is public"
         )
-        assumptions = (*found.assumptions, note)
-        return replace(found, assumptions=assumptions, recovery=None, retention=None)
+        assumptions = (*bare.assumptions, note)
+        return replace(bare, assumptions=assumptions, recovery=None, retention=None)
 
     def quick_loss(self) -> float:
         """Infinite if a few rows already show it; a certificate says the rest at first use."""
@@ -58,7 +72,7 @@ class Certifier:
             return self.mechanism.lipschitz(None)
         if not isinstance(self.mechanism, ChannelMechanism) or self.mechanism.full_support:
             return 0.0
-        return scout(self.mechanism, self.space, self.adjacency, self.space.spread(BLOCK)).epsilon
+        return scout(self.mechanism, self.space, self.relation, self.space.spread(BLOCK)).epsilon
 
     def refuse_infinite(self, epsilon: float) -> None:
         """Refuse to release with no guarantee.
@@ -73,31 +87,18 @@ class Certifier:
                 "adjacency=dp.Adjacency.within(...), or accept_infinite=True"
             )
 
-    def calibrated(self, epsilon: float, *, by_default: bool) -> Certifier:
+    def at(self, epsilon: float) -> Certifier:
         """The same with the mechanism that has this certified epsilon, or one just below.
 
         Args:
             epsilon: Nats per token; in a raw context, for texts as long as its window.
-            by_default: Take all other parameters of the mechanism from its public defaults.
 
         Raises:
             CannotCalibrate: The mechanism cannot reach this epsilon.
         """
-        nominal, space = self.mechanism, self.space
-        if by_default:
-            nominal = type(nominal).with_defaults(epsilon, space)
+        nominal = self.mechanism
+        if self.defaults:
+            nominal = type(nominal).with_defaults(epsilon, self.space)
         length = None if self.context is None else self.context.window
-        found = calibrate(nominal, space, epsilon, adjacency=self.adjacency, length=length)
-        return replace(self, mechanism=found)
-
-
-def narrowed(policy: KeepPolicy, kept: NDArray[np.bool_], adjacency: Adjacency | None) -> Adjacency:
-    """Each kept token alone; the others, and the unknown symbol, as given."""
-    relation = adjacency if adjacency is not None else Adjacency.substitution()
-    if not policy.kept:
-        return relation
-    labels = relation.classes if relation.classes is not None else ("perturbed",) * (len(kept) + 1)
-    return Adjacency.within(
-        ("kept", i) if i < len(kept) and kept[i] else ("class", label)
-        for i, label in enumerate(labels)
-    )
+        mechanism = calibrate(nominal, self.space, epsilon, adjacency=self.relation, length=length)
+        return replace(self, mechanism=mechanism)

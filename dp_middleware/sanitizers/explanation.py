@@ -13,7 +13,7 @@ from dp_middleware._forks import LeavesWithout, StaysHere
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.mechanisms.kernels.lists import smallest
-from dp_middleware.sanitizers.draft import Plan
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _LIKELY = 5
@@ -61,15 +61,15 @@ class Explanation(LeavesWithout):
     )
 
 
-def explained(plan: Plan, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:
+def explain(draft: Draft, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:
     """What the draws for a text would look like."""
-    counts = Counter(plan.perturbed)
+    counts = Counter(draft.perturbed)
     alternatives = list(_alternatives(counts, mechanism, space))
     perturbed = counts.total()
-    expected = sum(each.count * each.retention for each in alternatives)
+    expected = sum(token.count * token.retention for token in alternatives)
     return Explanation(
-        tokens_total=plan.tokens_total,
-        tokens_verbatim=plan.tokens_verbatim,
+        tokens_total=draft.tokens_total,
+        tokens_verbatim=draft.tokens_verbatim,
         tokens_unknown=counts[UNKNOWN],
         expected_retention=expected / perturbed if perturbed else 0.0,
         alternatives=tuple(alternatives),
@@ -86,8 +86,8 @@ def _alternatives(
         own = rows.gather(1, space.on_device(np.maximum(block, 0))[:, None])[:, 0]
         likely = smallest(-rows, min(_LIKELY, len(space)))
         chances = rows.gather(1, likely).exp()
-        found = (block.tolist(), own.exp().tolist(), likely.tolist(), chances.tolist())
-        for number, kept, outputs, shares in zip(*found, strict=True):
+        columns = (block.tolist(), own.exp().tolist(), likely.tolist(), chances.tolist())
+        for number, kept, outputs, shares in zip(*columns, strict=True):
             known = number != UNKNOWN
             yield Alternative(
                 token=tokens[number] if known else "(unknown)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,21 +16,21 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace, default_space
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism, Mechanism
-from dp_middleware.mechanisms.drawing import check_context, drawer
+from dp_middleware.mechanisms.drawing import Drawer, check_context, drawer
 from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.certifier import Certifier, narrowed
-from dp_middleware.sanitizers.draft import Detector, Plan, Scope
-from dp_middleware.sanitizers.explanation import Explanation, explained
+from dp_middleware.sanitizers.certifier import Certifier
+from dp_middleware.sanitizers.draft import Draft, read
+from dp_middleware.sanitizers.explanation import Explanation, explain
 from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.reader import Reader
+from dp_middleware.sanitizers.spans import Detector, Scope
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 DEFAULT_MECHANISM = "nearest-response"
 
-_NOT_PICKLED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
+_NOT_COPIED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
 _SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
 _EDIT_NOTE = (
     "that a text replaces an earlier version, and which tokens a comparison of the two finds "
@@ -73,6 +73,30 @@ class Sanitizer:
         accept_infinite: bool = False,
         insecure_entropy: sampler.Entropy | None = None,
     ) -> None:
+        certifier = Certifier(
+            mechanism=mechanism,
+            space=space,
+            context=context,
+            policy=policy if policy is not None else KeepPolicy.nothing(),
+            adjacency=adjacency,
+        )
+        self._set_up(certifier, ledger, subject, accept_infinite, insecure_entropy)
+
+    @classmethod
+    def _of(cls, certifier: Certifier, ledger: Ledger | None, subject: str | None) -> Sanitizer:
+        """One that releases as a certifier says."""
+        sanitizer = cls.__new__(cls)
+        sanitizer._set_up(certifier, ledger, subject)
+        return sanitizer
+
+    def _set_up(
+        self,
+        certifier: Certifier,
+        ledger: Ledger | None,
+        subject: str | None,
+        accept_infinite: bool = False,
+        entropy: sampler.Entropy | None = None,
+    ) -> None:
         if ledger is not None and not subject:
             raise ParameterError("expected subject= with a ledger: whose budget is charged?")
         if ledger is not None and not callable(getattr(ledger, "charge", None)):
@@ -80,36 +104,26 @@ class Sanitizer:
                 f"expected ledger= with charge(), got {type(ledger).__name__}; write "
                 'ledger=dp.PrivacyLedger("sqlite:///FILE", budget=NATS)'
             )
-        self.mechanism = mechanism
-        self.space = space
-        self.context = context
-        self.policy = policy if policy is not None else KeepPolicy.nothing()
         self.ledger = ledger
         self.subject = subject
         self.accept_infinite = accept_infinite
-        self._entropy = insecure_entropy
-        self._reader = Reader(space, self.policy)
-        self._certifier = Certifier(
-            mechanism=mechanism,
-            space=space,
-            context=context,
-            policy=self.policy,
-            adjacency=narrowed(self.policy, self._reader.kept, adjacency),
-        )
-        self._by_default = False
-        self._drawer = drawer(mechanism, space, context)
+        self._entropy = entropy
+        self._certifier = certifier
+        self.mechanism, self.space = certifier.mechanism, certifier.space
+        self.context, self.policy = certifier.context, certifier.policy
+        self._drawer  # noqa: B018 - refuses what cannot be drawn from
         if not accept_infinite:
-            self._certifier.refuse_infinite(self._certifier.quick_loss())
+            certifier.refuse_infinite(certifier.quick_loss())
 
     def __repr__(self) -> str:
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
+        return {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._drawer = drawer(self.mechanism, self.space, self.context)
+    @cached_property
+    def _drawer(self) -> Drawer:
+        return drawer(self.mechanism, self.space, self.context)
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -135,7 +149,8 @@ class Sanitizer:
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
             ParameterError: Not a text, or a span outside of it.
         """
-        return self.release_batch([text], scope=None if scope is None else [scope])[0]
+        ((release, _),) = self.release_drafts([self.read(text, scope)])
+        return release
 
     def release_batch(
         self, texts: Sequence[str], *, scope: Detector | Sequence[Scope] | None = None
@@ -154,44 +169,71 @@ class Sanitizer:
         scopes = [scope] * len(texts) if scope is None or callable(scope) else list(scope)
         if len(scopes) != len(texts):
             raise ParameterError(f"expected one scope per text, {len(texts)}, got {len(scopes)}")
-        plans = [self.plan(text, each) for text, each in zip(texts, scopes, strict=True)]
-        return [release for release, _ in self.release_plans(plans)]
+        drafts = [self.read(text, one) for text, one in zip(texts, scopes, strict=True)]
+        return [release for release, _ in self.release_drafts(drafts)]
 
-    def plan(self, text: str, scope: Scope | None = None) -> Plan:
+    def read(self, text: str, scope: Scope | None = None) -> Draft:
         """Cut a text into what is public and what is to be drawn for. Private; for sessions.
 
         Raises:
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
             ParameterError: Not a text, or a span outside of it.
         """
-        return self._reader.plan(text, scope)
+        return read(text, scope, self.space.vocabulary, self.policy)
 
-    def release_plans(self, plans: Sequence[Plan]) -> list[tuple[Release, Plan]]:
-        """Charge for all fresh tokens, draw for them, and put the texts together.
+    def release_drafts(
+        self,
+        drafts: Sequence[Draft],
+        compose: Callable[[Certificate], Certificate] = lambda own: own,
+    ) -> list[tuple[Release, Draft]]:
+        """Charge for all fresh tokens, draw for them, and write the texts.
 
         Args:
-            plans: From :meth:`plan`. A token that has an output, from an earlier version of the
+            drafts: From :meth:`read`. A token that has an output, from an earlier version of the
                 text, keeps it.
+            compose: Makes of a release's certificate the one that it is charged and released
+                with: that of the release and of what follows it.
 
         Returns:
-            Each release, and the plan with what was drawn; the latter is private.
+            The releases, and the drafts with what was drawn; the latter are private.
 
         Raises:
             As :meth:`release`.
         """
         if not self.accept_infinite:
             self._certifier.refuse_infinite(self.certificate.epsilon)
-        private = [np.array(plan.fresh, dtype=np.int64) for plan in plans]
-        certificates = [self._certificate_of(plan) for plan in plans]
-        for ids, certificate in zip(private, certificates, strict=True):
-            if self.ledger is not None and self.subject is not None and len(ids):
-                self.ledger.charge(self.subject, certificate, len(ids))
-        drawn = self._drawer.draw(private, self._entropy or self._drawer.entropy)
-        filled = [plan.drawn(ids.tolist()) for plan, ids in zip(plans, drawn, strict=True)]
+        certificates = [compose(self._certify(draft)) for draft in drafts]
+        for draft, certificate in zip(drafts, certificates, strict=True):
+            if self.ledger is not None and self.subject is not None and draft.fresh:
+                self.ledger.charge(self.subject, certificate, len(draft.fresh))
+        filled = self._draw(drafts)
         return [
-            (self._released(plan, certificate), plan)
-            for plan, certificate in zip(filled, certificates, strict=True)
+            (self._write(draft, certificate), draft)
+            for draft, certificate in zip(filled, certificates, strict=True)
         ]
+
+    def _certify(self, draft: Draft) -> Certificate:
+        """One release; the number of its tokens is public and may matter."""
+        if isinstance(self.mechanism, ChannelMechanism):
+            certificate = self.certificate
+        else:
+            certificate = self._certifier.certificate(max(1, len(draft.fresh)))
+        notes = [_SCOPE_NOTE] * draft.scoped + [_EDIT_NOTE] * draft.edited
+        assumptions = (*certificate.assumptions, *notes)
+        return replace(certificate, assumptions=assumptions) if notes else certificate
+
+    def _draw(self, drafts: Sequence[Draft]) -> list[Draft]:
+        fresh = [np.array(draft.fresh, dtype=np.int64) for draft in drafts]
+        drawn = self._drawer.draw(fresh, self._entropy or self._drawer.entropy)
+        return [draft.fill(ids.tolist()) for draft, ids in zip(drafts, drawn, strict=True)]
+
+    def _write(self, draft: Draft, certificate: Certificate) -> Release:
+        return Release(
+            text=draft.write(self.space.vocabulary),
+            certificate=certificate,
+            tokens_total=draft.tokens_total,
+            tokens_verbatim=draft.tokens_verbatim,
+        )
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
         """A local dry run: what would be kept and what the draws look like. No draw, no charge.
@@ -204,7 +246,7 @@ class Sanitizer:
                 f"expected a mechanism with a law per token to explain, got {self.mechanism.name}: "
                 "its law depends on the other tokens or is known by its draws only"
             )
-        return explained(self.plan(text, scope), self.mechanism, self.space)
+        return explain(self.read(text, scope), self.mechanism, self.space)
 
     def prepare(self, tokens: Iterable[str] | None = None) -> Path:
         """Compute the certificate and rows before any text is there, and keep the rows on disk.
@@ -247,7 +289,7 @@ class Sanitizer:
         if not self.accept_infinite:
             self._certifier.refuse_infinite(self.certificate.epsilon)
         path = prepare(self.mechanism, self.space, ids)
-        self._drawer = drawer(self.mechanism, self.space, self.context)  # finds the folder
+        self.__dict__.pop("_drawer", None)  # the next one finds the folder
         return path
 
     def at(self, epsilon: float) -> Sanitizer:
@@ -264,25 +306,9 @@ class Sanitizer:
             CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
         """
         twin = copy.copy(self)
-        twin._certifier = self._certifier.calibrated(epsilon, by_default=self._by_default)
+        twin._certifier = self._certifier.at(epsilon)
         twin.mechanism = twin._certifier.mechanism
-        twin._drawer = drawer(twin.mechanism, self.space, self.context)
         return twin
-
-    def _certificate_of(self, plan: Plan) -> Certificate:
-        """Of one release; the number of its tokens is public and may matter."""
-        fresh, channel = len(plan.fresh), isinstance(self.mechanism, ChannelMechanism)
-        found = self.certificate if channel else self._certifier.certificate(max(1, fresh))
-        notes = [_SCOPE_NOTE] * plan.scoped + [_EDIT_NOTE] * plan.edited
-        return replace(found, assumptions=(*found.assumptions, *notes)) if notes else found
-
-    def _released(self, plan: Plan, certificate: Certificate) -> Release:
-        return Release(
-            text=plan.released(self.space.vocabulary),
-            certificate=certificate,
-            tokens_total=plan.tokens_total,
-            tokens_verbatim=plan.tokens_verbatim,
-        )
 
 
 def sanitizer(
@@ -315,22 +341,12 @@ def sanitizer(
     _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
     check_context(MECHANISMS[mechanism], context)
     where = space if space is not None else default_space()
-    keeps = policy if policy is not None else KeepPolicy.nothing()
-    nominal = Certifier(
+    certifier = Certifier(
         mechanism=MECHANISMS[mechanism].with_defaults(epsilon, where),
         space=where,
         context=context,
-        policy=keeps,
-        adjacency=narrowed(keeps, keeps.kept_tokens(where), adjacency),
-    )
-    built = Sanitizer(
-        nominal.calibrated(epsilon, by_default=False).mechanism,
-        where,
-        context=context,
-        policy=keeps,
+        policy=policy if policy is not None else KeepPolicy.nothing(),
         adjacency=adjacency,
-        ledger=ledger,
-        subject=subject,
+        defaults=True,
     )
-    built._by_default = True
-    return built
+    return Sanitizer._of(certifier.at(epsilon), ledger, subject)

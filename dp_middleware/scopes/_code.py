@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dp_middleware import _validate
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 from dp_middleware.scopes._literals import Source, literals
 
 LANGUAGES = (
@@ -92,7 +92,7 @@ def _code(language: str, text: str) -> list[Span]:
     lexer = get_lexer_by_name(language)
     every = list(literals(language, text))
     private: list[tuple[int, int, Encoder]] = [
-        (*each.inside(text), _in_literal(lexer, each, text)) for each in every
+        (*literal.inside(text), _in_literal(lexer, literal, text)) for literal in every
     ]
     for kind, start, end in _outside(every, _parts(lexer, _masked(text, every))):
         if kind == "number":

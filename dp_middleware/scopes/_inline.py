@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import quote
 
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 
 _RUN = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 # bounded, so that no line takes long: what is longer is words, and private
@@ -37,11 +37,11 @@ def spans(text: str, start: int, end: int, *, marked: bool = False) -> Iterator[
     """The private runs of a line, or of what stands between two marks of emphasis."""
     side = _INSIDE if marked else _PLAIN
     left, position = side, start
-    for found in _MARKUP.finditer(text, start, end):
-        mark = _OUTSIDE if found["mark"] is not None else _PLAIN
-        yield from _words(text, (position, found.start()), (left, mark))
-        yield from _marked_up(text, found)
-        left, position = mark, found.end()
+    for markup in _MARKUP.finditer(text, start, end):
+        mark = _OUTSIDE if markup["mark"] is not None else _PLAIN
+        yield from _words(text, (position, markup.start()), (left, mark))
+        yield from _marked_up(text, markup)
+        left, position = mark, markup.end()
     yield from _words(text, (position, end), (left, side))
 
 
@@ -55,21 +55,21 @@ def _words(text: str, between: tuple[int, int], sides: tuple[str, str]) -> Itera
 
 def run(text: str, start: int, end: int, encode: Encoder) -> Iterator[Span]:
     """All between two offsets but the blanks around it."""
-    found = _RUN.search(text, start, end)
-    if found is not None:
-        yield Span(*found.span(), encode=encode)
+    words = _RUN.search(text, start, end)
+    if words is not None:
+        yield Span(*words.span(), encode=encode)
 
 
-def _marked_up(text: str, found: re.Match[str]) -> Iterator[Span]:
-    if found["code"] is not None:
-        yield from run(text, *found.span("code"), as_code)
-    elif found["label"] is not None:
-        yield from spans(text, *found.span("label"))
-        yield from run(text, *found.span("target"), _as_target)
-    elif found["address"] is not None:
-        yield from run(text, *found.span("address"), _as_address)
+def _marked_up(text: str, markup: re.Match[str]) -> Iterator[Span]:
+    if markup["code"] is not None:
+        yield from run(text, *markup.span("code"), as_code)
+    elif markup["label"] is not None:
+        yield from spans(text, *markup.span("label"))
+        yield from run(text, *markup.span("target"), _as_target)
+    elif markup["address"] is not None:
+        yield from run(text, *markup.span("address"), _as_address)
     else:
-        yield from spans(text, *found.span("inner"), marked=True)
+        yield from spans(text, *markup.span("inner"), marked=True)
 
 
 def _as_words(left: str, right: str, released: str) -> str:

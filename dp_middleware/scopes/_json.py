@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 _KEY = re.compile(r"[ \t\n\r]*:")
@@ -57,26 +57,26 @@ def _values(text: str, keys: frozenset[str] | None) -> Iterator[Span]:
     """Walks a valid document; of each open bracket it is known whether all inside is private."""
     inside = [keys is None]
     private = keys is None  # the next value
-    for part in _PART.finditer(text):
-        found, start, end = part.group(), part.start(), part.end()
-        if found in "{[":
+    for match in _PART.finditer(text):
+        sign, start, end = match.group(), match.start(), match.end()
+        if sign in "{[":
             inside.append(private)
-        elif found in "}]":
+        elif sign in "}]":
             inside.pop()
-        elif found == ",":
+        elif sign == ",":
             private = inside[-1]
-        elif found[0] == '"' and _KEY.match(text, end):
-            private = inside[-1] or (keys is not None and json.loads(found) in keys)
-        elif private and found[0] == '"':
-            yield Span(start + 1, end - 1, json.loads(found), _escaped)
-        elif private and found not in (":", "null"):
+        elif sign[0] == '"' and _KEY.match(text, end):
+            private = inside[-1] or (keys is not None and json.loads(sign) in keys)
+        elif private and sign[0] == '"':
+            yield Span(start + 1, end - 1, json.loads(sign), _escaped)
+        elif private and sign not in (":", "null"):
             yield Span(start, end, encode=_quoted)
 
 
 def _escaped(released: str) -> str:
     """Inside of the quotes; a lone surrogate has no UTF-8 form but an escape."""
     written = json.dumps(released, ensure_ascii=False)[1:-1]
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
+    return _SURROGATE.sub(lambda sign: f"\\u{ord(sign.group()):04x}", written)
 
 
 def _quoted(released: str) -> str:

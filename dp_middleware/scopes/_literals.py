@@ -42,13 +42,13 @@ def literals(language: str, text: str) -> Iterator[Source]:
     """The strings and comments in order; what no dialect agrees on is the last, up to the end."""
     pattern, position = _PATTERNS[language], 0
     while position < len(text):
-        found = pattern.match(text, position)
-        if found is None:
+        match = pattern.match(text, position)
+        if match is None:
             yield Source("rest", position, len(text))
             return
-        kind, position = found.lastgroup, found.end()
+        kind, position = match.lastgroup, match.end()
         if kind in ("string", "character", "pattern", "comment"):
-            yield Source(kind, *found.span())
+            yield Source(kind, *match.span())
 
 
 def _quoted(quote: str, inside: str = _ESCAPE, not_behind: str = "") -> str:
@@ -83,7 +83,7 @@ def _block(no: str = "(?!)", not_behind: str = "") -> str:
 def _pattern(*code: str, string: str, comment: str, **kinds: str) -> re.Pattern[str]:
     """A literal by its kind, or a run of code, of which every sign is certain to be code."""
     literals = {"string": string, "comment": comment, **kinds}
-    groups = "|".join(rf"(?P<{kind}>{each})" for kind, each in literals.items())
+    groups = "|".join(rf"(?P<{kind}>{one})" for kind, one in literals.items())
     return re.compile(rf"{groups}|(?:{'|'.join(code)})++", re.DOTALL)
 
 
@@ -131,8 +131,8 @@ _SQL = _pattern(
     *(r"\s", rf"(?!(?i:rem|remark|prompt|stdin)\b){_WORD}", r"-(?!-)", r"/(?![/*])"),
     *(r"(?<![\w$])\$\d++(?![\w$])", r"[+*%&|^~!=<>?:;,.@()\]}]"),
     string="|".join(
-        _quoted(each, rf"\\[^\"'`\\{_ENDS}]|{each * 2}(?!{each})", rf"(?!{each * 2})")
-        for each in (_SINGLE, _DOUBLE, _BACKTICK)
+        _quoted(quote, rf"\\[^\"'`\\{_ENDS}]|{quote * 2}(?!{quote})", rf"(?!{quote * 2})")
+        for quote in (_SINGLE, _DOUBLE, _BACKTICK)
     )
     + rf"|\[[^\[\]\"'`\\$#/;{_ENDS}-]*+\](?!\])",
     comment=_line(r"--(?=\s|\Z)") + "|" + _block(not_behind="(?!M?!)"),

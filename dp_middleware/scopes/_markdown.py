@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 from dp_middleware.scopes import _inline
 from dp_middleware.scopes._code import LANGUAGES, code
 
@@ -59,7 +59,7 @@ def markdown(text: str) -> list[Span]:
 
 def _lines(text: str) -> list[_Line]:
     """Lines that are not empty; a table is a head, a line of delimiters and rows."""
-    offsets = [found.span() for found in _LINE.finditer(text)]
+    offsets = [line.span() for line in _LINE.finditer(text)]
     cells = [False] * len(offsets)
     for k, (start, end) in enumerate(offsets):
         if k and "|" in text[start:end] and _DELIMITERS.fullmatch(text, start, end):
@@ -67,7 +67,7 @@ def _lines(text: str) -> list[_Line]:
             continue
         cells[k] = bool(k) and cells[k - 1] and "|" in text[start:end]
         cells[k] &= text.count("\n", offsets[k - 1][1], start) <= 1
-    return [_Line(*found, row) for found, row in zip(offsets, cells, strict=True)]
+    return [_Line(*line, row) for line, row in zip(offsets, cells, strict=True)]
 
 
 def _is_ruled(text: str, line: _Line) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sanitizers.draft import Span
+from dp_middleware.sanitizers.spans import Span
 
 
 def matches(*patterns: str | re.Pattern[str]) -> Callable[[str], list[Span]]:
@@ -63,9 +63,9 @@ def presidio(
 
 
 def _matches(patterns: list[re.Pattern[str]], text: str) -> list[Span]:
-    return [Span(*found.span()) for each in patterns for found in each.finditer(text)]
+    return [Span(*match.span()) for pattern in patterns for match in pattern.finditer(text)]
 
 
 def _presidio(analyzer: Any, language: str, kinds: list[str] | None, text: str) -> list[Span]:
-    found = analyzer.analyze(text=text, language=language, entities=kinds)
-    return [Span(each.start, each.end) for each in found]
+    results = analyzer.analyze(text=text, language=language, entities=kinds)
+    return [Span(result.start, result.end) for result in results]

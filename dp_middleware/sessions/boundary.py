@@ -12,17 +12,17 @@ from dp_middleware.sessions.session import Session
 T = TypeVar("T")
 
 
-def session_of(given: object) -> Session:
-    """The session of an adapter: the one that it was given, or a new one around a sanitizer.
+def session_of(releaser: object) -> Session:
+    """The session of an adapter: the one that it is made with, or a new one around a sanitizer.
 
     Raises:
         ParameterError: Neither of the two.
     """
-    if isinstance(given, Session):
-        return given
-    if isinstance(given, Sanitizer):
-        return Session(given)
-    raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(given).__name__}")
+    if isinstance(releaser, Session):
+        return releaser
+    if isinstance(releaser, Sanitizer):
+        return Session(releaser)
+    raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(releaser).__name__}")
 
 
 def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
@@ -40,8 +40,8 @@ def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
     try:
         return work(*args)
     except Exception as error:
-        failed = _textless(error, what)
-    raise failed.with_traceback(None)
+        textless = _without_text(error, what)
+    raise textless.with_traceback(None)
 
 
 async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "the release") -> T:
@@ -49,11 +49,11 @@ async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "t
     try:
         return await work(*args)
     except Exception as error:
-        failed = _textless(error, what)
-    raise failed.with_traceback(None)
+        textless = _without_text(error, what)
+    raise textless.with_traceback(None)
 
 
-def _textless(error: Exception, what: str) -> DPMiddlewareError:
+def _without_text(error: Exception, what: str) -> DPMiddlewareError:
     """Whatever a ledger, a device or a retriever raises may quote the text."""
     if not isinstance(error, DPMiddlewareError):
         return DPMiddlewareError(f"{what} failed with {type(error).__name__}; nothing was sent")

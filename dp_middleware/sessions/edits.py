@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.draft import Plan
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 _END = b""  # the mark behind each private part: what is typed in another one is new there
 
 
 @dataclass(frozen=True, kw_only=True)
-class Positions:
-    """What was released for every token of a text.
+class Version:
+    """A text as it was released, token by token.
 
     Attributes:
         digest: Keyed digest of the whole text.
@@ -39,28 +39,28 @@ class Versions:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._known: OrderedDict[bytes, Positions] = OrderedDict()
+        self._latest: OrderedDict[bytes, Version] = OrderedDict()
 
-    def get(self, event: bytes, digest: bytes) -> Positions | None:
+    def get(self, event: bytes, digest: bytes) -> Version | None:
         """The version with this digest; ``None`` if it is forgotten or not the latest here."""
-        found = self._known.get(event)
-        return found if found is not None and found.digest == digest else None
+        version = self._latest.get(event)
+        return version if version is not None and version.digest == digest else None
 
-    def put(self, event: bytes, positions: Positions) -> None:
+    def put(self, event: bytes, version: Version) -> None:
         """Set the latest version."""
-        self._known[event] = positions
-        self._known.move_to_end(event)
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
+        self._latest[event] = version
+        self._latest.move_to_end(event)
+        if len(self._latest) > self._capacity:
+            self._latest.popitem(last=False)
 
 
 def release(
     sanitizer: Sanitizer,
-    plan: Plan,
+    draft: Draft,
     digest: bytes,
     mark: Callable[[int, str | None], bytes],
-    earlier: Positions | None,
-) -> tuple[Release, Positions]:
+    earlier: Version | None,
+) -> tuple[Release, Version]:
     """Charge and draw for the tokens that are new; the others keep what was released for them.
 
     Private parts are compared in reading order, whatever public text stands between them; as
@@ -69,7 +69,7 @@ def release(
 
     Args:
         sanitizer: Charges and draws.
-        plan: Of the text, private.
+        draft: Of the text, private.
         digest: Keyed digest of the text.
         mark: Keyed digest of a token's id and kept spelling.
         earlier: The version that the text replaces.
@@ -78,15 +78,16 @@ def release(
         As :meth:`Sanitizer.release`.
     """
     marks: list[bytes] = []
-    for part in plan.private:
-        marks += [*map(mark, part.ids, part.kept), _END]
+    for span in draft.private:
+        marks += [*map(mark, draft.ids[span.tokens], draft.kept[span.tokens]), _END]
     if earlier is not None and isinstance(sanitizer.mechanism, ChannelMechanism):
-        pairs = zip(unchanged(earlier.marks, marks), marks, strict=True)
-        sources = [source for source, each in pairs if each != _END]
-        plan = plan.with_outputs(None if k is None else earlier.outputs[k] for k in sources)
-    ((released, drawn),) = sanitizer.release_plans([plan])
-    outputs = tuple(output for part in drawn.private for output in (*part.outputs, None))
-    return released, Positions(digest=digest, marks=tuple(marks), outputs=outputs)
+        old = zip(unchanged(earlier.marks, marks), marks, strict=True)
+        outputs = (None if k is None else earlier.outputs[k] for k, own in old if own != _END)
+        draft = replace(draft, outputs=tuple(outputs))
+    ((released, drawn),) = sanitizer.release_drafts([draft])
+    ids = iter(drawn.outputs)
+    every = tuple(None if own == _END else next(ids) for own in marks)
+    return released, Version(digest=digest, marks=tuple(marks), outputs=every)
 
 
 def unchanged(old: Sequence[bytes], new: Sequence[bytes]) -> list[int | None]:

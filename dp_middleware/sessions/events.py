@@ -17,11 +17,12 @@ from dp_middleware import _forks
 from dp_middleware.errors import EventRefused
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.draft import Detector, Plan
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions import edits
-from dp_middleware.sessions.memo import WAIT, Entry, FileMemo, Limits, MemoryMemo, Table
-from dp_middleware.sessions.names import Digests, Event
+from dp_middleware.sessions.memo import WAIT, Entries, FileMemo, Limits, MemoryMemo
+from dp_middleware.sessions.names import Digests, EventKeys
 
 Origin = Literal["remote-answer", "declared-public"]
 """Why a text is public."""
@@ -62,8 +63,8 @@ def public(text: str, origin: Origin, sanitizer: Sanitizer) -> Release:
     return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
 
 
-class Events:
-    """Private events and remote answers; one for the sessions of all epsilons.
+class ReleaseMemo:
+    """What was released for private events, and remote answers; for the sessions of all epsilons.
 
     Args:
         memo: Where they are kept.
@@ -74,16 +75,16 @@ class Events:
     def __init__(self, memo: MemoryMemo | FileMemo, limits: Limits, digests: Digests) -> None:
         self._memo, self._limits, self._digests = memo, limits, digests
         self._versions = edits.Versions(limits.capacity)
-        self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not kept yet
+        self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
         _forks.renew(self)
 
     def after_fork(self) -> None:
-        """With a lock that nobody holds."""
+        """A forked child begins with a lock that no thread holds."""
         self._lock = Lock()
 
     def release(
-        self, event: Event, role: str, text: str, sanitizer: Sanitizer, scope: Detector | None
+        self, event: EventKeys, role: str, text: str, sanitizer: Sanitizer, scope: Detector | None
     ) -> Release:
         """From the memo, or drawn; a detector runs outside of the lock, and may use the session.
 
@@ -92,39 +93,39 @@ class Events:
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
         digest = self._digests.of("text", event.released, role, text)
-        with self._exclusive() as table:
-            found = self._replayed(table, event, role, digest, sanitizer)
-        if found is not None:
-            return found
-        plan = sanitizer.plan(text, scope)
-        with self._exclusive() as table:  # another thread may have been faster
-            found = self._replayed(table, event, role, digest, sanitizer)
-            return found or self._stored(table, event, digest, plan, sanitizer)
+        with self._exclusive() as entries:
+            known = self._replay(entries, event, role, digest, sanitizer)
+        if known is not None:
+            return known
+        draft = sanitizer.read(text, scope)
+        with self._exclusive() as entries:  # another thread may have been faster
+            known = self._replay(entries, event, role, digest, sanitizer)
+            return known or self._release_anew(entries, event, digest, draft, sanitizer)
 
     def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
         """The remote answer of each note; ``None`` where there is none."""
-        with self._exclusive() as table:
-            entries = [None if n is None else self._limits.current(table, n) for n in notes]
-        return [None if entry is None else str(json.loads(entry.released)) for entry in entries]
+        with self._exclusive() as entries:
+            known = [None if n is None else self._limits.current(entries, n) for n in notes]
+        return [None if entry is None else str(json.loads(entry.released)) for entry in known]
 
     def note(self, note: bytes, text: str, private: bytes | None) -> None:
-        """Keep a remote answer.
+        """Store a remote answer.
 
         Args:
-            note: Under what.
+            note: Its key.
             text: Public.
-            private: Where it would be kept that its event is private, if it has an id.
+            private: The key of the mark that its event is a private one, if it has an id.
 
         Raises:
             EventRefused: The event was released as a private one, or the memo is full.
         """
-        with self._exclusive() as table:
-            if private is not None and self._limits.current(table, private) is not None:
+        with self._exclusive() as entries:
+            if private is not None and self._limits.current(entries, private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
-            self._limits.store(table, note, b"", json.dumps(text))
+            self._limits.store(entries, note, b"", json.dumps(text))
 
     def note_left(self, note: bytes, text: str) -> None:
-        """Keep a remote answer, now or before whatever is done next here.
+        """Store a remote answer, now or before whatever is done next here.
 
         Never waits: garbage collection may call it anywhere, also where this thread has the lock,
         or another lock that the one with this lock waits for.
@@ -133,7 +134,7 @@ class Events:
         if self._lock.acquire(blocking=False):
             try:
                 with suppress(sqlite3.Error):  # another process is just releasing
-                    self._keep_left(wait=0.0)
+                    self._store_left(wait=0.0)
             finally:
                 self._lock.release()
 
@@ -141,54 +142,53 @@ class Events:
         return "memo in file" if isinstance(self._memo, FileMemo) else "memo in memory"
 
     @contextmanager
-    def _exclusive(self) -> Iterator[Table]:
+    def _exclusive(self) -> Iterator[Entries]:
         """The entries, with what was left noted; what goes wrong later does not undo that."""
         with self._lock:
-            self._keep_left(WAIT)
-            with self._memo.exclusive() as table:
-                yield table
+            self._store_left(WAIT)
+            with self._memo.exclusive() as entries:
+                yield entries
 
-    def _keep_left(self, wait: float) -> None:
+    def _store_left(self, wait: float) -> None:
         if not self._left:
             return
-        with self._memo.exclusive(wait) as table:
+        with self._memo.exclusive(wait) as entries:
             while self._left:
                 note, text = self._left.popleft()
                 with suppress(EventRefused):  # a full memo: it is refused when it is sent again
-                    self._limits.store(table, note, b"", json.dumps(text))
+                    self._limits.store(entries, note, b"", json.dumps(text))
 
-    def _replayed(
-        self, table: Table, event: Event, role: str, digest: bytes, sanitizer: Sanitizer
+    def _replay(
+        self, entries: Entries, event: EventKeys, role: str, digest: bytes, sanitizer: Sanitizer
     ) -> Release | None:
-        if self._limits.current(table, event.note) is not None:
+        if self._limits.current(entries, event.note) is not None:
             raise EventRefused(f"expected role assistant for a noted event, got {role}")
-        known = self._limits.current(table, event.released)
+        known = self._limits.current(entries, event.released)
         if known is None or not hmac.compare_digest(known.digest, digest):
             return None
         return from_json(known.released, sanitizer)
 
-    def _stored(
-        self, table: Table, event: Event, digest: bytes, plan: Plan, sanitizer: Sanitizer
+    def _release_anew(
+        self,
+        entries: Entries,
+        event: EventKeys,
+        digest: bytes,
+        draft: Draft,
+        sanitizer: Sanitizer,
     ) -> Release:
         """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
-        known = self._limits.current(table, event.released)
-        self._limits.make_room(table, event.released, event.private)
-        edited = plan if known is None else replace(plan, edited=True)
-        release = self._drawn(event, digest, edited, known, sanitizer)
-        self._limits.store(table, event.released, digest, to_json(release))
-        self._limits.store(table, event.private, b"", "")
-        return release
-
-    def _drawn(
-        self, event: Event, digest: bytes, plan: Plan, known: Entry | None, sanitizer: Sanitizer
-    ) -> Release:
+        known = self._limits.current(entries, event.released)
         earlier = None if known is None else self._versions.get(event.released, known.digest)
+        edited = replace(draft, edited=known is not None)
         digest_of = self._digests.marker("token", event.released)
 
         @functools.cache  # equal tokens share their mark: a long text has few distinct ones
         def mark(number: int, kept: str | None) -> bytes:
             return digest_of(f"{number} {kept!r}")
 
-        release, now = edits.release(sanitizer, plan, digest, mark, earlier)
-        self._versions.put(event.released, now)
+        self._limits.make_room(entries, event.released, event.private)
+        release, version = edits.release(sanitizer, edited, digest, mark, earlier)
+        self._versions.put(event.released, version)
+        self._limits.store(entries, event.released, digest, to_json(release))
+        self._limits.store(entries, event.private, b"", "")
         return release

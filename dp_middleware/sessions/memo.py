@@ -48,7 +48,7 @@ class Entry:
     released: str = field(repr=False)
 
 
-class Table(ABC):
+class Entries(ABC):
     """Entries by keyed digest of their event, while nobody else can change them."""
 
     @abstractmethod
@@ -96,41 +96,41 @@ class Limits:
         if self.expires != math.inf:
             _validate.positive(expires=self.expires)
 
-    def current(self, table: Table, event: bytes) -> Entry | None:
+    def current(self, entries: Entries, event: bytes) -> Entry | None:
         """The entry of an event, unless it expired."""
-        entry = table.get(event)
+        entry = entries.get(event)
         fresh = entry is not None and entry.created >= self.clock() - self.expires
         return entry if fresh else None
 
-    def store(self, table: Table, event: bytes, digest: bytes, released: str) -> None:
+    def store(self, entries: Entries, event: bytes, digest: bytes, released: str) -> None:
         """Set an event's entry."""
-        self.make_room(table, event)
-        table.put(event, Entry(digest=digest, created=self.clock(), released=released))
+        self.make_room(entries, event)
+        entries.put(event, Entry(digest=digest, created=self.clock(), released=released))
 
-    def make_room(self, table: Table, *events: bytes) -> None:
-        """For entries of all these events: before a charge, so that a full memo costs nothing.
+    def make_room(self, entries: Entries, *events: bytes) -> None:
+        """Make room for entries of these events: before a charge, so a full memo costs nothing.
 
         Raises:
             EventRefused: It is full.
         """
-        table.forget(self.clock() - self.expires)
-        while len(table) + sum(table.get(e) is None for e in events) > self.capacity:
+        entries.forget(self.clock() - self.expires)
+        while len(entries) + sum(entries.get(e) is None for e in events) > self.capacity:
             if self.when_full == "refuse":
                 raise EventRefused(
-                    f"expected room in the memo, got {len(table)} entries; raise capacity= or use "
-                    'when_full="forget", which charges forgotten events again'
+                    f"expected room in the memo, got {len(entries)} entries; raise capacity= or "
+                    'use when_full="forget", which charges forgotten events again'
                 )
-            table.forget_oldest()
+            entries.forget_oldest()
 
 
-class MemoryMemo(Table):
+class MemoryMemo(Entries):
     """Entries of one process. The session's lock keeps others out."""
 
     def __init__(self) -> None:
         self._entries: dict[bytes, Entry] = {}
 
     @contextmanager
-    def exclusive(self, wait: float = WAIT) -> Iterator[Table]:
+    def exclusive(self, wait: float = WAIT) -> Iterator[Entries]:
         """The entries, at once."""
         yield self
 
@@ -170,9 +170,9 @@ class FileMemo:
     def __init__(self, path: Path, check: bytes) -> None:
         self._path = path
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        with self.exclusive() as table:
-            found = table.check(check)
-        if found != check:
+        with self.exclusive() as rows:
+            written = rows.check(check)
+        if written != check:
             raise ParameterError(
                 "expected the key that the memo was written with, got another; with a new memo "
                 "every event is released and charged again"
@@ -213,7 +213,7 @@ class FileMemo:
         return connection
 
 
-class _Rows(Table):
+class _Rows(Entries):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 

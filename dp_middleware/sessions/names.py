@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sanitizers.draft import Detector
+from dp_middleware.sanitizers.spans import Detector
 
 
 class Once(Enum):
@@ -55,26 +55,26 @@ def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detect
     """
     if scope is None:
         return {}
-    found = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(_PRIVATE, scope)
-    if not set(found) <= set(_PRIVATE) or not all(map(callable, found.values())):
+    detectors = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(_PRIVATE, scope)
+    if not set(detectors) <= set(_PRIVATE) or not all(map(callable, detectors.values())):
         raise ParameterError(
             f"expected scope= as a function from a text to its private spans, or one per role in "
             f"{list(_PRIVATE)}"
         )
-    return found
+    return detectors
 
 
 _KEY_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
-    """Keyed digests under which a message of a transcript is kept.
+class EventKeys:
+    """The keys of a message in the memo: keyed digests of its name.
 
     Attributes:
-        released: What one mechanism released for it.
-        private: That it was released as a private one, by whatever mechanism.
-        note: That it is a remote answer.
+        released: Of what one mechanism released for it.
+        private: Of the mark that it was released as a private one, by whatever mechanism.
+        note: Of the note that it is a remote answer.
     """
 
     released: bytes
@@ -93,10 +93,10 @@ class Digests:
     """
 
     def __init__(self, key: bytes | None) -> None:
-        given: Any = os.urandom(_KEY_BYTES) if key is None else key
-        if not isinstance(given, bytes) or len(given) < _KEY_BYTES:
+        secret: Any = os.urandom(_KEY_BYTES) if key is None else key
+        if not isinstance(secret, bytes) or len(secret) < _KEY_BYTES:
             raise ParameterError(f"expected key= of type bytes, {_KEY_BYTES} of them or more")
-        self._key = given
+        self._key = secret
 
     def of(self, *parts: str | bytes) -> bytes:
         """Digest of parts, each with its length; 32 bytes."""
@@ -118,29 +118,29 @@ class Digests:
 
         return digest_of
 
-    def event(self, name: bytes, settings: str) -> Event:
-        """Under what a named event is kept.
+    def event(self, name: bytes, settings: str) -> EventKeys:
+        """The keys of a named event.
 
         Args:
             name: As of :meth:`names`.
             settings: Of what releases it; other ones make it a new event.
         """
-        return Event(
+        return EventKeys(
             released=self.of("event", settings, name),
             private=self.private(name),
             note=self.note(name),
         )
 
     def private(self, name: bytes) -> bytes:
-        """Under what it is kept that an event was released as a private one."""
+        """The key of the mark that a named event was released as a private one."""
         return self.of("private", name)
 
     def note(self, name: bytes) -> bytes:
-        """Under what the remote answer with this name is kept."""
+        """The key of a remote answer with this name."""
         return self.of("note", name)
 
     def answer(self, conversation: bytes, text: str) -> bytes:
-        """Under what a remote answer without an id is kept: by content, which is public."""
+        """The key of a remote answer without an id: by content, which is public."""
         return self.of("answer", conversation, text)
 
     def of_id(self, conversation: bytes, event_id: str) -> bytes:
@@ -149,13 +149,12 @@ class Digests:
 
     def names(self, conversation: bytes, transcript: Sequence[Item]) -> list[bytes]:
         """The name of each event: of its id, or else a chain over the transcript up to it."""
-        chain, found = b"", []
+        names = []
         chained = any(event_id is None for event_id, _, _ in transcript)
-        if chained:
-            chain = self.of("start", conversation)
+        chain = self.of("start", conversation) if chained else b""
         for event_id, role, text in transcript:
             if chained:
                 chain = self.of("chain", chain, role, text)
-            named = isinstance(event_id, str)
-            found.append(self.of_id(conversation, str(event_id)) if named else chain)
-        return found
+            is_id = isinstance(event_id, str)
+            names.append(self.of_id(conversation, str(event_id)) if is_id else chain)
+        return names

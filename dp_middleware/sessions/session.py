@@ -6,27 +6,26 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NoReturn
 
 from dp_middleware import _validate
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.draft import Detector
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sessions import events
-from dp_middleware.sessions.by_epsilon import ByEpsilon
-from dp_middleware.sessions.events import Events
+from dp_middleware.sanitizers.spans import Detector
+from dp_middleware.sessions.events import ReleaseMemo, public
 from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
 from dp_middleware.sessions.names import ONCE as ONCE
 from dp_middleware.sessions.names import Digests, by_role, checked
 from dp_middleware.sessions.names import Item as Item
-from dp_middleware.sessions.planned import Planned, Unknown, planned
+from dp_middleware.sessions.transcript import Message, Unknown, admit
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
 
 _SAME = 1e-9  # nats
+_TWINS = 32  # sessions at other epsilons that are kept: calibrating them is slow
 
 
 class Session:
@@ -88,15 +87,18 @@ class Session:
         self._scopes = by_role(scope)
         if memo is not None and key is None:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
-        self._digests = Digests(key)
         self.sanitizer = sanitizer
-        check = self._digests.of("check")
-        kept = MemoryMemo() if memo is None else FileMemo.beside(sanitizer.ledger, memo, check)
-        self._events = Events(kept, limits, self._digests)
-        self._first, self._twins = self, ByEpsilon(self._calibrated)
+        self._digests = digests = Digests(key)
+        if memo is None:
+            self._memo = ReleaseMemo(MemoryMemo(), limits, digests)
+        else:
+            file = FileMemo.beside(sanitizer.ledger, memo, digests.of("check"))
+            self._memo = ReleaseMemo(file, limits, digests)
+        self._first = self
+        self._twin = lru_cache(_TWINS)(self._calibrate)
 
     def __repr__(self) -> str:
-        return f"Session({self.sanitizer!r}, {self._events!r})"
+        return f"Session({self.sanitizer!r}, {self._memo!r})"
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a session to stay in its process: it holds a key; make another")
@@ -126,13 +128,13 @@ class Session:
             CannotCalibrate: The mechanism cannot reach this epsilon.
         """
         _validate.positive(epsilon=epsilon)
-        for each in (self, self._first):
-            if abs(each.sanitizer.certificate.epsilon - epsilon) <= _SAME:
-                return each
-        return self._twins.at(epsilon)
+        for session in (self, self._first):
+            if abs(session.sanitizer.certificate.epsilon - epsilon) <= _SAME:
+                return session
+        return self._twin(epsilon)
 
-    def _calibrated(self, epsilon: float) -> Session:
-        """Of the first session; shares all that is mutable, locks included."""
+    def _calibrate(self, epsilon: float) -> Session:
+        """A twin of the first session that shares its memo and locks: two made at once both do."""
         sanitizer = self.sanitizer.at(epsilon)
         if sanitizer.mechanism.fingerprint == self.sanitizer.mechanism.fingerprint:
             return self
@@ -198,26 +200,26 @@ class Session:
         if unknown not in ("refuse", "pass"):
             raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
         within = self._conversation(conversation)
-        looked_at = [
-            planned(self._events, self._digests, within, items, unknown) for items in transcripts
+        admitted = [
+            admit(self._memo, self._digests, within, items, unknown) for items in transcripts
         ]
-        return [[self._released(each) for each in messages] for messages in looked_at]
+        return [[self._release(message) for message in messages] for messages in admitted]
 
-    def _released(self, planned: Planned) -> Release:
-        event_id, role, text = planned.item
-        if planned.public is not None:
-            return events.public(*planned.public, self.sanitizer)
+    def _release(self, message: Message) -> Release:
+        event_id, role, text = message.item
+        if message.public is not None:
+            return public(*message.public, self.sanitizer)
         if event_id is ONCE:
             return self.release_once(role, text)
-        event = self._digests.event(planned.name, self._settings)
-        return self._events.release(event, role, text, self.sanitizer, self._scopes.get(role))
+        event = self._digests.event(message.name, self._settings)
+        return self._memo.release(event, role, text, self.sanitizer, self._scopes.get(role))
 
     def release_once(self, role: str, text: str) -> Release:
         """What goes out for a text that will never come again; kept in no memo.
 
         Args:
             role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
-            text: Private. Given again, it is a new release and a new charge.
+            text: Private. Whenever it comes again, it is a new release and a new charge.
 
         Raises:
             EventRefused: An assistant's text.
@@ -266,10 +268,10 @@ class Session:
         checked((event_id, "assistant", text))
         within = self._conversation(conversation)
         if event_id is None:
-            self._events.note(self._digests.answer(within, text), text, None)
+            self._memo.note(self._digests.answer(within, text), text, None)
         else:
             name = self._digests.of_id(within, event_id)
-            self._events.note(self._digests.note(name), text, self._digests.private(name))
+            self._memo.note(self._digests.note(name), text, self._digests.private(name))
 
     def note_left(self, text: str, *, conversation: str = "") -> None:
         """As :meth:`note_remote` without an id, for an answer that was left before its end.
@@ -284,7 +286,7 @@ class Session:
         """
         checked((None, "assistant", text))
         within = self._conversation(conversation)
-        self._events.note_left(self._digests.answer(within, text), text)
+        self._memo.note_left(self._digests.answer(within, text), text)
 
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.

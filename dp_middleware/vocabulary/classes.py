@@ -43,9 +43,9 @@ def token_classes(vocabulary: Vocabulary) -> tuple[str, ...]:
         like any other; where unknown tokens are dropped, one of its own. Classes of fewer than
         5 tokens are counted among the words (or word pieces).
     """
-    found = [_label(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens]
-    sizes = Counter(found)
-    labels = [label if sizes[label] >= SMALLEST_CLASS else _wider(label) for label in found]
+    narrow = [_label(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens]
+    sizes = Counter(narrow)
+    labels = [label if sizes[label] >= SMALLEST_CLASS else _wider(label) for label in narrow]
     sizes = Counter(labels)
     labels = [label if sizes[label] >= SMALLEST_CLASS else WORD for label in labels]
     return (*labels, UNKNOWN_LABEL if vocabulary.unknown == "drop" else WORD)
@@ -80,15 +80,15 @@ def _wider(label: str) -> str:
 @cache
 def _words() -> dict[str, str]:
     """Listed words, folded, with the label of their list."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for label in _LISTED:
         file = _LISTS / f"{label.replace(' ', '_')}s.txt"
         for line in file.read_text(encoding="utf-8").splitlines():
             if not line.startswith("#"):
                 for word in line.casefold().split():
-                    found.setdefault(word, label)
-                    found.setdefault(_without_accents(word), label)
-    return found
+                    labels.setdefault(word, label)
+                    labels.setdefault(_without_accents(word), label)
+    return labels
 
 
 def _without_accents(word: str) -> str:

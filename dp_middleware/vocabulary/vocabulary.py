@@ -190,7 +190,7 @@ class Vocabulary:
     def ids(self, text: str) -> list[int]:
         """As :meth:`encode`, in a list."""
         if self.unknown != "uniform":
-            return [found.id for found in self.occurrences(text)]
+            return [token.id for token in self.occurrences(text)]
         number_of = self._ids.get
         return [number_of(piece.token, UNKNOWN) for piece in self._pieces(text)]
 
@@ -198,21 +198,21 @@ class Vocabulary:
         """The text's tokens with ids and character offsets, after the unknown policy."""
         pieces = self._pieces(text)
         number_of = self._ids.get
-        every = [Occurrence(number_of(word, UNKNOWN), start, end) for word, start, end in pieces]
+        tokens = [Occurrence(number_of(word, UNKNOWN), start, end) for word, start, end in pieces]
         if self.unknown == "uniform":
-            return every
-        found: list[Occurrence] = []
-        for position, (piece, occurrence) in enumerate(zip(pieces, every, strict=True)):
+            return tokens
+        known: list[Occurrence] = []
+        for position, (piece, occurrence) in enumerate(zip(pieces, tokens, strict=True)):
             if occurrence.id != UNKNOWN:
-                found.append(occurrence)
+                known.append(occurrence)
             elif self.unknown == "split":
-                found.extend(self._split(text, piece))
+                known.extend(self._split(text, piece))
             elif self.unknown == "raise":
                 raise UnknownTokenError(
                     f"token {position + 1} of {len(pieces)} is not in vocabulary "
                     f"{self.tokenizer.name}:{self.fingerprint[:8]}; see unknown="
                 )
-        return found
+        return known
 
     def _pieces(self, text: str) -> list[Piece]:
         if not isinstance(text, str):

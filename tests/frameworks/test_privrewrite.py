@@ -82,7 +82,7 @@ def law(rewrite: PrivRewrite, ids: tuple[int, ...], selection: Selection) -> Law
     for outputs in itertools.product(range(3), repeat=2):
         first = integers[0][outputs[0]] * integers[1][outputs[1]]
         sanitized = LINE.vocabulary.decode(outputs)
-        texts = rewrite._pruned([candidate(sanitized, n) for n in range(rewrite.k)])
+        texts = rewrite._prune([candidate(sanitized, n) for n in range(rewrite.k)])
         read = [LINE.vocabulary.encode(text) for text in texts]
         table = selection.table(private, read, LINE)
         for text, second in zip(texts, table.integers(len(texts)), strict=True):

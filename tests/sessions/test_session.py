@@ -35,7 +35,7 @@ import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.sampling import sampler
 from dp_middleware.scopes import json_values
-from dp_middleware.sessions import edits as _positions
+from dp_middleware.sessions.edits import unchanged
 from dp_middleware.sessions.session import ONCE, Session
 
 
@@ -177,7 +177,7 @@ def test_where_positions_depend_on_each_other_an_edit_is_a_whole_release() -> No
 
 def test_alignment_keeps_both_ends() -> None:
     def aligned(old: str, new: str) -> list[int | None]:
-        return _positions.unchanged([c.encode() for c in old], [c.encode() for c in new])
+        return unchanged([c.encode() for c in old], [c.encode() for c in new])
 
     assert aligned("abcd", "abcd") == [0, 1, 2, 3]
     assert aligned("abcd", "axcd") == [0, None, 2, 3]
@@ -200,13 +200,13 @@ def test_alignment_keeps_to_the_part(old: list[str], new: list[str]) -> None:
         ]
 
     before, after = marks(old), marks(new)
-    found = _positions.unchanged([m for _, m in before], [m for _, m in after])
+    found = unchanged([m for _, m in before], [m for _, m in after])
     assert all(before[k] == each for k, each in zip(found, after, strict=True) if k is not None)
 
 
 def test_alignment_does_not_cross_parts_of_other_lengths() -> None:
     old, new = (b"p", b"q", b"r", b"", b"s", b""), (b"x", b"", b"r", b"y", b"z", b"")
-    assert _positions.unchanged(old, new) == [None] * 5 + [5]
+    assert unchanged(old, new) == [None] * 5 + [5]
 
 
 def test_what_is_typed_in_another_field_is_drawn_anew() -> None:
@@ -364,7 +364,7 @@ def test_garbage_in_the_middle_of_a_release_notes_an_answer(
 def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) -> None:
     own = session(Charges(budget=1), **options)
     own.note_left("nobody waits")
-    with own._events._lock:
+    with own._memo._lock:
         own.note_left("as far as it went")
     with pytest.raises(dp.BudgetExhausted):
         own.release("question", "user", words(2))
@@ -859,10 +859,9 @@ def test_threads_ask_for_epsilons() -> None:
     talk = session(books, scope=marked)
     barrier = Barrier(16)
 
-    def released(k: int) -> tuple[Session, str]:
+    def released(k: int) -> str:
         barrier.wait()
-        one = talk.at(2.0 + k % 2)
-        return one, one.release("m", "user", f"[{words(9)}]").text
+        return talk.at(2.0 + k % 2).release("m", "user", f"[{words(9)}]").text
 
     with ThreadPoolExecutor(16) as pool:
         found = list(pool.map(released, range(16)))

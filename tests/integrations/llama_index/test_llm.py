@@ -141,7 +141,7 @@ def test_a_stream_that_is_garbage_waits_for_no_release(desk):
     stream = model.stream_chat([user(desk.private_text)])
     while next(stream).message.content != "a fine":
         pass
-    with session._events._lock:
+    with session._memo._lock:
         closing = Thread(target=stream.close, daemon=True)
         closing.start()
         closing.join(10)

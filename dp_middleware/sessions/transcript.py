@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
-from dp_middleware.sessions.events import Events, Origin
+from dp_middleware.sessions.events import Origin, ReleaseMemo
 from dp_middleware.sessions.names import ONCE, Digests, Item, checked
 
 Unknown = Literal["refuse", "pass"]
@@ -15,7 +15,7 @@ Unknown = Literal["refuse", "pass"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class Message:
     """A message that may be released.
 
     Attributes:
@@ -29,15 +29,19 @@ class Planned:
     public: tuple[str, Origin] | None
 
 
-def planned(
-    events: Events, digests: Digests, within: bytes, items: Iterable[Item], unknown: Unknown
-) -> list[Planned]:
-    """The messages of a transcript.
+def admit(
+    memo: ReleaseMemo,
+    digests: Digests,
+    conversation: bytes,
+    items: Iterable[Item],
+    unknown: Unknown,
+) -> list[Message]:
+    """The messages of a transcript, if all of them may be released.
 
     Args:
-        events: Which answers were noted.
+        memo: Which answers were noted.
         digests: Name the messages.
-        within: The conversation.
+        conversation: Its keyed name.
         items: As of :meth:`Session.release_many`.
         unknown: As there.
 
@@ -46,24 +50,21 @@ def planned(
         ParameterError: One of them is not what it should be, or an id is there twice.
     """
     transcript = [checked(item) for item in items]
-    given = [event_id for event_id, _, _ in transcript if isinstance(event_id, str)]
-    if len(set(given)) < len(given):
+    ids = [event_id for event_id, _, _ in transcript if isinstance(event_id, str)]
+    if len(set(ids)) < len(ids):
         raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
-    names = digests.names(within, transcript)
-    named = list(zip(names, transcript, strict=True))
-    answers = events.answers([_note(digests, within, *each) for each in named])
+    names = digests.names(conversation, transcript)
+    notes: list[bytes | None] = []
+    for name, (event_id, role, text) in zip(names, transcript, strict=True):
+        if isinstance(event_id, str):
+            notes.append(digests.note(name))
+        else:
+            is_answer = role == "assistant"
+            notes.append(digests.answer(conversation, text) if is_answer else None)
     return [
-        Planned(name=name, item=item, public=_public(item, answer, unknown))
-        for (name, item), answer in zip(named, answers, strict=True)
+        Message(name=name, item=item, public=_public(item, answer, unknown))
+        for name, item, answer in zip(names, transcript, memo.answers(notes), strict=True)
     ]
-
-
-def _note(digests: Digests, within: bytes, name: bytes, item: Item) -> bytes | None:
-    """Under what an event would be noted as a remote answer."""
-    event_id, role, text = item
-    if isinstance(event_id, str):
-        return digests.note(name)
-    return digests.answer(within, text) if role == "assistant" else None
 
 
 def _public(item: Item, answer: str | None, unknown: Unknown) -> tuple[str, Origin] | None:

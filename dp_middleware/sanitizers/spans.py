@@ -1,0 +1,152 @@
+"""Which characters of a text are private, and how what is released for them is written there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import index
+from typing import Any
+
+from dp_middleware.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Span:
+    """Private characters of a text, and how what is released for them is written there.
+
+    For text that is written in another way than it is read, such as a string in JSON: ``text``
+    is the string, ``encode`` writes one in JSON.
+
+    Attributes:
+        start: Offset of its first character.
+        end: Offset behind its last.
+        text: What is private, where it differs from ``source[start:end]``; this is perturbed.
+        encode: Makes of the released text what stands in place of the span. It must be public:
+            a function of its argument only, and not of any private text.
+
+    Raises:
+        ParameterError: ``encode`` is not a function.
+    """
+
+    start: int
+    end: int
+    text: str | None = field(default=None, repr=False)
+    encode: Callable[[str], str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.encode is not None and not callable(self.encode):
+            raise ParameterError("expected encode= as a function from a str to a str")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.text is not None:
+            raise TypeError("expected a span with text= to stay in its process: it is private")
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is its offsets only, and so may be merged with another."""
+        return self.text is None and self.encode is None
+
+    def private(self, source: str) -> str:
+        """What is to be perturbed."""
+        return source[self.start : self.end] if self.text is None else self.text
+
+
+Detector = Callable[[str], Iterable[Any]]
+Scope = Sequence[tuple[int, int] | Span] | Detector
+
+
+def spans_of(text: str, scope: Scope) -> list[Span]:
+    """The private spans of a text, sorted and disjoint.
+
+    Raises:
+        ParameterError: The detector failed, or a span is outside of the text or overlaps another
+            that cannot be merged with it; quotes nothing of the text.
+    """
+    spans: list[Span] = []
+    failure: str | None = None
+    try:
+        results = scope(text) if callable(scope) else scope
+        spans = sorted(map(_span, results), key=lambda span: (span.start, span.end))
+    except Exception as error:  # whatever a detector raises or returns may quote the text
+        failure = type(error).__name__
+    if failure is not None:
+        raise ParameterError(
+            f"expected spans (start, end) from {_name(scope)}, it failed with {failure}, whose "
+            "message may quote the text; call it on a public text, or use another scope"
+        )
+    if not all(0 <= span.start <= span.end <= len(text) for span in spans):
+        raise ParameterError(
+            f"expected spans inside the text of {len(text)} characters, got one outside from "
+            f"{_name(scope)}; count characters from 0, the end is behind the last"
+        )
+    return _merge(spans, scope)
+
+
+def encode_with(encode: Callable[[str], str] | None, released: str) -> str:
+    """A released text as it is written in place of its span.
+
+    Raises:
+        ParameterError: The encoder failed; quotes nothing.
+    """
+    if encode is None:
+        return released
+    failure, encoded = "", None
+    try:
+        encoded = encode(released)
+    except Exception as error:  # it may quote what it holds
+        failure = f"; it failed with {type(error).__name__}"
+    if not isinstance(encoded, str):
+        raise ParameterError(f"expected encode= of a span to return a str{failure}")
+    return encoded
+
+
+def _span(result: Any) -> Span:
+    """From a span, a pair, a regular expression's match or a detector's result.
+
+    Results of Presidio have ``start`` and ``end``; spans of spaCy count tokens in these and
+    characters in ``start_char`` and ``end_char``.
+    """
+    if isinstance(result, Span):
+        return replace(result, start=index(result.start), end=index(result.end))
+    if isinstance(result, re.Match):
+        return Span(*result.span())
+    if hasattr(result, "start_char"):
+        return Span(index(result.start_char), index(result.end_char))
+    start, end = (result.start, result.end) if hasattr(result, "start") else result
+    return Span(index(start), index(end))
+
+
+def _merge(spans: list[Span], scope: Scope) -> list[Span]:
+    """Plain spans that overlap or touch are one; others must stand apart."""
+    merged: list[Span] = []
+    for span in spans:
+        if span.start == span.end and not span.text:
+            continue
+        last = merged[-1] if merged else None
+        if last is not None and span.start <= last.end and last.plain and span.plain:
+            merged[-1] = replace(last, end=max(span.end, last.end))
+        elif last is None or span.start >= last.end:
+            merged.append(span)
+        else:
+            raise ParameterError(
+                "expected spans with text= or encode= to overlap no other span, got two that do "
+                f"from {_name(scope)}"
+            )
+    return merged
+
+
+def _name(scope: Scope) -> str:
+    """What a reader knows a scope by."""
+    detector: Any = scope
+    while isinstance(detector, partial):
+        detector = detector.func
+    if not callable(detector):
+        return f"the scope, a {type(detector).__name__}"
+    name = getattr(detector, "__qualname__", type(detector).__qualname__)
+    return f"the scope {str(name).removeprefix('_')}"

@@ -55,7 +55,7 @@ def attack(
 
     Each line is a text of its own. `bayes` without a text is exact, for any text.
     """
-    with working("loading"):
+    with working("loading the library"):
         from dp_middleware import evaluation
         from dp_middleware.evaluation.measures import TOP, named
 

@@ -39,7 +39,7 @@ def mechanism_of(name: str | None, *epsilons: float) -> type[Mechanism]:
     Raises:
         ParameterError: No such mechanism, or an epsilon is not positive.
     """
-    with working("loading"):
+    with working("loading the library"):
         from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
     name = DEFAULT_MECHANISM if name is None else name
     require("a mechanism", [name], dp.MECHANISMS)

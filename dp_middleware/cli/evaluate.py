@@ -83,7 +83,7 @@ def evaluate(
     """Mechanisms x epsilons x data x attacks and metrics: a table and a report."""
     if out is None:
         raise ParameterError("expected --out, a folder for table and report")
-    with working("loading"):
+    with working("loading the library"):
         from dp_middleware.evaluation.measures import named
         from dp_middleware.evaluation.running import EPSILONS
         from dp_middleware.frameworks import open_model

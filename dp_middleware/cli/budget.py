@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import dp_middleware as dp
 from dp_middleware.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
-    from dp_middleware.privacy.ledger.ledger import Account, PrivacyLedger
-    from dp_middleware.sanitizers.sanitizer import Sanitizer
+    from dp_middleware.privacy.ledger.ledger import Account
 
 
-def opened(
+def open_ledger(
     url: str | None, budget: float | None = None, metric_budget: float | None = None
-) -> PrivacyLedger:
+) -> dp.PrivacyLedger:
     """A ledger.
 
     Args:
@@ -27,10 +27,8 @@ def opened(
     Raises:
         ParameterError: There is none and no budget, one with other budgets, or a malformed URL.
     """
-    from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-
     try:
-        return PrivacyLedger(
+        return dp.PrivacyLedger(
             url or _default_url(create=budget is not None),
             budget=budget,
             metric_budget=metric_budget,
@@ -43,15 +41,13 @@ def opened(
     )
 
 
-def account_of(sanitizer: Sanitizer) -> Account | None:
+def account_of(sanitizer: dp.Sanitizer) -> Account | None:
     """The standing of the subject that a sanitizer charges, if it charges one; for display.
 
     A release that was charged is not lost for a ledger that fails now: ``None``, with a note on
     standard error.
     """
-    from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-
-    if not isinstance(sanitizer.ledger, PrivacyLedger) or sanitizer.subject is None:
+    if not isinstance(sanitizer.ledger, dp.PrivacyLedger) or sanitizer.subject is None:
         return None
     try:
         return sanitizer.ledger.account(sanitizer.subject)

@@ -1,70 +1,68 @@
-"""The InferDPT round trip of ``dp-middleware chat``."""
+"""``dp-middleware chat``: the InferDPT round trip."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from dp_middleware.cli import show
-from dp_middleware.cli.settings import Settings, working
+import dp_middleware as dp
+from dp_middleware.cli import options, show
+from dp_middleware.cli.inputs import read_text
+from dp_middleware.cli.progress import working
+from dp_middleware.cli.settings import Settings, with_settings
 from dp_middleware.errors import ParameterError
 
-if TYPE_CHECKING:
-    from dp_middleware.frameworks import Answer
 
-
-@dataclass(frozen=True, kw_only=True)
-class Models:
-    """Who is asked; public.
-
-    Attributes:
-        remote: Spec of the model that sees the release.
-        extractor: Spec of the model that sees the text.
-        trusted_hosts: Hosts that may see the text though they are not local.
-    """
-
-    remote: str
-    extractor: str
-    trusted_hosts: tuple[str, ...]
-
-
-def run(
-    private: str,
-    chosen: Settings,
-    models: Models,
-    *,
-    instruction: str | None,
-    as_json: bool,
+@with_settings
+def chat(
+    settings: Settings,
+    remote: Annotated[
+        str, typer.Option("--remote", help=f"Sees the release: {options.MODEL_FORMS}.")
+    ],
+    extractor: Annotated[
+        str, typer.Option("--extractor", help="Sees the text, so local: same forms as --remote.")
+    ],
+    text: options.Words = None,
+    file: options.File = None,
+    instruction: Annotated[
+        str | None, typer.Option("--instruction", help="What the models do; public.")
+    ] = None,
+    trusted_host: Annotated[
+        list[str] | None,
+        typer.Option("--trusted-host", help="May see the text though not local; repeatable."),
+    ] = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Perturb, ask, extract, show. The models are checked before anything long or private."""
+    """InferDPT: perturb a text, ask a remote model, extract the answer with a local one.
+
+    The answer goes to standard output; release and remote answer to standard error.
+    """
+    private, trusted = read_text(text, file), tuple(trusted_host or ())
     if not private.strip():
         raise ParameterError("expected a text to ask about, got an empty one")
-    from dp_middleware.frameworks import InferDPT, open_model
-    from dp_middleware.models.trust import require_trusted
+    with working("opening the models"):
+        from dp_middleware.frameworks import open_model
+        from dp_middleware.models.trust import require_trusted
 
-    remote = open_model(models.remote, private=False)
-    extractor = open_model(models.extractor, private=True)
-    require_trusted(extractor, models.trusted_hosts)
-    sanitizer = chosen.sanitizer()
-    inferdpt = InferDPT(
-        sanitizer, remote=remote, extractor=extractor, trusted_hosts=models.trusted_hosts
+        sees_release = open_model(remote, private=False)
+        sees_text = open_model(extractor, private=True)
+        require_trusted(sees_text, trusted)  # before anything long or private
+    sanitizer = settings.sanitizer()
+    inferdpt = dp.InferDPT(
+        sanitizer, remote=sees_release, extractor=sees_text, trusted_hosts=trusted
     )
     with working("perturbing, asking and extracting"):
         answer = inferdpt.run(private, instruction=instruction)
-    if not as_json:
-        _show(answer)
-        show.summary(answer.release, sanitizer, chosen.asked)
+    if as_json:
+        release = show.release_data(answer.release, sanitizer, settings.asked_data)
+        show.data({"answer": answer.text, "remote_answer": answer.remote_text, "release": release})
         return
-    release = show.release_data(answer.release, sanitizer, chosen.asked_data)
-    show.data({"answer": answer.text, "remote_answer": answer.remote_text, "release": release})
-
-
-def _show(answer: Answer) -> None:
     console = Console(stderr=True)
-    for title, text in (("released", answer.release.text), ("remote answer", answer.remote_text)):
-        console.print(Panel(Text(show.printable(text)), title=title, title_align="left"))
+    for title, shown in (("released", answer.release.text), ("remote answer", answer.remote_text)):
+        console.print(Panel(Text(show.printable(shown)), title=title, title_align="left"))
     show.line(show.printable(answer.text))
+    show.summary(answer.release, sanitizer, settings.asked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rich.console import Console
@@ -13,13 +12,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from dp_middleware.cli import show
-from dp_middleware.cli.settings import working
+import dp_middleware as dp
+from dp_middleware.cli import choices, show
+from dp_middleware.cli.options import SpaceName
+from dp_middleware.cli.progress import working
 from dp_middleware.errors import DPMiddlewareError
-
-if TYPE_CHECKING:
-    from dp_middleware.embedding import EmbeddingSpace
-    from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 DOCUMENT = (
     "Marta Lindqvist, a 47 year old teacher from Uppsala, came to the clinic with chest pain and "
@@ -37,7 +34,7 @@ _SIGNS = frozenset(".,;:!?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class Sample:
     """A release of the demo's document, as ids, so that tokens can be compared.
 
     Attributes:
@@ -50,85 +47,85 @@ class Shown:
     """
 
     epsilon: float
-    sanitizer: Sanitizer
+    sanitizer: dp.Sanitizer
     tokens: tuple[str, ...]
     same: tuple[bool, ...]
     calibrated: float
     drawn: float
 
 
-def run(console: Console | None = None) -> None:
-    """Show everything; asks a chat model only if the environment names one."""
-    from dp_middleware.embedding import default_space
+def demo() -> None:
+    """The main job on a medical paragraph at exact epsilon 10 and 3, with certificates."""
+    run(Console())
 
-    out = console if console is not None else Console()
+
+def run(out: Console) -> None:
+    """Show everything; asks a chat model only if the environment names one."""
     started = time.perf_counter()
-    with working("loading the default space"):
-        space = default_space()
-    with working("calibrating; what is found is kept on disk for the next run"):
-        shown = [release(space, epsilon) for epsilon in EPSILONS]
-    out.print(releases(space, shown))
+    space = choices.space_of(SpaceName.default)
+    with working("calibrating (about a minute the first time)"):
+        samples = [release(space, epsilon) for epsilon in EPSILONS]
+    out.print(_side_by_side(space, samples))
     out.print(Text("Replaced tokens are magenta; those that came through are green, [so].", "dim"))
-    out.print(certificates(shown))
-    _round_trip(out, shown[0].sanitizer)
+    out.print(_certificates(samples))
+    _round_trip(out, samples[0].sanitizer)
     out.print(f"Done in {time.perf_counter() - started:.0f} s.", style="dim")
 
 
-def release(space: EmbeddingSpace, epsilon: float) -> Shown:
+def release(space: dp.EmbeddingSpace, epsilon: float) -> Sample:
     """Draw for the document from the very tables that the certificate speaks of."""
     from dp_middleware.mechanisms.drawing import drawer
     from dp_middleware.sampling import sampler
-    from dp_middleware.sanitizers.sanitizer import sanitizer
 
     start = time.perf_counter()
-    chosen = sanitizer(epsilon, space=space)
-    chosen.certificate  # noqa: B018  # computed at first use: counted as calibration
+    sanitizer = dp.sanitizer(epsilon, space=space)
+    sanitizer.certificate  # noqa: B018  # computed at first use: counted as calibration
     middle = time.perf_counter()
     ids = space.vocabulary.encode(DOCUMENT)
-    drawn = drawer(chosen.mechanism, space).draw([ids], sampler.os_entropy)[0]
+    outputs = drawer(sanitizer.mechanism, space).draw([ids], sampler.os_entropy)[0]
     end = time.perf_counter()
-    return Shown(
+    return Sample(
         epsilon=epsilon,
-        sanitizer=chosen,
-        tokens=tuple(space.vocabulary.tokens[number] for number in drawn),
-        same=tuple((drawn == ids).tolist()),
+        sanitizer=sanitizer,
+        tokens=tuple(space.vocabulary.tokens[number] for number in outputs),
+        same=tuple((outputs == ids).tolist()),
         calibrated=middle - start,
         drawn=end - middle,
     )
 
 
-def releases(space: EmbeddingSpace, shown: list[Shown]) -> Table:
-    """The document and its releases side by side."""
-    names = [f"released at exact epsilon {each.epsilon:g}" for each in shown]
+def _side_by_side(space: dp.EmbeddingSpace, samples: list[Sample]) -> Table:
+    names = [f"released at exact epsilon {sample.epsilon:g}" for sample in samples]
     table = Table("original (fictional)", *names, header_style="bold", expand=True)
     for column in table.columns:
         column.ratio = 1
     continuation = space.vocabulary.tokenizer.continuation
-    marked = [_marked(each.tokens, each.same, continuation) for each in shown]
-    table.add_row(Text(DOCUMENT), *marked)
+    texts = [mark(sample.tokens, sample.same, continuation) for sample in samples]
+    table.add_row(Text(DOCUMENT), *texts)
     return table
 
 
-def certificates(shown: list[Shown]) -> Table:
+def _certificates(samples: list[Sample]) -> Table:
     """What the releases are worth."""
-    names = [f"exact epsilon {each.epsilon:g}" for each in shown]
+    names = [f"exact epsilon {sample.epsilon:g}" for sample in samples]
     table = Table("per token", *names, header_style="bold")
-    found = [each.sanitizer.certificate for each in shown]
+    certificates = [sample.sanitizer.certificate for sample in samples]
     for label, values in (
-        ("mechanism", [each.sanitizer.mechanism.name for each in shown]),
-        ("claimed for its parameter", [f"{show.nats(c.claimed)}-DP" for c in found]),
-        ("certified", [f"{show.guarantee(c.guarantee)} ({c.method})" for c in found]),
-        ("best context-free attacker recovers", [show.percent(c.recovery) for c in found]),
-        ("released as it is, on average", [show.percent(c.retention) for c in found]),
-        ("came through here", [f"{sum(s.same)} of {len(s.same)} tokens" for s in shown]),
-        ("calibrated and certified in", [f"{s.calibrated:.1f} s" for s in shown]),
-        ("drawn in", [f"{1000 * s.drawn:.0f} ms" for s in shown]),
+        ("mechanism", [s.sanitizer.mechanism.name for s in samples]),
+        ("claimed for its parameter", [f"{show.nats(c.claimed)}-DP" for c in certificates]),
+        ("certified", [f"{show.guarantee(c.guarantee)} ({c.method})" for c in certificates]),
+        ("best context-free attacker recovers", [show.percent(c.recovery) for c in certificates]),
+        ("released as it is, on average", [show.percent(c.retention) for c in certificates]),
+        ("came through here", [f"{sum(s.same)} of {len(s.same)} tokens" for s in samples]),
+        ("calibrated and certified in", [f"{s.calibrated:.1f} s" for s in samples]),
+        ("drawn in", [f"{1000 * s.drawn:.0f} ms" for s in samples]),
     ):
         table.add_row(Text(label, style="bold"), *(Text(value) for value in values))
     return table
 
 
-def _marked(tokens: tuple[str, ...], same: tuple[bool, ...], continuation: str) -> Text:
+def mark(tokens: tuple[str, ...], same: tuple[bool, ...], continuation: str) -> Text:
+    """The tokens as a text, in colours and with brackets about those that came through."""
     text = Text()
     for token, through in zip(tokens, same, strict=True):
         glued = bool(continuation) and token.startswith(continuation)
@@ -138,7 +135,7 @@ def _marked(tokens: tuple[str, ...], same: tuple[bool, ...], continuation: str) 
     return text
 
 
-def _round_trip(out: Console, sanitizer: Sanitizer) -> None:
+def _round_trip(out: Console, sanitizer: dp.Sanitizer) -> None:
     """InferDPT with the models that the environment names; else how to name them."""
     remote = remote_spec()
     if remote is None:
@@ -160,10 +157,10 @@ def _round_trip(out: Console, sanitizer: Sanitizer) -> None:
         out.print(Text(f"No InferDPT round trip: {error}", style="red"))
 
 
-def _ask(out: Console, sanitizer: Sanitizer, remote: str, extractor: str) -> None:
-    from dp_middleware.frameworks import InferDPT, open_model
+def _ask(out: Console, sanitizer: dp.Sanitizer, remote: str, extractor: str) -> None:
+    from dp_middleware.frameworks import open_model
 
-    inferdpt = InferDPT(
+    inferdpt = dp.InferDPT(
         sanitizer,
         remote=open_model(remote, private=False),
         extractor=open_model(extractor, private=True),

@@ -1,67 +1,33 @@
-"""The evaluation of ``dp-middleware evaluate``, and how its outcome is shown."""
+"""``dp-middleware evaluate``: measures over texts, to a table and a report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
-from rich.table import Table as Lines
+from rich.table import Table
 from rich.text import Text
 
-from dp_middleware.cli import settings, show
+import dp_middleware as dp
+from dp_middleware.cli import choices, options, show
 from dp_middleware.cli.options import SpaceName
+from dp_middleware.cli.progress import announced, working
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dp_middleware.embedding import EmbeddingSpace
     from dp_middleware.evaluation import Results
 
-_SHOWN = ("sbert-cosine", "rouge-l", "bayes")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What is evaluated; public. See ``dp_middleware.evaluate``.
-
-    Attributes:
-        data: Files, folders or names of data sets.
-        mechanisms: Names; ``None`` for all.
-        epsilons: Nats per token; ``None`` for those of the library.
-        exact: Whether they are certified ones.
-        space: Vocabulary and vectors; cl100k is that of the library's default.
-        attacks: Names; ``None`` for those that need no language model, and so for metrics.
-        metrics: Names.
-        limit: Texts of each data set.
-        tokens: Of each text.
-        sample: Texts that slow measures take.
-        context: ``masked:NAME`` or ``causal:NAME``.
-        masked: Name or folder of a masked language model.
-        chat: Spec of a chat model, which is sent the releases.
-        out: Folder.
-    """
-
-    data: list[str]
-    mechanisms: list[str] | None
-    epsilons: list[float] | None
-    exact: bool
-    space: SpaceName
-    attacks: list[str] | None
-    metrics: list[str] | None
-    limit: int
-    tokens: int
-    sample: int
-    context: str | None
-    masked: str | None
-    chat: str | None
-    out: Path
+_COLUMNS = ("sbert-cosine", "rouge-l", "bayes")
+_FILES = ("table.csv", "table.json", "table.parquet", "report.html")
 
 
 @dataclass(frozen=True)
 class _Chat:
-    """A chat model with the name by which finished parts are found again."""
+    """A chat model with the name by which a later run knows what it has answered."""
 
     name: str
     ask: Callable[[list[dict[str, str]]], str]
@@ -70,85 +36,105 @@ class _Chat:
         return self.ask(messages)
 
 
-def run(plan: Plan, *, as_json: bool) -> None:
-    """Evaluate, write the files, show a summary. All names are checked before anything long."""
-    from dp_middleware.evaluation import evaluate
-    from dp_middleware.evaluation.running import EPSILONS
-    from dp_middleware.frameworks import open_model
-
-    chat = None if plan.chat is None else _Chat(plan.chat, open_model(plan.chat, private=False))
-    table = evaluate(
-        plan.mechanisms,
-        plan.epsilons or EPSILONS,
-        plan.data,
-        space=_space(plan.space),
-        attacks=plan.attacks,
-        metrics=plan.metrics,
-        exact=plan.exact,
-        limit=plan.limit,
-        tokens=plan.tokens,
-        sample=plan.sample,
-        context=settings.context_of(plan.context),
-        masked=plan.masked,
-        chat=chat,
-        out=plan.out,
-    )
-    _refuse_nothing(table)
-    if as_json:
-        show.data(_summary(table, plan.out))
-        return
-    _show(table)
-    show.line(f"{len(table)} rows; report: {plan.out / 'report.html'}")
-
-
-def _refuse_nothing(table: Results) -> None:
-    """An evaluation without a single result has failed.
-
-    Raises:
-        ParameterError: Every row was skipped; with the first reason.
-    """
-    if all(row["reason"] is not None for row in table):
-        raise ParameterError(f"expected a result, got none: {table.rows[0]['reason']}")
-
-
-def _space(name: SpaceName) -> EmbeddingSpace:
-    return settings.load_space(name)
-
-
-def _summary(table: Results, out: Path) -> dict[str, Any]:
-    names = ("table.csv", "table.json", "table.parquet", "report.html")
-    return {
-        "rows": len(table),
-        "skipped": sum(row["reason"] is not None for row in table),
-        "data": table.data,
-        "files": [str(out / name) for name in names],
-    }
-
-
-def _show(table: Results) -> None:
-    """Utility and the strongest attack, one row for each mechanism and epsilon."""
-    for data in table.data:
-        lines = Lines("mechanism", "asked", "exact epsilon", *_SHOWN, title=data)
-        found = {
-            name: {(r["mechanism"], r["asked_epsilon"]): r for r in table.values(name, data)}
-            for name in _SHOWN
-        }
-        laws = {(r["mechanism"], r["asked_epsilon"]): r for r in table if r["data"] == data}
-        for (mechanism, epsilon), law in laws.items():
-            exact = law["exact_epsilon"]
-            values = [found[name].get((mechanism, epsilon)) for name in _SHOWN]
-            cells = ["" if row is None else f"{row['value']:.3f}" for row in values]
-            known = "none" if exact is None else show.nats(exact)
-            lines.add_row(Text(mechanism), f"{epsilon:g}", known, *cells)
-        Console().print(lines)
-
-
-def checked_out(out: Path | None) -> Path:
-    """The folder of the results.
-
-    Raises:
-        ParameterError: There is none.
-    """
+def evaluate(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DATA", help="Files, folders or names of data sets; public texts."),
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option("--mechanism", "-m", help="Repeatable; default: all."),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option("--epsilon", "-e", help="Nats per token; repeatable; default: 1, 3, 6, 10."),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Calibrate: --epsilon is certified, not nominal.")
+    ] = False,
+    space: options.SpaceOption = SpaceName.cl100k,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option("--attack", help="Repeatable; default: those without a language model."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="Repeatable; default: those without a language model."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Texts of each data set.")] = 200,
+    tokens: Annotated[int, typer.Option("--tokens", help="Tokens of each text.")] = 64,
+    sample: Annotated[
+        int, typer.Option("--sample", help="Texts that the slow measures take; rows say so.")
+    ] = 32,
+    context: options.ContextOption = None,
+    masked_model: Annotated[
+        str | None, typer.Option("--masked-model", help="For masked-token: a name or folder.")
+    ] = None,
+    chat_model: Annotated[
+        str | None,
+        typer.Option("--chat-model", help=f"Is sent every release: {options.MODEL_FORMS}."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of table and report; a run that ended early goes on."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Mechanisms x epsilons x data x attacks and metrics: a table and a report."""
     if out is None:
         raise ParameterError("expected --out, a folder for table and report")
-    return out
+    with working("loading the library"):
+        from dp_middleware.evaluation.measures import named
+        from dp_middleware.evaluation.running import EPSILONS
+        from dp_middleware.frameworks import open_model
+
+        choices.require("a mechanism", mechanism or (), dp.MECHANISMS)
+        choices.require("an attack", attack or (), named("attack"))
+        choices.require("a metric", metric or (), named("metric"))
+        model = None
+        if chat_model is not None:
+            model = _Chat(chat_model, open_model(chat_model, private=False))
+        reader = choices.context_of(context)
+    where = choices.space_of(space)
+    with announced("evaluating"):
+        table = dp.evaluate(
+            mechanism,
+            epsilon or EPSILONS,
+            data or [],
+            space=where,
+            attacks=attack,
+            metrics=metric,
+            exact=exact,
+            limit=limit,
+            tokens=tokens,
+            sample=sample,
+            context=reader,
+            masked=masked_model,
+            chat=model,
+            out=out,
+        )
+    skipped = sum(row["reason"] is not None for row in table)
+    if skipped == len(table):
+        raise ParameterError(f"expected a result, got none: {table.rows[0]['reason']}")
+    if as_json:
+        files = [str(out / name) for name in _FILES]
+        show.data({"rows": len(table), "skipped": skipped, "data": table.data, "files": files})
+        return
+    for name in table.data:
+        Console().print(_lines(table, name))
+    show.line(f"{len(table)} rows; report: {out / 'report.html'}")
+
+
+def _lines(table: Results, data: str) -> Table:
+    """Utility and the strongest attack, one line for each mechanism and epsilon."""
+    lines = Table("mechanism", "asked", "exact epsilon", *_COLUMNS, title=data)
+    columns = [
+        {(row["mechanism"], row["asked_epsilon"]): row["value"] for row in table.values(name, data)}
+        for name in _COLUMNS
+    ]
+    laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
+    for law, row in laws.items():
+        exact = "none" if row["exact_epsilon"] is None else show.nats(row["exact_epsilon"])
+        cells = [f"{column[law]:.3f}" if law in column else "" for column in columns]
+        lines.add_row(Text(law[0]), f"{law[1]:g}", exact, *cells)
+    return lines

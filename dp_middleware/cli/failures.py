@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from dp_middleware import errors
+from dp_middleware.cli.options import CHOICES
 
 UNEXPECTED, USAGE, REFUSED, CHAT, MISSING = 1, 2, 3, 4, 5
 
@@ -54,11 +57,24 @@ class Commands(TyperGroup):
             code = _fail(error, as_json=_wants_json(*args, **extra))
         sys.exit(code if isinstance(code, int) else 0)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Fail without a command, as a command fails without what it needs."""
+        if not args and not self.invoke_without_command:
+            ctx.fail(expected("a command", "", self.commands))
+        return super().parse_args(ctx, args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command named first; a text in its place is not repeated."""
         if args[0] not in self.commands:
-            ctx.fail(f"expected a command: one of {', '.join(self.commands)}")
+            ctx.fail(expected("a command", args[0], self.commands))
         return super().resolve_command(ctx, args)
+
+
+def expected(what: str, typed: str, names: Iterable[str]) -> str:
+    """The error about a word that is none of our names; it may be a text, so it is not repeated."""
+    nearest = get_close_matches(typed, names, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"expected {what}, one of {', '.join(names)}{hint}"
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
@@ -90,8 +106,11 @@ def _message(error: Exception) -> str:
         hint = f"did you mean {near}? " if near else "see --help. "
         return f"no such option; {hint}A text that begins with a dash goes after --"
     if type(error).__name__ == "BadParameter":  # its own message repeats the value
-        name = getattr(getattr(error, "param", None), "opts", None) or ["an option"]
-        return f"invalid value for {name[-1]}; see --help"
+        parameter = getattr(error, "param", None)
+        name = (getattr(parameter, "opts", None) or ["an option"])[-1]
+        choices = CHOICES.get(name)
+        hint = f"expected one of {', '.join(choices)}" if choices else "see --help"
+        return f"invalid value for {name}; {hint}"
     if type(error).__name__ == "UsageError" and "extra argument" in str(error):
         return "too many arguments; see --help"
     if _from_parser(error):
@@ -107,6 +126,6 @@ def _from_parser(error: Exception) -> bool:
 
 
 def _wants_json(*args: Any, **extra: Any) -> bool:
-    given = args[0] if args else extra.get("args")
-    words = list(given) if given is not None else sys.argv[1:]
+    typed = args[0] if args else extra.get("args")
+    words = list(typed) if typed is not None else sys.argv[1:]
     return "--json" in (words[: words.index("--")] if "--" in words else words)

@@ -24,15 +24,15 @@ def read_text(words: list[str] | None, file: Path | None) -> str:
     if words and file is not None:
         raise ParameterError("expected one source of text, got arguments and --file")
     if file is not None and str(file) != "-":
-        return _decoded(_file_bytes(file), "--file")
+        return _decode(_read_file(file), "--file")
     if words and words != ["-"]:
-        return _decoded(" ".join(words).encode("utf-8", "surrogateescape"), "the argument")
+        return _decode(" ".join(words).encode("utf-8", "surrogateescape"), "the argument")
     if not words and file is None and sys.stdin.isatty():
         raise ParameterError("expected a text as argument, with --file or on standard input")
-    return _decoded(typer.get_binary_stream("stdin").read(), "standard input")
+    return _decode(typer.get_binary_stream("stdin").read(), "standard input")
 
 
-def _file_bytes(file: Path) -> bytes:
+def _read_file(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
@@ -40,7 +40,7 @@ def _file_bytes(file: Path) -> bytes:
     raise ParameterError(f"expected a readable file with --file, got {reason}")
 
 
-def _decoded(data: bytes, source: str) -> str:
+def _decode(data: bytes, source: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

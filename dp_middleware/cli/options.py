@@ -41,6 +41,22 @@ class SensitivityName(StrEnum):
     naive = "naive"
 
 
+class Format(StrEnum):
+    """How rows of a ledger are exported."""
+
+    jsonl = "jsonl"
+    csv = "csv"
+
+
+CHOICES: dict[str, type[StrEnum]] = {
+    "--space": SpaceName,
+    "--keep": Keep,
+    "--fallback": FallbackName,
+    "--sensitivity": SensitivityName,
+    "--format": Format,
+}
+"""What an option takes, for its error: releases of Typer differ in where they keep it."""
+
 MODEL_FORMS = "openai:MODEL, openai:MODEL@URL, ollama:MODEL or hf:PATH"
 
 Words = Annotated[

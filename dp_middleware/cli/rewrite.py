@@ -1,85 +1,92 @@
-"""The PrivRewrite of ``dp-middleware rewrite``."""
+"""``dp-middleware rewrite``: PrivRewrite."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated
 
 import rich.progress
+import typer
 from rich.console import Console
 
+import dp_middleware as dp
 from dp_middleware import _validate
-from dp_middleware.cli import show
-from dp_middleware.cli.settings import Settings, working
+from dp_middleware.cli import options, show
+from dp_middleware.cli.inputs import read_text
+from dp_middleware.cli.options import FallbackName, SensitivityName
+from dp_middleware.cli.progress import announced, working
+from dp_middleware.cli.settings import Settings, with_settings
 from dp_middleware.errors import ParameterError
 
-if TYPE_CHECKING:
-    from dp_middleware.frameworks import PrivRewrite, Progress
-    from dp_middleware.privacy.releases import Release
-    from dp_middleware.sanitizers.sanitizer import Sanitizer
 
+@with_settings
+def rewrite(
+    settings: Settings,
+    generator: Annotated[
+        str,
+        typer.Option("--generator", help=f"Sees the sanitized text: {options.MODEL_FORMS}."),
+    ],
+    text: options.Words = None,
+    file: options.File = None,
+    k: Annotated[int, typer.Option("--k", help="Candidates.")] = 10,
+    epsilon_select: Annotated[
+        float | None,
+        typer.Option(
+            "--epsilon-select", help="Nats per token for the choice; default: as many again."
+        ),
+    ] = None,
+    prune_above: Annotated[
+        float,
+        typer.Option("--prune-above", help="Drop a candidate this similar to another; 1: none."),
+    ] = 0.8,
+    fallback: Annotated[
+        FallbackName, typer.Option("--fallback", help="If no candidate is left.")
+    ] = FallbackName.abstain,
+    sensitivity: Annotated[
+        SensitivityName, typer.Option("--sensitivity", help="Bound used for the choice.")
+    ] = SensitivityName.candidates,
+    as_json: options.AsJson = False,
+) -> None:
+    """PrivRewrite: perturb a text, let a chat model write candidates, choose one privately.
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Who writes candidates and how one is chosen; public. See ``PrivRewrite``.
-
-    Attributes:
-        generator: Spec of the model that sees the sanitized text.
-        k: Number of candidates.
-        epsilon_select: Nats per token for the choice; ``None``: as many as for the sanitizer.
-        prune_above: Similarity from which on a candidate is dropped.
-        fallback: If no candidate is left.
-        sensitivity: Which bound the choice uses.
-
-    Raises:
-        ParameterError: A number out of range, before a ledger is created for it.
+    --epsilon is for perturbing and --epsilon-select for choosing: the release has their sum.
     """
-
-    generator: str
-    k: int
-    epsilon_select: float | None
-    prune_above: float
-    fallback: Literal["abstain", "sanitized"]
-    sensitivity: Literal["candidates", "paper", "naive"]
-
-    def __post_init__(self) -> None:
-        _validate.at_least(1, k=self.k)
-        _validate.positive(prune_above=self.prune_above)
-        if self.epsilon_select is not None:
-            _validate.positive(epsilon_select=self.epsilon_select)
-
-    def rewriter(self, sanitizer: Sanitizer, generator: Any) -> PrivRewrite:
-        """The framework, with the model that was opened."""
-        from dp_middleware.frameworks import PrivRewrite
-
-        return PrivRewrite(sanitizer, **{**asdict(self), "generator": generator})
-
-
-def run(private: str, chosen: Settings, plan: Plan, *, as_json: bool) -> None:
-    """Sanitize, ask for candidates, choose, show. The model is opened before anything long."""
+    private = read_text(text, file)
+    _validate.at_least(1, k=k)  # here and below: before a ledger is created
+    _validate.positive(prune_above=prune_above)
+    if epsilon_select is not None:
+        _validate.positive(epsilon_select=epsilon_select)
     if not private.strip():
         raise ParameterError("expected a text to rewrite, got an empty one")
-    from dp_middleware.frameworks import open_model
+    with working("opening the model"):
+        from dp_middleware.frameworks import open_model
 
-    generator = open_model(plan.generator, private=False, varied=True)
-    sanitizer = chosen.sanitizer()
-    rewriter = plan.rewriter(sanitizer, generator)
+        model = open_model(generator, private=False, varied=True)
+    sanitizer = settings.sanitizer()
+    rewriter = dp.PrivRewrite(
+        sanitizer,
+        generator=model,
+        k=k,
+        epsilon_select=epsilon_select,
+        prune_above=prune_above,
+        fallback=fallback.value,
+        sensitivity=sensitivity.value,
+    )
     with working("certifying"):
         phases = {"sanitizer": sanitizer.certificate.epsilon, "choice": rewriter.selection.epsilon}
-    release, counts = _watched(rewriter, private)
+    release, counts = _watch(rewriter, private)
     if as_json:
-        found = show.release_data(release, sanitizer, chosen.asked_data)
-        show.data({**found, "phases": phases, "candidates": {"asked": plan.k, **counts}})
+        data = show.release_data(release, sanitizer, settings.asked_data)
+        show.data({**data, "phases": phases, "candidates": {"asked": k, **counts}})
         return
     show.line(show.printable(release.text))
     parts = f"{show.nats(phases['sanitizer'])} to sanitize, {show.nats(phases['choice'])} to choose"
-    candidates = f"{counts['answered']} of {plan.k} came, {counts['failed']} failed"
+    candidates = f"{counts['answered']} of {k} came, {counts['failed']} failed"
     details = [("phases", f"{parts}; the model alone sees the first"), ("candidates", candidates)]
-    show.summary(release, sanitizer, chosen.asked, details)
+    show.summary(release, sanitizer, settings.asked, details)
 
 
-def _watched(rewriter: PrivRewrite, private: str) -> tuple[Release, dict[str, int]]:
+def _watch(rewriter: dp.PrivRewrite, private: str) -> tuple[dp.Release, dict[str, int]]:
     """The release and how many candidates came and failed; a bar if a person is watching."""
     counts = {"answered": 0, "failed": 0}
     bar = rich.progress.Progress(
@@ -87,10 +94,10 @@ def _watched(rewriter: PrivRewrite, private: str) -> tuple[Release, dict[str, in
     )
     task = bar.add_task("candidates", total=rewriter.k)
 
-    def heard(step: Progress) -> None:
+    def listen(step: dp.Progress) -> None:
         if step.stage in counts:
             counts[step.stage] = step.done
             bar.advance(task)
 
-    with bar:
-        return rewriter.rewrite(private, progress=heard), counts
+    with bar, announced("asking for candidates"):
+        return rewriter.rewrite(private, progress=listen), counts

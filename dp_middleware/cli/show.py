@@ -1,13 +1,11 @@
-"""How certificates, releases and dry runs look: rich tables for people, dicts for machines."""
+"""What several commands show: rich tables for people, dicts for machines."""
 
 from __future__ import annotations
 
-import inspect
+import hashlib
 import json
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,17 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import dp_middleware as dp
 from dp_middleware.cli import budget
-from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Witness
+from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
     from dp_middleware.privacy.ledger.ledger import Account
-    from dp_middleware.privacy.releases import Release
-    from dp_middleware.sanitizers.explanation import Explanation
-    from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 _FEW_ENTRIES = 4
+_MANY_ENTRIES = 100
 
 
 def data(value: object) -> None:
@@ -36,6 +33,14 @@ def data(value: object) -> None:
 def line(text: str) -> None:
     """A text and a line feed on standard output, UTF-8 whatever the locale."""
     typer.echo(f"{text}\n".encode(), nl=False)
+
+
+def pairs(console: Console, *rows: tuple[str, str]) -> None:
+    """A name and a value on each line."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        table.add_row(Text(name, style="bold"), Text(value))
+    console.print(table)
 
 
 def printable(text: str) -> str:
@@ -53,59 +58,50 @@ def percent(share: float | None) -> str:
     return "not computed" if share is None else f"{100 * share:.3g} %"
 
 
-def guarantee(found: Guarantee) -> str:
+def json_number(value: float) -> float | str:
+    """JSON has no infinity."""
+    return "inf" if math.isinf(value) else value
+
+
+def guarantee(statement: Guarantee) -> str:
     """The true statement in a phrase."""
-    if isinstance(found, NoGuarantee):
-        return f"none: {found.reason}"
-    if isinstance(found, MetricDP):
-        return f"{nats(found.epsilon)} per unit of {found.distance} distance"
-    return f"{nats(found.epsilon)}-DP per token"
+    if isinstance(statement, NoGuarantee):
+        return f"none: {statement.reason}"
+    if isinstance(statement, MetricDP):
+        return f"{nats(statement.epsilon)} per unit of {statement.distance} distance"
+    return f"{nats(statement.epsilon)}-DP per token"
 
 
-def claimed(found: Certificate) -> str:
+def claim(certificate: Certificate) -> str:
     """The paper's number with its unit."""
-    return nats(found.claimed) + (" per unit of distance" if found.metric else "")
+    return nats(certificate.claimed) + (" per unit of distance" if certificate.metric else "")
 
 
-def witness(found: Witness | None) -> str:
-    """Where the loss is attained."""
-    if found is None:
-        return "none"
-    token, other = (
-        "(unknown)" if each is None else repr(each) for each in (found.token, found.other)
-    )
-    return f"output {found.output!r} for {token} against {other}"
-
-
-def described(mechanism: Mechanism) -> str:
+def description(mechanism: Mechanism) -> str:
     """Name and parameters."""
-    parameters = (f"{k}={_short(v)}" for k, v in mechanism.parameters.items() if v is not None)
-    return f"{mechanism.name}({', '.join(parameters)})"
+    words = []
+    for name, value in mechanism.parameters.items():
+        if isinstance(value, float):
+            words.append(f"{name}={value:.6g}")
+        elif isinstance(value, tuple | frozenset) and len(value) > _FEW_ENTRIES:
+            words.append(f"{name}=({len(value)} entries)")
+        elif value is not None:
+            words.append(f"{name}={value}")
+    return f"{mechanism.name}({', '.join(words)})"
 
 
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, tuple | frozenset) and len(value) > _FEW_ENTRIES:
-        return f"({len(value)} entries)"
-    return str(value)
-
-
-def certificate_data(mechanism: Mechanism, found: Certificate) -> dict[str, Any]:
-    """A mechanism and its certificate, JSON-ready."""
-    nominal = None if mechanism.scale is None else mechanism.nominal
-    return {"epsilon_nominal": nominal, "name": mechanism.name, **found.to_dict()}
-
-
-def _parameters(mechanism: Mechanism) -> dict[str, Any]:
-    """JSON-ready; sets sorted."""
-    parameters = mechanism.parameters.items()
-    return {name: sorted(v) if isinstance(v, frozenset) else v for name, v in parameters}
+def _parameter_data(value: Any) -> Any:
+    """JSON-ready: sets sorted, a fingerprint in place of many entries."""
+    entries = sorted(value) if isinstance(value, frozenset) else value
+    if isinstance(entries, list | tuple) and len(entries) > _MANY_ENTRIES:
+        digest = hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+        return {"entries": len(entries), "sha256": digest}
+    return entries
 
 
 def summary(
-    release: Release,
-    sanitizer: Sanitizer,
+    release: dp.Release,
+    sanitizer: dp.Sanitizer,
     asked: str,
     details: Sequence[tuple[str, str]] = (),
 ) -> None:
@@ -118,163 +114,58 @@ def summary(
             f"the best context-free attacker recovers {percent(certificate.recovery)} of tokens; "
             f"{percent(certificate.retention)} stay as they are"
         )
-    table = Table.grid(padding=(0, 2))
-    epsilon = f"{nats(certificate.epsilon)} per token ({certificate.method}); {asked}"
-    for name, value in (
-        ("epsilon", epsilon),
+    rows = [
+        ("epsilon", f"{nats(certificate.epsilon)} per token ({certificate.method}); {asked}"),
         *details,
         ("guarantee", f"{guarantee(certificate.guarantee)}; {certificate.adjacency}"),
-        ("mechanism", f"{described(sanitizer.mechanism)}; claimed {claimed(certificate)}"),
+        ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
         ("tokens", f"{release.tokens_total}, {kept}"),
         ("attack", attack),
-        *_budget(sanitizer),
-    ):
-        table.add_row(Text(name, style="bold"), Text(value))
-    Console(stderr=True).print(table)
+    ]
+    account = budget.account_of(sanitizer)
+    if account is not None:
+        also = f" and {metric_spending(account)}" if account.metric else ""
+        words = f"spent {nats(account.spent)} nats{also}, remaining {remaining(account)}"
+        rows.append(("budget", f"{sanitizer.subject}: {words}"))
+    pairs(Console(stderr=True), *rows)
 
 
-def _budget(sanitizer: Sanitizer) -> list[tuple[str, str]]:
-    found = budget.account_of(sanitizer)
-    if found is None:
-        return []
-    also = f" and {metric(found)}" if found.metric else ""
-    words = f"spent {nats(found.spent)} nats{also}, remaining {left(found)}"
-    return [("budget", f"{sanitizer.subject}: {words}")]
-
-
-def account_data(subject: str, found: Account) -> dict[str, Any]:
-    """An account, JSON-ready."""
-    return {
-        "subject": subject,
-        "spent": plain(found.spent),
-        "remaining": plain(found.remaining),
-        "metric": found.metric,
-        "events": found.events,
-        "infinite_by": found.infinite_by,
-    }
-
-
-def left(found: Account) -> str:
-    """What remains, in nats."""
-    return "unlimited" if math.isinf(found.remaining) else f"{found.remaining:.10g}"
-
-
-def metric(found: Account) -> str:
-    """What was spent per unit of distance, by distance and space; empty if nothing was."""
-    return ", ".join(f"{nats(value)} {scale}" for scale, value in found.metric.items())
-
-
-def plain(value: float) -> float | str:
-    """JSON has no infinity."""
-    return "inf" if math.isinf(value) else value
-
-
-def release_data(release: Release, sanitizer: Sanitizer, asked: dict[str, Any]) -> dict[str, Any]:
+def release_data(
+    release: dp.Release, sanitizer: dp.Sanitizer, asked: dict[str, Any]
+) -> dict[str, Any]:
     """A release, its certificate and, with a ledger, what is left, JSON-ready."""
     account = budget.account_of(sanitizer)
-    charged = account and {"budget": account_data(str(sanitizer.subject), account)}
+    charged = {"budget": account_data(str(sanitizer.subject), account)} if account else {}
+    mechanism = sanitizer.mechanism
+    parameters = {name: _parameter_data(value) for name, value in mechanism.parameters.items()}
     return {
         "text": release.text,
         "tokens_total": release.tokens_total,
         "tokens_verbatim": release.tokens_verbatim,
         "asked": asked,
-        "mechanism": {"name": sanitizer.mechanism.name, **_parameters(sanitizer.mechanism)},
+        "mechanism": {"name": mechanism.name, **parameters},
         "certificate": release.certificate.to_dict(),
-        **(charged or {}),
+        **charged,
     }
 
 
-def certificates(found: Sequence[Certificate], names: Sequence[str]) -> None:
-    """One column per certificate, then what all of them assume."""
-    table = Table("", *names, header_style="bold")
-    for label, values in (
-        ("claimed", [claimed(c) for c in found]),
-        ("certified epsilon", [nats(c.epsilon) for c in found]),
-        ("guarantee", [guarantee(c.guarantee) for c in found]),
-        ("metric guarantee", ["none" if c.metric is None else guarantee(c.metric) for c in found]),
-        ("adjacency", [str(c.adjacency) for c in found]),
-        ("method", [c.method for c in found]),
-        ("witness", [witness(c.witness) for c in found]),
-        ("recovery", [percent(c.recovery) for c in found]),
-        ("retention", [percent(c.retention) for c in found]),
-    ):
-        table.add_row(Text(label, style="bold"), *(Text(value) for value in values))
-    console = Console()
-    console.print(table)
-    console.print("Assumptions:", style="bold")
-    for sentence in dict.fromkeys(each for c in found for each in c.assumptions):
-        console.print(Text(f"- {sentence}"))
-
-
-def explanation(found: Explanation) -> None:
-    """A dry run. Private: it names tokens of the input."""
-    table = Table("token", "count", "stays", "likeliest outputs", header_style="bold")
-    for each in found.alternatives:
-        likely = ", ".join(f"{token} {percent(share)}" for token, share in each.likely)
-        stays = percent(each.retention)
-        table.add_row(Text(printable(each.token)), str(each.count), stays, Text(printable(likely)))
-    console = Console()
-    console.print(table)
-    console.print(
-        f"{found.tokens_total} tokens: {found.tokens_verbatim} kept by policy, "
-        f"{found.tokens_unknown} unknown; expected retention {percent(found.expected_retention)}. "
-        "Local and private: nothing was drawn."
-    )
-    console.print(Text(found.warning, style="yellow"))
-
-
-def explanation_data(found: Explanation) -> dict[str, Any]:
-    """A dry run, JSON-ready. Private."""
-    return asdict(found)
-
-
-def mechanism_data(mechanism: type[Mechanism]) -> dict[str, str]:
-    """What a mechanism's own documentation says of it."""
-    text = inspect.getdoc(mechanism) or ""
+def account_data(subject: str, account: Account) -> dict[str, Any]:
+    """An account, JSON-ready."""
     return {
-        "name": mechanism.name,
-        "claim": mechanism.claim,
-        "truth": mechanism.truth,
-        "summary": text.partition("\n\n")[0].replace("\n", " "),
-        "reference": _section(text, "Reference"),
-        "guarantee": _section(text, "Guarantee"),
+        "subject": subject,
+        "spent": json_number(account.spent),
+        "remaining": json_number(account.remaining),
+        "metric": account.metric,
+        "events": account.events,
+        "infinite_by": account.infinite_by,
     }
 
 
-def _section(text: str, title: str) -> str:
-    """The indented block under a title of a docstring, on one line."""
-    _, _, rest = text.partition(f"\n{title}:\n")
-    return " ".join(rest.partition("\n\n")[0].split())
+def remaining(account: Account) -> str:
+    """What is left, in nats."""
+    return "unlimited" if math.isinf(account.remaining) else f"{account.remaining:.10g}"
 
 
-def mechanisms(rows: Sequence[dict[str, str]]) -> None:
-    """One row per mechanism."""
-    names = ("name", "claim", "summary", "reference")
-    table = Table(*names, header_style="bold", show_lines=True)
-    table.columns[0].no_wrap = True
-    for row in rows:
-        table.add_row(*(Text(row[name]) for name in names))
-    Console().print(table)
-
-
-def mechanism_table() -> str:
-    """One Markdown table of all mechanisms, from their own documentation; no line feed at the end.
-
-    One line per mechanism, which starts with its name in backticks. The reference is cut after
-    its first year, or after its first sentence.
-    """
-    from dp_middleware.mechanisms import MECHANISMS
-
-    lines = ["| name | what it does | claimed | guaranteed | reference |", "|---|---|---|---|---|"]
-    for row in map(mechanism_data, MECHANISMS.values()):
-        does = _first_sentence(row["summary"])
-        year = re.match(r".*?\(\d{4}\)", row["reference"])
-        source = year.group() if year else _first_sentence(row["reference"])
-        cells = (f"`{row['name']}`", does, row["claim"], row["truth"], source)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
-
-
-def _first_sentence(text: str) -> str:
-    """Up to the first full stop before a capital letter, which is left out."""
-    return re.split(r"\.(?:\s+(?=[A-Z])|$)", text, maxsplit=1)[0]
+def metric_spending(account: Account) -> str:
+    """What was spent per unit of distance, by distance and space; empty if nothing was."""
+    return ", ".join(f"{nats(value)} {scale}" for scale, value in account.metric.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, Literal, Self
 from weakref import WeakValueDictionary
@@ -175,7 +175,10 @@ class EmbeddingService:
             raise ParameterError(
                 'expected vectors="encoded", as only a named model has input vectors, got "input"'
             )
-        return EmbeddingSpace(vocabulary, unit_rows(table))
+        space = EmbeddingSpace(vocabulary, unit_rows(table))
+        if vectors == "input":  # read off the weights; encoded ones depend on device and batch
+            space.recipe = partial(self.space, vocabulary)
+        return space
 
     def _kept(
         self, named: SentenceModel, vocabulary: Vocabulary, vectors: Vectors
@@ -211,7 +214,9 @@ def default_space() -> EmbeddingSpace:
 
     One object per process.
     """
-    return EmbeddingService().space(Vocabulary.from_encoder(DEFAULT_ENCODER))
+    space = EmbeddingService().space(Vocabulary.from_encoder(DEFAULT_ENCODER))
+    space.recipe = default_space
+    return space
 
 
 _sharing = Lock()

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
 
 import numpy as np
 import torch
@@ -56,6 +56,8 @@ class EmbeddingSpace:
 
     Attributes:
         vectors: float64 (V, d), read-only.
+        recipe: Makes an equal space in another process, of the same bits; it is pickled in place
+            of the vectors. ``None``: they are pickled.
 
     Raises:
         ParameterError: Not (V, d), or a value is NaN or infinite.
@@ -81,6 +83,7 @@ class EmbeddingSpace:
         if not np.isfinite(16 * longest):
             raise ParameterError("expected vectors whose squared lengths do not overflow")
         self.vectors.setflags(write=False)
+        self.recipe: Callable[[], EmbeddingSpace] | None = None
         self._asked_device = device
         self.device = _float64_device(device)
         self._derived: dict[object, Any] = {}
@@ -105,6 +108,11 @@ class EmbeddingSpace:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self.recipe is None:
+            return super().__reduce_ex__(protocol)
+        return _make_again, (self.recipe, self.fingerprint)
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -271,6 +279,22 @@ class EmbeddingSpace:
     def on_device(self, values: NDArray[Any]) -> torch.Tensor:
         """An array where products are made; on the CPU it is the same memory."""
         return torch.from_numpy(values).to(self.device)
+
+
+def _make_again(recipe: Callable[[], EmbeddingSpace], fingerprint: str) -> EmbeddingSpace:
+    """The space of a pickle.
+
+    Raises:
+        ParameterError: What it is made of is no longer the same.
+    """
+    space = recipe()
+    if space.fingerprint != fingerprint:
+        raise ParameterError(
+            f"expected the pickled space {fingerprint[:8]}, got {space.fingerprint[:8]}: the model "
+            "or the library is another here; load it where it was made, or set space.recipe = None "
+            "there to pickle its vectors"
+        )
+    return space
 
 
 def _cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:

@@ -5,49 +5,27 @@ from __future__ import annotations
 import json
 import stat
 
-import numpy as np
 import pytest
+from support.commands import WORDS, flat, run
 from support.texts import CANARY
-from typer.testing import CliRunner
 
-import dp_middleware as dp
-from dp_middleware import embedding
-from dp_middleware.cli import app
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.testing import OpenAIServer
 
-WORDS = [f"w{i}" for i in range(30)]
-
 
 @pytest.fixture(autouse=True)
-def data(monkeypatch, tmp_path):
-    """A toy space and a data folder of its own; gives the folder."""
-    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 4))
-    space = dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
-    monkeypatch.setattr(embedding, "default_space", lambda: space)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("DP_MIDDLEWARE_LEDGER", raising=False)
+def data(tmp_path):
+    """The data folder of this test."""
     return tmp_path / "data" / "dp-middleware"
-
-
-def run(*arguments, code=0):
-    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
-    assert result.exit_code == code, result.output
-    assert CANARY not in result.output
-    return result
 
 
 def sanitize(*arguments, code=0):
     return run("sanitize", f"w1 {CANARY}", "--epsilon", "2", *arguments, code=code)
 
 
-def flat(text):
-    return " ".join(text.split())
-
-
 def accounts(*arguments):
-    found = json.loads(run("ledger", "show", *arguments, "--json").stdout)
-    return {each["subject"]: each["spent"] for each in found["subjects"]}
+    shown = json.loads(run("ledger", "show", *arguments, "--json").stdout)
+    return {account["subject"]: account["spent"] for account in shown["subjects"]}
 
 
 def test_no_option_charges_nothing(data):
@@ -149,7 +127,7 @@ def test_a_url_by_option_and_by_environment(data, tmp_path, monkeypatch):
     sanitize("--ledger", url, "--budget", "10")
     monkeypatch.setenv("DP_MIDDLEWARE_LEDGER", url)
     assert "spent 4 nats" in flat(sanitize().stderr)
-    assert accounts() == accounts(url) == {"default": pytest.approx(4)}
+    assert accounts() == accounts("--ledger", url) == {"default": pytest.approx(4)}
     assert not data.exists()
     assert "sqlite:///FILE" in sanitize("--ledger", "mysql://h/n", code=2).stderr
 

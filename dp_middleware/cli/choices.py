@@ -1,0 +1,97 @@
+"""What the words of an option stand for: mechanisms, spaces, contexts, classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import dp_middleware as dp
+from dp_middleware import _validate
+from dp_middleware.cli.failures import expected
+from dp_middleware.cli.options import SpaceName
+from dp_middleware.cli.progress import working
+from dp_middleware.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dp_middleware.contexts import Context
+    from dp_middleware.mechanisms import Mechanism
+
+
+def require(what: str, typed: Iterable[str], names: Iterable[str]) -> None:
+    """Refuse a name that is not there, without repeating it: it may be a text.
+
+    Args:
+        what: "a mechanism", for the error.
+        typed: Of a person.
+        names: Ours.
+
+    Raises:
+        ParameterError: With the names that there are, and the nearest.
+    """
+    for word in typed:
+        if word not in names:
+            raise ParameterError(expected(what, word, names))
+
+
+def mechanism_of(name: str | None, *epsilons: float) -> type[Mechanism]:
+    """The mechanism of this name, ``None`` for the library's default.
+
+    Raises:
+        ParameterError: No such mechanism, or an epsilon is not positive.
+    """
+    with working("loading the library"):
+        from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
+    name = DEFAULT_MECHANISM if name is None else name
+    require("a mechanism", [name], dp.MECHANISMS)
+    for epsilon in epsilons:
+        _validate.positive(epsilon=epsilon)
+    return dp.MECHANISMS[name]
+
+
+def context_of(spec: str | None) -> Context | None:
+    """The language model behind ``masked:NAME`` or ``causal:NAME``.
+
+    Raises:
+        ParameterError: Another form.
+    """
+    if spec is None:
+        return None
+    kind, _, name = spec.partition(":")
+    if kind not in ("masked", "causal") or not name:
+        raise ParameterError("expected --context as masked:NAME or causal:NAME")
+    return dp.MaskedContext(name) if kind == "masked" else dp.CausalContext(name)
+
+
+def classes_of(mechanism: Mechanism, space: dp.EmbeddingSpace) -> dp.Adjacency:
+    """Substitution within the mechanism's public classes.
+
+    Raises:
+        ParameterError: The mechanism has no classes.
+    """
+    classes = getattr(mechanism, "classes", None)
+    if classes is None:
+        raise ParameterError(
+            f"expected a mechanism with public classes (custext) for --within-classes, "
+            f"got {mechanism.name}"
+        )
+    with working("partitioning the vocabulary"):
+        return dp.Adjacency.within(classes(space))
+
+
+def space_of(name: SpaceName) -> dp.EmbeddingSpace:
+    """The vocabulary with its vectors."""
+    with working(f"loading the {name} space"):
+        from dp_middleware import embedding
+
+        if name is SpaceName.default:
+            return embedding.default_space()
+        return embedding.EmbeddingService().space(
+            dp.Vocabulary.from_tiktoken(f"{name}_base"), "input"
+        )
+
+
+def calibrating(mechanism: type[Mechanism], epsilon: float) -> str:
+    """What a person reads meanwhile."""
+    return (
+        f"calibrating {mechanism.name} to exact epsilon {epsilon:g} (about a minute the first time)"
+    )

@@ -1,0 +1,37 @@
+"""A toy space in place of the real ones; nothing of the user's is read or written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.commands import toy_space
+
+from dp_middleware import embedding
+
+
+class Letters:
+    """An encoder without a model."""
+
+    model = "letters"
+
+    def encode(self, texts):
+        rows = np.array([[len(text) + 1, text.count("e") + 1] for text in texts], np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path):
+    """The default space, thirty words."""
+    space = toy_space()
+    monkeypatch.setattr(embedding, "default_space", lambda: space)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DP_MIDDLEWARE_LEDGER", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    return space
+
+
+@pytest.fixture
+def letters(monkeypatch):
+    """Sentence vectors without a model, for evaluations and attacks."""
+    monkeypatch.setattr("dp_middleware.evaluation.running.default_encoder", Letters)
+    monkeypatch.setattr("dp_middleware.evaluation.attacking.default_encoder", Letters)

@@ -1,0 +1,95 @@
+"""``dp-middleware attack``: what is shown, sent, charged and refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.commands import flat, run
+from support.texts import CANARY
+
+import dp_middleware as dp
+from dp_middleware.testing import OpenAIServer
+
+pytest.importorskip("pandas", reason="needs the eval extra")
+pytestmark = pytest.mark.usefixtures("letters")
+
+
+ATTACKS = ("bayes-on-text", "bayes-uniform", "embedding-inversion")
+
+
+def test_bayes_without_a_text_is_exact_and_reads_nothing():
+    found = json.loads(run("attack", "bayes", "-e", "2", "--json", stdin="unread").stdout)
+    assert found["rate"] == pytest.approx(found["certificate"]["recovery"])
+    assert (found["trials"], found["confidence"]) == (0, 1.0)
+    assert "exact" in flat(run("attack", "bayes", "-e", "2").stdout)
+
+
+def test_bayes_with_a_text_charges_nothing_and_shows_blind_guesses(tmp_path):
+    ledger = f"sqlite:///{tmp_path / 'l.db'}"
+    options = ("-e", "2", "--ledger", ledger, "--budget", "50")
+    shown = flat(run("attack", "bayes", "the patient", *options).stdout)
+    assert "by guessing without looking" in shown
+    assert dp.PrivacyLedger(ledger, budget=50).spent("default") == 0
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attacks_on_a_text_show_rate_interval_and_assumptions(name):
+    arguments = ("attack", name, "-e", "2", "-m", "token-exponential")
+    text = "the patient w1\nw2 w3 w4\nw5\n"
+    found = json.loads(run(*arguments, "--json", stdin=text).stdout)
+    assert 0 <= found["low"] <= found["rate"] <= found["high"] <= 1
+    assert found["assumptions"]
+    assert found["certificate"]["epsilon"] <= 2
+    shown = flat(run(*arguments, stdin=text).stdout)
+    assert "recovered" in shown
+    assert all(flat(sentence) in shown for sentence in found["assumptions"])
+    if found["trials"]:
+        assert found["trials"] == 3
+        assert "over 3 texts" in shown
+
+
+def test_a_chat_model_is_sent_the_release_only_and_the_ledger_is_charged(tmp_path):
+    pytest.importorskip("openai")
+    ledger = f"sqlite:///{tmp_path / 'l.db'}"
+    with OpenAIServer('{"1": ["the"], "2": ["patient"]}') as server:
+        options = ("--model", f"openai:m@{server.url}", "--ledger", ledger, "--budget", "50")
+        result = run("attack", "llm-inference", "the", CANARY, "-e", "2", *options, "--json")
+        assert not server.saw(CANARY)
+        assert len(server.requests) == 1
+    found = json.loads(result.stdout)
+    assert found["details"]["tokens"] == 1  # the other is not in the vocabulary
+    assert dp.PrivacyLedger(ledger).spent("default") == pytest.approx(2, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (CANARY,),
+        ("none-such", CANARY),
+        ("rouge-l", CANARY),
+        ("llm-inference", CANARY),
+        ("masked-token", CANARY),
+        ("bayes-language-model", CANARY),
+        ("embedding-inversion", " "),
+        ("embedding-inversion", CANARY),
+        ("embedding-inversion", "--file", f"/no/such/{CANARY}"),
+        ("llm-inference", CANARY, "--model", "none-such"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_bad_attack_is_2_on_one_line(arguments, as_json):
+    result = run("attack", *arguments, *(["--json"] if as_json else []))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    if as_json:
+        assert json.loads(result.stdout)["error"]["exit_code"] == 2
+
+
+def test_an_infinite_loss_is_refused_unless_accepted():
+    arguments = ("attack", "embedding-inversion", "w1 w2", "-m", "custext-aggressive", "--nominal")
+    assert run(*arguments).exit_code == 3
+    accepted = run(*arguments, "--accept-infinite", "--json")
+    assert accepted.exit_code == 0
+    assert json.loads(accepted.stdout)["certificate"]["epsilon"] == "inf"

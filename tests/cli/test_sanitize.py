@@ -1,0 +1,154 @@
+"""``dp-middleware sanitize``: what goes to which stream, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+from support.commands import CERTIFICATE, WORDS, flat, run
+from support.texts import CANARY
+
+import dp_middleware as dp
+from dp_middleware import embedding
+from dp_middleware.cli import show
+
+
+@pytest.mark.parametrize("arguments", [("the patient w3",), ("the", "patient", "w3")])
+def test_arguments_are_one_text_and_only_the_release_is_on_stdout(arguments):
+    result = run("sanitize", *arguments)
+    assert result.exit_code == 0
+    words = result.stdout.removesuffix("\n").split(" ")
+    assert len(words) == 3
+    assert set(words) <= set(WORDS)
+    assert "asked for exact epsilon 10, calibrated" in flat(result.stderr)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-",), ("--file", "-")])
+def test_standard_input(arguments):
+    result = run("sanitize", *arguments, stdin="the patient\n")
+    assert result.exit_code == 0
+    assert len(result.stdout.split()) == 2
+
+
+def test_file_with_byte_order_mark(tmp_path):
+    path = tmp_path / "note.txt"
+    path.write_text("the patient w1 w2", encoding="utf-8-sig")
+    result = run("sanitize", "--file", str(path), "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["tokens_total"] == 4
+
+
+def test_a_megabyte(tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("the patient w1 w2\n" * 58_000)
+    result = run("sanitize", "--file", str(path), "--json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["tokens_total"] == len(document["text"].split()) == 232_000
+
+
+def test_an_empty_text_is_an_empty_release():
+    result = run("sanitize", stdin="")
+    assert (result.exit_code, result.stdout) == (0, "\n")
+
+
+def test_exact_epsilon_is_certified_and_nominal_is_the_parameter():
+    exact = json.loads(run("sanitize", "w1", "--epsilon", "2", "--json").stdout)
+    nominal = json.loads(run("sanitize", "w1", "--epsilon", "2", "--nominal", "--json").stdout)
+    assert exact["asked"] == {"epsilon": 2.0, "kind": "exact"}
+    assert 1.99 < exact["certificate"]["epsilon"] <= 2
+    assert exact["mechanism"]["epsilon"] == pytest.approx(2, rel=1e-8)  # nothing is lost
+    assert nominal["asked"] == {"epsilon": 2.0, "kind": "nominal"}
+    assert nominal["mechanism"]["epsilon"] == nominal["certificate"]["claimed"] == 2
+    options = ("--mechanism", "token-exponential", "--epsilon", "2", "--json")
+    loose = json.loads(run("sanitize", "w1", *options).stdout)
+    assert loose["mechanism"]["epsilon"] > 2  # calibration gives back what its proof gave away
+    assert set(nominal["certificate"]) >= CERTIFICATE
+    words = flat(run("sanitize", "w1", "--nominal", "--epsilon", "2").stderr)
+    assert "asked for nominal epsilon 2, the mechanism's own parameter" in words
+
+
+def test_kept_tokens_are_unchanged_and_reported():
+    options = ("--keep", "stop-words", "--keep", "punctuation", "--json")
+    document = json.loads(run("sanitize", "the w1 . the", *options).stdout)
+    words = document["text"].split()
+    assert [words[0], words[2], words[3]] == ["the", ".", "the"]
+    assert (document["tokens_total"], document["tokens_verbatim"]) == (4, 3)
+    assert any("stop words" in each for each in document["certificate"]["assumptions"])
+
+
+def test_explain_draws_nothing(monkeypatch):
+    monkeypatch.setattr(dp.Sanitizer, "release", None)
+    table = run("sanitize", "the patient the", "--explain")
+    assert table.exit_code == 0
+    assert "Do not retry" in flat(table.stdout)
+    found = json.loads(run("sanitize", "the patient the", "--explain", "--json").stdout)
+    assert [(each["token"], each["count"]) for each in found["alternatives"]] == [
+        ("the", 2),
+        ("patient", 1),
+    ]
+
+
+def test_an_infinite_loss_is_refused_unless_accepted():
+    aggressive = ("sanitize", "w1", "--mechanism", "custext-aggressive")
+    refused = run(*aggressive, "--nominal")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    assert "--accept-infinite" in refused.stderr
+    assert run(*aggressive).exit_code == 3  # cannot be calibrated
+    accepted = run(*aggressive, "--nominal", "--accept-infinite")
+    assert accepted.exit_code == 0
+    assert "infinite per token (none)" in flat(accepted.stderr)
+    assert run(*aggressive, "--accept-infinite").exit_code == 2
+
+
+def test_custext_within_its_classes():
+    result = run("sanitize", "w1", "-m", "custext", "--within-classes", "-e", "1", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["certificate"]["epsilon"] <= 1
+    assert run("sanitize", "w1", "--within-classes").exit_code == 2
+
+
+def test_bytes_that_are_not_utf8():
+    result = run("sanitize", stdin=CANARY.encode() + b"\xff")
+    assert result.exit_code == 2
+    assert f"an invalid byte at position {len(CANARY)}" in result.stderr
+
+
+def test_an_unknown_token_is_not_named(monkeypatch):
+    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"], unknown="raise"), [[0.0], [1.0]])
+    monkeypatch.setattr(embedding, "default_space", lambda: space)
+    result = run("sanitize", "--nominal", CANARY)
+    assert result.exit_code == 2
+    assert "token 1 of 1" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["cl100k", "o200k"])
+def test_spaces_of_tiktoken(monkeypatch, toy, name):
+    asked = []
+    service = types.SimpleNamespace(space=lambda vocabulary, vectors: toy)
+    monkeypatch.setattr(embedding, "EmbeddingService", lambda: service)
+    monkeypatch.setattr(dp.Vocabulary, "from_tiktoken", asked.append)
+    assert run("sanitize", "w1", "--nominal", "--space", name).exit_code == 0
+    assert asked == [f"{name}_base"]
+
+
+def test_a_contextual_mechanism_names_its_model(toy):
+    """Without a model, or with a spec of another form, nothing is released."""
+    options = ("--mechanism", "cape-strict", "--epsilon", "8")
+    missing = run("sanitize", CANARY, *options)
+    assert missing.exit_code == 2
+    assert "context" in flat(missing.stderr)
+    wrong = run("sanitize", CANARY, *options, "--context", "gpt2")
+    assert wrong.exit_code == 2
+    assert "masked:NAME or causal:NAME" in flat(wrong.stderr)
+    needless = run("sanitize", CANARY, "--context", "causal:gpt2")
+    assert needless.exit_code == 2
+
+
+def test_many_entries_of_a_parameter_are_a_fingerprint_in_json(monkeypatch):
+    monkeypatch.setattr(show, "_MANY_ENTRIES", 1)
+    document = json.loads(run("sanitize", "w1", "--json", "-e", "3").stdout)
+    codebook = document["mechanism"]["codebook"]
+    assert codebook["entries"] > 1
+    assert len(codebook["sha256"]) == 64

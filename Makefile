@@ -1,6 +1,9 @@
 # make          environment in .venv with all extras and test tools, versions from constraints.txt
 # make demo     the tour on the command line
 # make test     all tests; options for pytest in ARGS
+# make cells    certificates and tables of the README and the docs on the full spaces, for minutes
+# make notebooks  executes the notebooks; with ARGS=--write their outputs are stored
+# make docs     the site with the reference, in site/
 # make lint, make types, make wheel, make clean, make distclean
 #
 # Needs Python 3.11 or newer; another one is chosen by PYTHON=...
@@ -14,7 +17,7 @@ SUITED := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	"$$p" -c '$(SUITED)' 2>/dev/null && command -v "$$p" && break; done)
 
-.PHONY: venv demo test lint types wheel clean distclean
+.PHONY: venv demo test cells notebooks docs lint types wheel clean distclean
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -37,6 +40,16 @@ demo: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
+cells: $(STAMP)
+	@$(BIN)/python -m pytest -m cells --durations=10 $(ARGS)
+
+notebooks: $(STAMP)
+	@$(BIN)/python notebooks/execute.py $(ARGS)
+
+docs: $(STAMP)
+	@$(PIP) --group docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+
 lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -50,7 +63,7 @@ wheel: $(STAMP)
 	@ls dist/*
 
 clean:
-	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean

@@ -1,11 +1,11 @@
-"""What text keeps at equal exact epsilon: every mechanism on real texts, for the README.
+"""What text keeps at equal exact epsilon: every mechanism on real texts, for docs/benchmarks.md.
 
     python benchmarks/evaluation.py DATA... --out FOLDER [--write]
 
 runs ``dp.evaluate`` with ``exact=True`` on the data sets, 200 texts of 64 tokens each, all
 mechanisms, epsilons 1, 3, 6 and 10, attacks and metrics that need no language model. Finished parts
-are kept in the folder, and a run that ended early goes on. ``--write`` puts the values of the
-README's table into benchmarks/evaluation.json, the table into README.md and the plot into
+are kept in the folder, and a run that ended early goes on. ``--write`` puts the values of
+the table into benchmarks/evaluation.json, the table into docs/benchmarks.md and the plot into
 docs/images/privacy_utility.svg.
 """
 
@@ -17,7 +17,7 @@ import resource
 import time
 from pathlib import Path
 
-import readme
+import pages
 
 import dp_middleware as dp
 from dp_middleware.evaluation import Results, _plots
@@ -53,7 +53,7 @@ def values(table: Results) -> list[dict[str, object]]:
 
 
 def section(entries: list[dict[str, object]]) -> str:
-    """Markdown for the README: a line per mechanism, sorted by what it keeps at the largest."""
+    """Markdown: a line per mechanism, sorted by what it keeps at the largest."""
     data = list(dict.fromkeys(entry["data"] for entry in entries))
     epsilons = sorted({entry["epsilon"] for entry in entries})
     found = {(e["data"], e["mechanism"], e["epsilon"]): e for e in entries}
@@ -69,7 +69,9 @@ def section(entries: list[dict[str, object]]) -> str:
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     left = ", ".join(name for name in names if name not in reached)
     text = "\n".join([*lines, "", f"Infinite, out of reach or without a context: {left}.", ""])
-    return f"{text}\n![What text keeps against what an attacker recovers]({IMAGE})"
+    return (
+        f"{text}\n![What text keeps against what an attacker recovers]({IMAGE.relative_to('docs')})"
+    )
 
 
 def _cell(entry: dict[str, object]) -> str:
@@ -87,12 +89,14 @@ def plot(table: Results) -> str:
 
 
 def main() -> None:
-    """Evaluate, report the time, and with ``--write`` update the README."""
+    """Evaluate, report the time, and with ``--write`` update docs/."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sample", type=int, default=32)
-    parser.add_argument("--write", action="store_true", help="update README.md and docs/images")
+    parser.add_argument(
+        "--write", action="store_true", help="update docs/benchmarks.md and docs/images"
+    )
     options = parser.parse_args()
     started = time.perf_counter()
     table = dp.evaluate(data=options.data, exact=True, sample=options.sample, out=options.out)
@@ -106,7 +110,7 @@ def main() -> None:
         VALUES.write_text(json.dumps(entries, indent=1) + "\n")
         (ROOT / IMAGE).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / IMAGE).write_text(plot(table))
-        readme.write(SECTION, text)
+        pages.write(SECTION, text)
 
 
 if __name__ == "__main__":

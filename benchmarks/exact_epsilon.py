@@ -1,11 +1,11 @@
-"""Claimed against exact epsilon of every mechanism, for the README's table.
+"""Claimed against exact epsilon of every mechanism, for two tables.
 
     python benchmarks/exact_epsilon.py --write
 
 computes the cells that are missing on the default space and on cl100k-11,000 (all of them: about
-half an hour on two cores), writes them to benchmarks/exact_epsilon.json and the table into
-README.md; ``--write --again`` computes all anew. Without ``--write`` the table of the stored cells
-is printed.
+half an hour on two cores), writes them to benchmarks/exact_epsilon.json, the whole table into
+docs/mechanisms.md and a short one into README.md; ``--write --again`` computes all anew. Without
+``--write`` the table of the stored cells is printed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import readme
+import pages
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import Mechanism
 
 CELLS = Path(__file__).with_suffix(".json")
 SECTION = "exact epsilon"
+SHORT = "guaranteed"
 NOMINAL = (1.0, 3.0, 6.0, 10.0)
 SPACES = {"default": "default space", "cl100k-11000": "cl100k-11,000"}
 
@@ -94,6 +95,18 @@ def table(cells: list[Cell]) -> str:
     return "\n".join([*lines, "", f"Each cell: {spaces}. {note}"])
 
 
+def short_table(cells: list[Cell]) -> str:
+    """Markdown: what is guaranteed, and the exact epsilon on the default space."""
+    heads = " / ".join(f"{nominal:g}" for nominal in NOMINAL)
+    lines = [f"| mechanism | guaranteed | exact epsilon at {heads} |", "|---|---|---|"]
+    cells = [cell for cell in cells if cell.space == "default"]
+    for name, mechanism in dp.MECHANISMS.items():
+        epsilons = [_shown(cell) for cell in cells if cell.mechanism == name]
+        shown = epsilons[0] if len(set(epsilons)) == 1 else " / ".join(epsilons)
+        lines.append(f"| `{name}` | {mechanism.truth} | {shown} |")
+    return "\n".join(lines)
+
+
 def _shown(cell: Cell) -> str:
     if cell.epsilon == "inf":
         return "∞"
@@ -103,7 +116,9 @@ def _shown(cell: Cell) -> str:
 def main() -> None:
     """Compute and write, or print what is stored."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="compute, store and update README.md")
+    parser.add_argument(
+        "--write", action="store_true", help="compute, store and update README.md and docs"
+    )
     parser.add_argument("--again", action="store_true", help="with --write: compute all cells")
     options = parser.parse_args()
     if options.write:
@@ -113,7 +128,8 @@ def main() -> None:
             cells.append(known.get(key) or compute(key[1], key[2], key[0]))
             print(*key, cells[-1].epsilon, flush=True)
         CELLS.write_text(json.dumps([asdict(cell) for cell in cells], indent=1) + "\n")
-        readme.write(SECTION, table(cells))
+        pages.write(SECTION, table(cells))
+        pages.write(SHORT, short_table(cells))
     print(table(stored()))
 
 

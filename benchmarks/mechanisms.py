@@ -3,8 +3,8 @@
     python benchmarks/mechanisms.py [--space default|cl100k-11000] [--epsilon 3 ...]
         [--mechanism NAME ...] [--write]
 
-``--write`` puts the rows into benchmarks/mechanisms.json and puts the table of the README together
-from them. On the default space that takes about half an hour on two cores.
+``--write`` puts the rows into benchmarks/mechanisms.json and puts the table of docs/mechanisms.md
+together from them. On the default space that takes about half an hour on two cores.
 
 Every channel is calibrated to the same exact epsilon under substitution of any token, noise and
 contextual mechanisms to an epsilon that their proofs bound. One whose loss is infinite whatever its
@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import readme
+import pages
 import torch
 from exact_epsilon import SPACES, space_named
 
@@ -185,7 +185,7 @@ def stored() -> list[Measured]:
 
 
 def table(rows: list[Measured]) -> str:
-    """Markdown for the README: a line per mechanism, centred cosine and information per epsilon."""
+    """Markdown: a line per mechanism, centred cosine and information per epsilon."""
     epsilons = sorted({row.epsilon for row in rows if row.epsilon})
     found = {(row.mechanism, row.epsilon): row for row in rows}
     constant = found["(constant answer)", 0.0]
@@ -217,7 +217,9 @@ def main() -> None:
     parser.add_argument("--space", choices=list(SPACES), default="default")
     parser.add_argument("--epsilon", type=float, action="append")
     parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), action="append")
-    parser.add_argument("--write", action="store_true", help="store the rows, update README.md")
+    parser.add_argument(
+        "--write", action="store_true", help="store the rows, update docs/mechanisms.md"
+    )
     options = parser.parse_args()
     where = Space(options.space)
     measured = []
@@ -238,10 +240,10 @@ def main() -> None:
         measured += rows
     if options.write:
         if options.space != "default":
-            parser.error("the README's table is of the default space")
+            parser.error("the table is of the default space")
         known = {(row.mechanism, row.epsilon): row for row in [*stored(), *measured]}
         ROWS.write_text(json.dumps([asdict(row) for row in known.values()], indent=1) + "\n")
-        readme.write(SECTION, table([*known.values()]))
+        pages.write(SECTION, table([*known.values()]))
 
 
 if __name__ == "__main__":

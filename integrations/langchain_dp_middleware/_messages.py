@@ -124,15 +124,10 @@ def _slots_of_content(
     if isinstance(content, str):
         slots = Slots([(name, role, content)], next)
     else:
+        ids = [None if name is None else f"{name}\x1f{i}" for i in range(len(content))]
         blocks = [
-            _slots_of_block(
-                block,
-                None if name is None else f"{name}\x1f{i}",
-                role,
-                rules,
-                f"{where}, block {i}",
-            )
-            for i, block in enumerate(content)
+            _slots_of_block(block, event_id, role, rules, f"{where}, block {i}")
+            for i, (block, event_id) in enumerate(zip(content, ids, strict=True))
         ]
         slots = _join([block for block in blocks if block is not None])
     kinds: dict[str, Any] = {"user": HumanMessage, "tool": ToolMessage, "system": SystemMessage}

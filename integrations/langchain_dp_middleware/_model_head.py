@@ -41,10 +41,8 @@ class ModelHead(Head):
 
     def with_fallbacks(self, fallbacks: Any, **kwargs: Any) -> Any:
         """As :meth:`Head.with_fallbacks`: one that is a DPChatModel is called behind this."""
-        others = [
-            with_notes(x._behind if isinstance(x, RefusedWrappers) else x, self.model.session)
-            for x in fallbacks
-        ]
+        parts = (x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks)
+        others = [with_notes(part, self.model.session) for part in parts]
         return super().with_fallbacks(others, **kwargs)
 
     @property

@@ -66,10 +66,7 @@ def turn_of(messages: Sequence[BaseMessage], instruction: str) -> Turn:
     rules = [message.text for message in messages if isinstance(message, SystemMessage)]
     *before, last = [message for message in messages if not isinstance(message, SystemMessage)]
     history = [
-        {
-            "role": "assistant" if isinstance(message, AIMessage) else "user",
-            "content": str(message.text),
-        }
-        for message in before
+        {"role": "assistant" if isinstance(m, AIMessage) else "user", "content": str(m.text)}
+        for m in before
     ]
     return Turn(history=history, text=str(last.text), instruction="\n\n".join(rules) or instruction)

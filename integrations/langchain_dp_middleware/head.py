@@ -121,8 +121,7 @@ class PrivateHead(Head):
         session: dp.Session = self.session
         at = guarded(lambda: session_for(session, merged, self.max_epsilon))
         keys, rules = names_of(self.keys), self.rules
-        released = cross(at, lambda: read(value, keys, rules), rules, conversation_of(merged))
-        return released, merged
+        return cross(at, lambda: read(value, keys, rules), rules, conversation_of(merged)), merged
 
     @property
     def _rest(self) -> Runnable[Any, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
+import ssl
 import weakref
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from types import SimpleNamespace
-from typing import Any, ClassVar
-from urllib.parse import SplitResult, urlsplit
+from typing import ClassVar
+
+import httpx
 
 from dp_middleware import _validate
 from dp_middleware.embedding.backends import Encode
@@ -18,6 +18,7 @@ from dp_middleware.errors import EmbeddingError, ParameterError
 from dp_middleware.models.trust import Location, locate, require_trusted
 
 _BATCH = 32  # the default limit of TEI, the lowest of these servers
+_CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class EmbeddingServer:
     """A server that sees raw text: refused unless it is on loopback or on a trusted host.
 
     Called over one connection of its own: through no proxy, following no redirect, leaving no
-    record in logs. Texts are sent as texts and vectors asked for as numbers, which all of these
+    text in logs. Texts are sent as texts and vectors asked for as numbers, which all of these
     servers understand; vectors are put in order by their index.
 
     Attributes:
@@ -57,7 +58,12 @@ class EmbeddingServer:
     def __post_init__(self) -> None:
         _validate.at_least(1, batch=self.batch)
         _validate.positive(timeout=self.timeout)
-        if self._parts.scheme not in ("http", "https") or self._parts.username is not None:
+        try:
+            url = httpx.URL(self.url)
+        except httpx.InvalidURL:
+            url = httpx.URL()
+        is_read_alike = self.location.hosts == {url.raw_host.decode()}  # by httpx and by us
+        if url.scheme not in ("http", "https") or url.userinfo or not is_read_alike:
             raise ParameterError("expected url to be http(s)://HOST[:PORT]/v1, without a user")
         require_trusted(self, self.trusted_hosts)
         object.__setattr__(self, "trusted_hosts", frozenset(self.trusted_hosts))
@@ -69,69 +75,56 @@ class EmbeddingServer:
 
     def open(self) -> Encode:
         """A connection, made when it is first used."""
-        return _Connection(self, self._parts).encode
-
-    @property
-    def _parts(self) -> SplitResult:
-        try:
-            parts = urlsplit(self.url)
-            parts.port  # noqa: B018 - raises if it is none
-        except ValueError:
-            raise ParameterError("expected url to be http://HOST[:PORT]/v1, got another") from None
-        return parts
+        return _Connection(self).encode
 
 
 class _Connection:
     """Used by one thread; a forked child opens one of its own."""
 
-    def __init__(self, server: EmbeddingServer, parts: SplitResult) -> None:
-        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+    def __init__(self, server: EmbeddingServer) -> None:
         self._server = server
-        self._path = f"{parts.path.rstrip('/')}/embeddings"
-        self._http = kinds[parts.scheme](parts.hostname or "", parts.port, timeout=server.timeout)
+        self._open()
+
+    def _open(self) -> None:
+        key = self._server.api_key
+        self._http = httpx.Client(
+            base_url=self._server.url,
+            headers={} if key is None else {"Authorization": f"Bearer {key}"},
+            timeout=self._server.timeout,
+            trust_env=self._server._trust_env,
+            follow_redirects=False,
+            verify=ssl.create_default_context(),  # the system's authorities, not only certifi's
+        )
         self._process = os.getpid()
         weakref.finalize(self, self._http.close)
 
     def encode(self, texts: list[str]) -> list[list[float]]:
-        """Vectors in the order of the texts."""
+        """Vectors in the order of the texts.
+
+        Raises:
+            EmbeddingError: The server refused, or answered with something else. Holds no text.
+            httpx.TransportError: It cannot be reached.
+        """
         if self._process != os.getpid():
             self._http.close()  # this process's descriptor only: the parent goes on with its own
-            self._process = os.getpid()
+            self._open()
         asked = {"model": self._server.model, "input": texts, "encoding_format": "float"}
-        status, body = self._posted(json.dumps(asked).encode())
-        if status != http.client.OK:
+        try:
+            answer = self._http.post("embeddings", json=asked)
+        except _CLOSED:  # the server had closed the connection since the last request
+            answer = self._http.post("embeddings", json=asked)
+        if answer.status_code != httpx.codes.OK:
             raise EmbeddingError(
-                f"the embedding server answered with HTTP {status} to {len(texts)} texts; it may "
-                "take fewer at once (batch=), shorter ones, or another model or key"
+                f"the embedding server answered with HTTP {answer.status_code} to {len(texts)} "
+                "texts; it may take fewer at once (batch=), shorter ones, or another model or key"
             )
-        return _in_order(body, len(texts))
-
-    def _posted(self, body: bytes) -> tuple[int, bytes]:
-        """A second try where the server had closed the connection since the last request."""
-        try:
-            return self._post(body)
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-            self._http.close()
-        return self._post(body)
-
-    def _post(self, body: bytes) -> tuple[int, bytes]:
-        headers = {"Content-Type": "application/json"}
-        if self._server.api_key is not None:
-            headers["Authorization"] = f"Bearer {self._server.api_key}"
-        try:
-            self._http.request("POST", self._path, body, headers)
-            response = self._http.getresponse()
-            return response.status, response.read()
-        except BaseException:
-            self._http.close()  # half a request is no connection to go on with
-            raise
+        return _in_order(answer, len(texts))
 
 
-def _in_order(body: bytes, count: int) -> list[list[float]]:
+def _in_order(answer: httpx.Response, count: int) -> list[list[float]]:
     try:
-        data: list[dict[str, Any]] = json.loads(body)["data"]
-        found = {each["index"]: each["embedding"] for each in data}
-        return [found[k] for k in range(count)]
+        vectors = {row["index"]: row["embedding"] for row in answer.json()["data"]}
+        return [vectors[k] for k in range(count)]
     except (ValueError, KeyError, TypeError, IndexError):
         pass  # the body may quote the texts
     raise EmbeddingError(f"expected {count} numbered vectors of the embedding server, got others")

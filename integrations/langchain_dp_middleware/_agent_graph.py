@@ -22,7 +22,7 @@ def is_agent(x: Any) -> bool:
     return isinstance(x, Pregel)
 
 
-def compiled(agent: Any) -> Any:
+def graph_in(agent: Any) -> Any:
     """The compiled graph in an agent: behind bound arguments or a head."""
     while not isinstance(agent, Pregel):
         agent = getattr(agent, "bound", None) or getattr(agent, "then", None)

@@ -48,6 +48,11 @@ class RefusedWrappers:
         """The adapter that the answers to these come from."""
         return self
 
+    @property
+    def _behind(self) -> Any:
+        """What stands for the adapter where the input was released already."""
+        return self
+
     # refused ---------------------------------------------------------------------------------
 
     def map(self) -> Any:

@@ -19,7 +19,7 @@ from langchain_core.messages import (
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded
 from langchain_dp_middleware._boundary import release_messages
-from langchain_dp_middleware._messages import Rules, note_answer
+from langchain_dp_middleware._messages import MessageRules, note_answer
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class PublicResults:
     session: dp.Session
     tools: Collection[str]
 
-    def marked(self, result: T, tool: str) -> T:
+    def mark(self, result: T, tool: str) -> T:
         """What a call of a tool returned, a message or a ``Command``, with marks if it is public.
 
         Errors get none: they quote the arguments.
@@ -54,10 +54,7 @@ class PublicResults:
         update = getattr(result, "update", None)
         if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
             return result
-        messages = [
-            self._with_mark(each) if isinstance(each, ToolMessage) else each
-            for each in update["messages"]
-        ]
+        messages = [self._with_mark(message) for message in update["messages"]]
         changed: Any = {**update, "messages": messages}
         return cast("T", replace(cast("Any", result), update=changed))
 
@@ -67,19 +64,18 @@ class PublicResults:
             return False
         return bool(message.additional_kwargs.get(_MARK) == self._mark(message))
 
-    def _with_mark(self, message: ToolMessage) -> ToolMessage:
-        if message.status != "success":
+    def _with_mark(self, message: Any) -> Any:
+        if not isinstance(message, ToolMessage) or message.status != "success":
             return message
         extra = {**message.additional_kwargs, _MARK: self._mark(message)}
         return message.model_copy(update={"additional_kwargs": extra})
 
     def _mark(self, message: ToolMessage) -> str:
-        content = json.dumps(message.content, sort_keys=True, default=str)
-        parts = (_MARK, str(message.name), message.tool_call_id, message.status, content)
-        return guarded(lambda: self.session.digest(*parts))
+        parts = (_MARK, str(message.name), message.tool_call_id, message.status)
+        return _digest(self.session, message, *parts)
 
 
-class Entry(TypedDict):
+class StateEntry(TypedDict):
     """What goes out for a message. Public, and plain data, so that any checkpointer keeps it.
 
     Attributes:
@@ -92,18 +88,18 @@ class Entry(TypedDict):
     sent: dict[str, Any]
 
 
-Entries = Mapping[str, Entry]
+StateEntries = Mapping[str, StateEntry]
 
 
 def merge(
-    left: Mapping[str, Entry | None] | None, right: Mapping[str, Entry | None] | None
-) -> dict[str, Entry]:
+    left: Mapping[str, StateEntry | None] | None, right: Mapping[str, StateEntry | None] | None
+) -> dict[str, StateEntry]:
     """Reducer: newer entries replace older ones, ``None`` takes one out."""
     both = {**(left or {}), **(right or {})}
     return {name: entry for name, entry in both.items() if entry is not None}
 
 
-def entries_of(state: Any) -> Entries:
+def entries_of(state: Any) -> StateEntries:
     """The entries in an agent's state."""
     return state.get("dp_releases") or {}
 
@@ -121,16 +117,18 @@ class Releaser:
 
     session: dp.Session
     conversation: str
-    rules: Rules
+    rules: MessageRules
     public: PublicResults
 
-    def update(self, messages: Sequence[AnyMessage], entries: Entries) -> dict[str, Entry]:
-        """Entries that are missing, or whose messages have changed.
+    def update(
+        self, messages: Sequence[AnyMessage], entries: StateEntries
+    ) -> dict[str, StateEntry]:
+        """StateEntries that are missing, or whose messages have changed.
 
         Raises:
             DPMiddlewareError: Text-free; see :func:`release_messages`.
         """
-        pending = [each for each in messages if not self._is_settled(each, entries)]
+        pending = [message for message in messages if not self._is_settled(message, entries)]
         if not pending:
             return {}
         released = release_messages(
@@ -140,16 +138,20 @@ class Releaser:
             str(raw.id): self.entry(raw, sent) for raw, sent in zip(pending, released, strict=True)
         }
 
-    def sent(self, messages: Sequence[AnyMessage], entries: Entries) -> list[AnyMessage]:
-        """What goes out; every message that is not public must have its entry."""
-        return [self._sent(each, entries) for each in messages]
+    def sent(self, message: AnyMessage, entries: StateEntries) -> Any:
+        """What goes out for a message; one that is not public must have its entry."""
+        if not self._is_public(message):
+            return messages_from_dict([dict(entries[str(message.id)]["sent"])])[0]
+        if not isinstance(message, ToolMessage):
+            return message
+        names = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
+        return ToolMessage(**{name: getattr(message, name) for name in names})
 
     def system(self, message: SystemMessage) -> SystemMessage:
         """What goes out for a call's system prompt: one event, as long as it stays the same."""
         if self.rules.system == "pass":
             return message
-        mark = guarded(lambda: self._digest(message))
-        event = message.model_copy(update={"id": f"\x1fsystem {mark}"})
+        event = message.model_copy(update={"id": f"\x1fsystem {self._digest(message)}"})
         [sent] = release_messages(self.session, [event], self.rules, conversation=self.conversation)
         return SystemMessage(content=sent.content)
 
@@ -160,12 +162,12 @@ class Releaser:
             what="the memo",
         )
 
-    def entry(self, raw: BaseMessage, sent: BaseMessage) -> Entry:
+    def entry(self, raw: BaseMessage, sent: BaseMessage) -> StateEntry:
         """The entry of a message for which ``sent`` goes out."""
         data = {"type": sent.type, "data": sent.model_dump(mode="json", warnings=False)}
-        return Entry(digest=guarded(lambda: self._digest(raw)), sent=data)
+        return StateEntry(digest=self._digest(raw), sent=data)
 
-    def _is_settled(self, message: AnyMessage, entries: Entries) -> bool:
+    def _is_settled(self, message: AnyMessage, entries: StateEntries) -> bool:
         if self._is_public(message):
             return True
         entry = entries.get(str(message.id))
@@ -173,37 +175,34 @@ class Releaser:
             return False
         if isinstance(message, AIMessage):
             return True
-        return entry["digest"] == guarded(lambda: self._digest(message))
+        return entry["digest"] == self._digest(message)
 
     def _is_public(self, message: AnyMessage) -> bool:
         if isinstance(message, ToolMessage):
             return self.public.knows(message)
         return isinstance(message, SystemMessage) and self.rules.system == "pass"
 
-    def _sent(self, message: AnyMessage, entries: Entries) -> Any:
-        if not self._is_public(message):
-            return messages_from_dict([dict(entries[str(message.id)]["sent"])])[0]
-        if isinstance(message, ToolMessage):  # an artifact is for the local program only
-            return ToolMessage(
-                content=message.content,
-                tool_call_id=message.tool_call_id,
-                name=message.name,
-                status=message.status,
-                id=message.id,
-            )
-        return message
-
     def _digest(self, message: BaseMessage) -> str:
+        parts = (self.conversation, str(message.id), message.type)
+        return _digest(self.session, message, *parts)
+
+
+def _digest(session: dp.Session, message: BaseMessage, *parts: str) -> str:
+    """Keyed mark of a message's content and of what else it is known by."""
+
+    def work() -> str:
         content = json.dumps(message.content, sort_keys=True, default=str)
-        return self.session.digest(self.conversation, str(message.id), message.type, content)
+        return session.digest(*parts, content)
+
+    return guarded(work)
 
 
-def named(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The messages, those without an id named by their place: after which message, and how far.
 
     So a retry finds the releases of messages that another middleware put in.
     """
-    found: list[AnyMessage] = []
+    copies: list[AnyMessage] = []
     anchor, distance = "", 0
     for message in messages:
         if message.id is None:
@@ -211,5 +210,5 @@ def named(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             message = message.model_copy(update={"id": f"{anchor}\x1f+{distance}"})
         else:
             anchor, distance = message.id, 0
-        found.append(message)
-    return found
+        copies.append(message)
+    return copies

@@ -31,7 +31,7 @@ from langchain_dp_middleware._session import conversation_of
 
 
 class Noting(BaseCallbackHandler):
-    """Notes what a call of a chat model answered, in the session; records nothing else.
+    """AnswerNotes what a call of a chat model answered, in the session; records nothing else.
 
     To be added without ``inherit``: a model that is called inside of that call is another one.
     """
@@ -55,7 +55,7 @@ class Noting(BaseCallbackHandler):
 
 
 @dataclass(frozen=True, eq=False)
-class Notes:
+class AnswerNotes:
     """Config of a call in which its answer is noted.
 
     Attributes:
@@ -72,13 +72,19 @@ class Notes:
 class NotedModel(RunnableBinding[Any, Any]):
     """A chat model whose answers are noted; what is called around it or after it is not."""
 
+    @property
+    def session(self) -> dp.Session | None:
+        """In which they are noted."""
+        notes = (note for note in self.config_factories if isinstance(note, AnswerNotes))
+        return next((note.session for note in notes), None)
+
     def with_retry(self, **kwargs: Any) -> Runnable[Any, Any]:
         """Around the noted model: each call is one of its own."""
         return Runnable.with_retry(self, **kwargs)
 
 
-def noted(runnable: Runnable[Any, Any], session: dp.Session) -> Runnable[Any, Any]:
-    """The runnable, with notes of the chat models that are given its input or its messages.
+def with_notes(runnable: Runnable[Any, Any], session: dp.Session) -> Runnable[Any, Any]:
+    """The runnable, with notes of the chat models that get its input or its messages.
 
     Those and no others: what stands behind a model or a function may have seen raw text, and a
     prompt may add some.
@@ -86,28 +92,24 @@ def noted(runnable: Runnable[Any, Any], session: dp.Session) -> Runnable[Any, An
     if isinstance(runnable, RefusedWrappers):  # notes for itself
         return runnable
     if isinstance(runnable, BaseChatModel):
-        return NotedModel(bound=runnable, config_factories=[Notes(session)])
-    if isinstance(runnable, NotedModel) and _session_of(runnable) is session:
+        return NotedModel(bound=runnable, config_factories=[AnswerNotes(session)])
+    if isinstance(runnable, NotedModel) and runnable.session is session:
         return runnable
     if isinstance(runnable, RunnableBindingBase):
-        return runnable.model_copy(update={"bound": noted(runnable.bound, session)})
+        return runnable.model_copy(update={"bound": with_notes(runnable.bound, session)})
     if isinstance(runnable, RunnableWithFallbacks):
-        others = [noted(each, session) for each in runnable.fallbacks]
-        first = noted(runnable.runnable, session)
+        others = [with_notes(fallback, session) for fallback in runnable.fallbacks]
+        first = with_notes(runnable.runnable, session)
         return runnable.model_copy(update={"runnable": first, "fallbacks": others})
     if isinstance(runnable, RunnableParallel):
-        steps = {name: noted(each, session) for name, each in runnable.steps__.items()}
+        steps = {name: with_notes(step, session) for name, step in runnable.steps__.items()}
         return runnable.model_copy(update={"steps__": steps})
     if isinstance(runnable, RunnableSequence):
-        return _first_noted(runnable, session)
+        parts = list(runnable.steps)
+        place = next((i for i, part in enumerate(parts) if not _adds_nothing(part)), 0)
+        parts[place] = with_notes(parts[place], session)
+        return RunnableSequence(*parts, name=runnable.name)
     return runnable
-
-
-def _first_noted(sequence: RunnableSequence[Any, Any], session: dp.Session) -> Runnable[Any, Any]:
-    steps = sequence.steps
-    first = next((i for i, step in enumerate(steps) if not _adds_nothing(step)), 0)
-    changed = [*steps[:first], noted(steps[first], session), *steps[first + 1 :]]
-    return RunnableSequence(*changed, name=sequence.name)
 
 
 def _adds_nothing(step: Any) -> bool:
@@ -115,10 +117,6 @@ def _adds_nothing(step: Any) -> bool:
     if not isinstance(step, ChatPromptTemplate) or any(step.partial_variables.values()):
         return False
     return all(
-        isinstance(each, MessagesPlaceholder | SystemMessage | SystemMessagePromptTemplate)
-        for each in step.messages
+        isinstance(message, MessagesPlaceholder | SystemMessage | SystemMessagePromptTemplate)
+        for message in step.messages
     )
-
-
-def _session_of(model: NotedModel) -> Any:
-    return next((each.session for each in model.config_factories if isinstance(each, Notes)), None)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
-from langchain_dp_middleware._boundary import listed
-from langchain_dp_middleware._messages import converted
+from langchain_dp_middleware._boundary import messages_in
+from langchain_dp_middleware._messages import message_of
 
 
 def messages_of(value: object) -> list[BaseMessage]:
@@ -21,21 +20,22 @@ def messages_of(value: object) -> list[BaseMessage]:
     Raises:
         ParameterError: Not a transcript of system, human and AI messages with a human one last.
     """
-    found = [
-        HumanMessage(each, id=str(uuid4()))
-        if isinstance(each, str)
-        else converted(each, f"the input, message {i}")
-        for i, each in enumerate(listed(value))
+    messages = [
+        HumanMessage(x, id=str(uuid4()))
+        if isinstance(x, str)
+        else message_of(x, f"the input, message {i}")
+        for i, x in enumerate(messages_in(value))
     ]
-    for i, each in enumerate(found):
-        if not isinstance(each, HumanMessage | SystemMessage | AIMessage):
+    for i, message in enumerate(messages):
+        if not isinstance(message, HumanMessage | SystemMessage | AIMessage):
             raise ParameterError(
                 f"the input, message {i}: expected a human, system or ai message, got "
-                f"{type(each).__name__}"
+                f"{type(message).__name__}"
             )
-    if not found or not isinstance(found[-1], HumanMessage) or not found[-1].text.strip():
+    last = messages[-1] if messages else None
+    if not isinstance(last, HumanMessage) or not last.text.strip():
         raise ParameterError("expected a human message with text at the end of the transcript")
-    return found
+    return messages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +63,10 @@ class Turn:
 
 def turn_of(messages: Sequence[BaseMessage], instruction: str) -> Turn:
     """The turn at the end of a transcript; its system messages are the instruction, if any."""
-    rules = [each.text for each in messages if isinstance(each, SystemMessage)]
-    spoken = [each for each in messages if not isinstance(each, SystemMessage)]
-    return Turn(
-        history=[_dictionary(each) for each in spoken[:-1]],
-        text=str(spoken[-1].text),
-        instruction="\n\n".join(rules) or instruction,
-    )
-
-
-def _dictionary(message: Any) -> dict[str, str]:
-    role = "assistant" if isinstance(message, AIMessage) else "user"
-    return {"role": role, "content": str(message.text)}
+    rules = [message.text for message in messages if isinstance(message, SystemMessage)]
+    *before, last = [message for message in messages if not isinstance(message, SystemMessage)]
+    history = [
+        {"role": "assistant" if isinstance(m, AIMessage) else "user", "content": str(m.text)}
+        for m in before
+    ]
+    return Turn(history=history, text=str(last.text), instruction="\n\n".join(rules) or instruction)

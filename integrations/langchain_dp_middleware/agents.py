@@ -12,15 +12,15 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.sessions.boundary import session_of
 from langchain_dp_middleware._entries import (
-    Entry,
     PublicResults,
     Releaser,
+    StateEntry,
     entries_of,
     merge,
-    named,
+    with_ids,
 )
 from langchain_dp_middleware._extraction import Extraction
-from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._session import conversation_of, require_ceiling, session_for
 from langchain_dp_middleware.tracing import refuse_recorders
 
@@ -46,7 +46,7 @@ class DPAgentState(AgentState[Any]):
     """The agent's state: raw messages, and beside them what goes out in their place."""
 
     # LangGraph takes the last annotation for the reducer and ignores a reducer before it.
-    dp_releases: NotRequired[Annotated[dict[str, Entry | None], PrivateStateAttr, merge]]
+    dp_releases: NotRequired[Annotated[dict[str, StateEntry | None], PrivateStateAttr, merge]]
 
 
 class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
@@ -124,7 +124,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             raise ParameterError("expected public_tools to be a collection of names, got one str")
         require_ceiling(max_epsilon)
         self._session = session_of(session)
-        self._rules = Rules(system=system, ai=ai, on_other=on_other)
+        self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
         self._public = PublicResults(self._session, frozenset(public_tools))
         self._traced, self._max_epsilon = traced, max_epsilon
         self._extraction = None
@@ -134,7 +134,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
     def before_model(self, state: DPAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Release what is new in the state, and forget the releases of removed messages."""
         releaser = self._releaser()
-        messages, entries = named(state["messages"]), entries_of(state)
+        messages, entries = with_ids(state["messages"]), entries_of(state)
         ids = {message.id for message in messages}
         update: dict[str, Any] = {name: None for name in entries if name not in ids}
         update |= releaser.update(messages, entries)
@@ -181,7 +181,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Mark what a public tool returned."""
-        return self._public.marked(handler(request), request.tool_call["name"])
+        return self._public.mark(handler(request), request.tool_call["name"])
 
     async def awrap_tool_call(
         self,
@@ -189,7 +189,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """As :meth:`wrap_tool_call`."""
-        return self._public.marked(await handler(request), request.tool_call["name"])
+        return self._public.mark(await handler(request), request.tool_call["name"])
 
     def _releaser(self) -> Releaser:
         """For the run in which this is called, which must not be recorded."""
@@ -200,12 +200,12 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
 
     def _swapped(
         self, request: ModelRequest[Any], releaser: Releaser
-    ) -> tuple[ModelRequest[Any], dict[str, Entry]]:
+    ) -> tuple[ModelRequest[Any], dict[str, StateEntry]]:
         """What goes out, and the entries of messages that were put in after the release."""
-        messages, entries = named(request.messages), entries_of(request.state)
+        messages, entries = with_ids(request.messages), entries_of(request.state)
         late = releaser.update(messages, entries)
-        sent = releaser.sent(messages, merge(entries, late))
-        changed = request.override(messages=sent)
+        known = merge(entries, late)
+        changed = request.override(messages=[releaser.sent(m, known) for m in messages])
         if request.system_message is not None:
             system = releaser.system(request.system_message)
             changed = changed.override(system_message=system)
@@ -214,19 +214,19 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
 
     def _noted(self, response: ModelResponse[Any], releaser: Releaser) -> dict[int, AIMessage]:
         """The remote model's messages by their place in the response, each with an id."""
-        found = {}
+        remote = {}
         for i, message in enumerate(response.result):
             if isinstance(message, AIMessage):
-                found[i] = message.model_copy(update={"id": message.id or str(uuid4())})
-                releaser.note(found[i])
-        return found
+                remote[i] = message.model_copy(update={"id": message.id or str(uuid4())})
+                releaser.note(remote[i])
+        return remote
 
 
 def _extended(
     response: ModelResponse[Any],
     remote: dict[int, AIMessage],
     shown: dict[int, AIMessage],
-    late: dict[str, Entry],
+    late: dict[str, StateEntry],
     releaser: Releaser,
 ) -> ExtendedModelResponse[Any]:
     """The response with what the user is shown, and the entries for the state."""

@@ -24,7 +24,7 @@ from dp_middleware.models.object_graph import reachable
 from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
-from langchain_dp_middleware._notes import Notes
+from langchain_dp_middleware._notes import AnswerNotes
 from langchain_dp_middleware._retriever_trust import require_local
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
@@ -135,7 +135,7 @@ class _Chain:
         given = (config or {}).get("callbacks") or getattr(x, "callbacks", None) or []
         handlers = list(getattr(given, "handlers", given))
         listeners = getattr(x, "config_factories", ()) if config is not None else ()
-        handlers += [each for each in listeners if not isinstance(each, Notes)]
+        handlers += [each for each in listeners if not isinstance(each, AnswerNotes)]
         for each in handlers:
             self._add(where, f"{type(each).__name__} records raw text", _HEAD)
         if self._is_traced and not self._allowed:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -14,10 +13,8 @@ from langchain_core.runnables import (
     Runnable,
     RunnableBinding,
     RunnableConfig,
-    RunnableSequence,
     ensure_config,
 )
-from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import ConfigDict, Field
@@ -25,11 +22,11 @@ from pydantic import ConfigDict, Field
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded, session_of
-from langchain_dp_middleware._boundary import cross, read_messages
-from langchain_dp_middleware._calls import PrivateBinding, ReleasedCalls
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._messages import Rules
-from langchain_dp_middleware._notes import Notes, noted
+from langchain_dp_middleware._boundary import Input, cross, messages_in
+from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._messages import MessageRules, slots_of_messages
+from langchain_dp_middleware._model_head import BoundModel, ModelHead
+from langchain_dp_middleware._notes import AnswerNotes, with_notes
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
@@ -60,7 +57,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         inner: The remote chat model.
         max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
             sanitizer's own epsilon.
-        system: See :class:`Rules`, as for the next two.
+        system: See :class:`MessageRules`, as for the next two.
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
 
@@ -93,8 +90,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
         require_known(type(self), options)
         require_ceiling(options.get("max_epsilon"))
-        given: dict[str, Any] = {"session": session_of(session), "inner": inner, **options}
-        super().__init__(**given)
+        fields: dict[str, Any] = {"session": session_of(session), "inner": inner, **options}
+        super().__init__(**fields)
 
     # composition -----------------------------------------------------------------------------
 
@@ -145,7 +142,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return getattr(self._head(), name)(*args, **kwargs)
 
     def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
-        return ModelHead(model=self, then=noted(rest or self.inner, self.session))
+        return ModelHead(model=self, then=with_notes(rest or self.inner, self.session))
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -157,17 +154,15 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def generate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """Release every transcript, then generate."""
-        _require_messages(messages)
-        released = [self._released(each) for each in messages]
+        """Release every transcript, all of which are looked at before one is charged."""
+        released = self._released_lists(messages)
         return self.inner.generate(released, stop, self._noting(callbacks), **kw)
 
     async def agenerate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """As :meth:`generate`; the release runs in a thread."""
-        _require_messages(messages)
-        released = [await asyncio.to_thread(self._released, each) for each in messages]
+        released = await asyncio.to_thread(self._released_lists, messages)
         return await self.inner.agenerate(released, stop, self._noting(callbacks), **kw)
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
@@ -202,103 +197,39 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     @property
     def _rest(self) -> Runnable[Any, Any]:
-        return noted(self.inner, self.session)
+        return with_notes(self.inner, self.session)
+
+    @property
+    def _behind(self) -> Runnable[Any, Any]:
+        return self._rest
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         released = self._released(value, config)
-        given = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
-        own: Any = {name: value for name, value in given.items() if value}
+        fields = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
+        own: Any = {name: field for name, field in fields.items() if field}
         return released, merge_configs(own, ensure_config(config))
 
+    def _released_lists(self, transcripts: list[list[BaseMessage]]) -> Any:
+        """What ``generate`` takes is not converted: the inner model would fail after the charge."""
+        if not all(isinstance(m, BaseMessage) for messages in transcripts for m in messages):
+            raise ParameterError("expected lists of messages, got something else; use invoke()")
+        return self._crossed(transcripts)
+
     def _released(self, value: Any, config: RunnableConfig | None = None) -> Any:
+        [messages] = self._crossed([value], config)
+        return messages
+
+    def _crossed(self, values: Sequence[Any], config: RunnableConfig | None = None) -> Any:
+        """A released transcript for each value."""
         session: dp.Session = self.session
+        rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
         at = guarded(lambda: session_for(session, config, self.max_epsilon))
-        rules = Rules(system=self.system, ai=self.ai, on_other=self.on_other)
-        return cross(at, lambda: read_messages(value, rules), rules, conversation_of(config))
+
+        def read() -> Input:
+            return Input([slots_of_messages(messages_in(value), rules) for value in values], list)
+
+        return cross(at, read, rules, conversation_of(config))
 
     def _noting(self, callbacks: Any) -> Any:
-        own = Notes(self.session)(RunnableConfig())
+        own = AnswerNotes(self.session)(RunnableConfig())
         return merge_configs({"callbacks": callbacks}, own)["callbacks"]
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ModelHead(Head):
-    """The boundary of a chat model in front of what is made of it; may run in other runs.
-
-    Attributes:
-        model: Its session and rules release.
-    """
-
-    goes_first: ClassVar[bool] = False
-
-    model: DPChatModel
-
-    def __repr__(self) -> str:
-        return f"{self.model!r}\n| {self.then!r}"
-
-    def __ror__(self, other: Any) -> Any:
-        return RunnableSequence(coerce_to_runnable(other), self)
-
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call, and what can be configured in the rest."""
-        return [EPSILON_SPEC, *self._rest.config_specs]
-
-    def with_fallbacks(self, fallbacks: Any, **kwargs: Any) -> Any:
-        """As :meth:`Head.with_fallbacks`: one that is a DPChatModel is called behind this."""
-        others = [noted(_behind(each), self.model.session) for each in fallbacks]
-        return super().with_fallbacks(others, **kwargs)
-
-    @property
-    def behind(self) -> Runnable[Any, Any]:
-        """What is called with released input."""
-        return self._rest.with_config(self.config) if self.config else self._rest
-
-    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
-        return self.model._enter(value, self._merged(config))
-
-
-class BoundModel(PrivateBinding):
-    """A DPChatModel with arguments and config of its calls: still a model, as LangChain expects."""
-
-    component: Any = Field(default=None, exclude=True, repr=False)
-
-    @property
-    def _component(self) -> Any:
-        return self.bound
-
-    @property
-    def head(self) -> ModelHead:
-        """What is made of it is made of the inner model, behind the boundary."""
-        model: Any = self.bound
-        head: ModelHead = model._head(model.inner.bind(**self.kwargs))
-        return head.with_config(self.config)
-
-    def bind(self, **kwargs: Any) -> Any:
-        """As :meth:`RunnableBinding.bind`."""
-        return RunnableBinding.bind(self, **kwargs)
-
-    def with_config(self, config: Any = None, **kwargs: Any) -> Any:
-        """As :meth:`RunnableBinding.with_config`."""
-        return RunnableBinding.with_config(self, config, **kwargs)
-
-    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.head, name)(*args, **kwargs)
-
-    def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.head, name)(*args, **kwargs)
-
-
-def _behind(fallback: Any) -> Any:
-    """What a fallback calls behind its own boundary."""
-    if isinstance(fallback, DPChatModel):
-        return fallback._rest
-    if isinstance(fallback, BoundModel):
-        return fallback.head.behind
-    return fallback.behind if isinstance(fallback, ModelHead) else fallback
-
-
-def _require_messages(transcripts: Any) -> None:
-    """What ``generate`` takes is not converted: the inner model would fail after the charge."""
-    if not all(isinstance(each, BaseMessage) for transcript in transcripts for each in transcript):
-        raise ParameterError("expected lists of messages, got something else; use invoke()")

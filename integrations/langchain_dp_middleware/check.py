@@ -12,7 +12,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.models import trust
 from dp_middleware.models.object_graph import reachable
 from langchain_dp_middleware._agent_graph import (
-    compiled,
+    graph_in,
     hooks_of,
     is_agent,
     middleware_of,
@@ -69,7 +69,7 @@ def check_agent(agent: Any, *, local: Collection[Any] = ()) -> list[Finding]:
     Example:
         ``assert not check_agent(create_agent(model, middleware=[DPAgentMiddleware(session)]))``
     """
-    graph = compiled(agent)
+    graph = graph_in(agent)
     if graph is None:
         raise ParameterError(f"expected a compiled agent, got {type(agent).__name__}")
     return list(_Check(local, own_model(graph)).graph(graph, ""))
@@ -138,7 +138,7 @@ class _Check:
 
     def _inside(self, part: Any, where: str) -> Iterator[Finding]:
         for each in reachable(part, _is_of_interest):
-            inner = compiled(each)
+            inner = graph_in(each)
             if inner is not None:
                 yield from self.graph(inner, f"{where} > ")
             elif isinstance(each, PrivateBinding):  # may hand on private answers

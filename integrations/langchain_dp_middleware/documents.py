@@ -62,7 +62,9 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         self, documents: Sequence[Document], **kwargs: Any
     ) -> Sequence[Document]:
         """Released copies, in the order of the documents."""
-        return release_documents(self._session, documents, self._metadata, _id_or_once)
+        return release_documents(
+            self._session, documents, self._metadata, lambda document: document.id or ONCE
+        )
 
     async def atransform_documents(
         self, documents: Sequence[Document], **kwargs: Any
@@ -90,10 +92,16 @@ def release_documents(
     """
 
     def work() -> list[Document]:
-        events = [(identify(each), "user", each.page_content) for each in documents]
-        released = session.release_many(events, conversation=_CONVERSATION)
-        pairs = zip(documents, released, strict=True)
-        return [_copy(document, release.text, metadata) for document, release in pairs]
+        events = [(identify(document), "user", document.page_content) for document in documents]
+        releases = session.release_many(events, conversation=_CONVERSATION)
+        return [
+            Document(
+                page_content=release.text,
+                id=document.id,
+                metadata={k: document.metadata[k] for k in metadata if k in document.metadata},
+            )
+            for document, release in zip(documents, releases, strict=True)
+        ]
 
     return guarded(work)
 
@@ -107,12 +115,3 @@ def names_of(metadata: Any) -> tuple[str, ...]:
     if isinstance(metadata, str) or not all(isinstance(name, str) for name in metadata):
         raise ParameterError("expected metadata=['source', ...], names of public keys")
     return tuple(metadata)
-
-
-def _id_or_once(document: Document) -> Any:
-    return document.id or ONCE
-
-
-def _copy(document: Document, text: str, metadata: tuple[str, ...]) -> Document:
-    kept = {name: document.metadata[name] for name in metadata if name in document.metadata}
-    return Document(page_content=text, id=document.id, metadata=kept)

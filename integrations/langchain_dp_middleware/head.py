@@ -13,8 +13,8 @@ import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, session_of
 from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._messages import Rules, one_of
-from langchain_dp_middleware._notes import noted
+from langchain_dp_middleware._messages import MessageRules, one_of
+from langchain_dp_middleware._notes import with_notes
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
@@ -57,7 +57,7 @@ class PrivateHead(Head):
         config: Merged into the config of every call; set by :meth:`with_config`.
         max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
             sanitizer's own epsilon.
-        system: See :class:`Rules`, as for the next two.
+        system: See :class:`MessageRules`, as for the next two.
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
@@ -105,9 +105,9 @@ class PrivateHead(Head):
         return f"PrivateHead({self.session!r}, keys={self.keys!r}){rest}"
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> MessageRules:
         """What happens to what is not the text of a human or of a tool."""
-        return Rules(system=self.system, ai=self.ai, on_other=self.on_other)
+        return MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -118,14 +118,12 @@ class PrivateHead(Head):
         """The released input and the config of the call: all that the rest is given."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        keys = None if self.keys is None else tuple(self.keys)
         session: dp.Session = self.session
-        conversation = conversation_of(merged)
         at = guarded(lambda: session_for(session, merged, self.max_epsilon))
-        released = cross(at, lambda: read(value, keys, self.rules), self.rules, conversation)
-        return released, merged
+        keys, rules = names_of(self.keys), self.rules
+        return cross(at, lambda: read(value, keys, rules), rules, conversation_of(merged)), merged
 
     @property
     def _rest(self) -> Runnable[Any, Any]:
         rest = super()._rest
-        return noted(rest, self.session) if self.answers == "note" else rest
+        return with_notes(rest, self.session) if self.answers == "note" else rest

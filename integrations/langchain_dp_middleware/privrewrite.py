@@ -13,7 +13,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded
 from langchain_dp_middleware._boundary import read, refuse_outer_run
 from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._session import refuse_epsilon
 
 
@@ -77,13 +77,13 @@ def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
     Raises:
         ParameterError: There is none, or more than one.
     """
-    given = read(value, None, Rules())
-    events = [event for plan in given.transcripts for event in plan.events]
+    private = read(value, None, MessageRules())
+    events = [event for slots in private.transcripts for event in slots.events]
     if len(events) != 1 or events[0][1] == "assistant":
         raise ParameterError(
             f"expected one private text, or one human message, got {len(events)} events; rewrite "
             "them one by one"
         )
-    return events[0][2], lambda text: given.build(
-        [p.build(iter([text])) for p in given.transcripts]
+    return events[0][2], lambda text: private.build(
+        [slots.build(iter([text])) for slots in private.transcripts]
     )

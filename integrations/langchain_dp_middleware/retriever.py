@@ -155,21 +155,21 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def _released(self, session: dp.Session, query: Any, **kwargs: Any) -> list[Document]:
         if not isinstance(query, str):
             raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
-        found = guarded(
+        documents = guarded(
             lambda: recording.call_unrecorded(Context(), _search, self.retriever, query, kwargs),
             what="the local retriever",
         )
         identify = self.identify or _id_of
-        return release_documents(session, found, self.public_metadata, identify)
+        return release_documents(session, documents, self.public_metadata, identify)
 
 
 def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> list[Document]:
     """In no run of LangChain; retrievers inside it have runs, which nothing is told of."""
-    given: dict[str, Any] = dict(kwargs) if retriever._expects_other_args else {}
+    arguments: dict[str, Any] = dict(kwargs) if retriever._expects_other_args else {}
     if retriever._new_arg_supported:
-        given["run_manager"] = CallbackManagerForRetrieverRun.get_noop_manager()
+        arguments["run_manager"] = CallbackManagerForRetrieverRun.get_noop_manager()
     with quiet():
-        return retriever._get_relevant_documents(query, **given)
+        return retriever._get_relevant_documents(query, **arguments)
 
 
 def _id_of(document: Document) -> str:

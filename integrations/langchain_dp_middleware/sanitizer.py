@@ -11,7 +11,7 @@ import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, session_of
 from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import Rules
+from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._session import (
     conversation_of,
     require_ceiling,
@@ -44,7 +44,7 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         epsilon: Nats per token occurrence, asked for at every call; None: the sanitizer's own.
         max_epsilon: The most that ``epsilon`` or a call's config gets; None: the sanitizer's own.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
-        system: See :class:`Rules`, as for the next two.
+        system: See :class:`MessageRules`, as for the next two.
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
 
@@ -76,8 +76,8 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         require_known(type(self), options)
         require_ceiling(options.get("max_epsilon"))
         options["keys"] = names_of(options.get("keys"))
-        given: dict[str, Any] = {"session": session_of(session), **options}
-        super().__init__(**given)
+        fields: dict[str, Any] = {"session": session_of(session), **options}
+        super().__init__(**fields)
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
@@ -102,10 +102,7 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", REMEDY)
         session: dp.Session = self.session
-        at = guarded(lambda: self._at(session, config))
-        rules = Rules(system=self.system, ai=self.ai, on_other=self.on_other)
-        conversation = conversation_of(config)
-        return cross(at, lambda: read(value, self.keys, rules), rules, conversation), config
-
-    def _at(self, session: dp.Session, config: RunnableConfig) -> dp.Session:
-        return session_for(session, config, self.max_epsilon, default=self.epsilon)
+        at = guarded(lambda: session_for(session, config, self.max_epsilon, default=self.epsilon))
+        rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
+        released = cross(at, lambda: read(value, self.keys, rules), rules, conversation_of(config))
+        return released, config

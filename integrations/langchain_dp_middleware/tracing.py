@@ -31,13 +31,13 @@ def refuse_recorders(name: str) -> None:
     """
     from langsmith.run_helpers import get_current_run_tree
 
-    found = _recorders(ensure_config().get("callbacks"))
+    recorders = _recorders(ensure_config().get("callbacks"))
     if get_current_run_tree() is not None:
-        found = [*found, "LangSmith"]
-    if found:
+        recorders.append("LangSmith")
+    if recorders:
         raise ParameterError(
             f"expected no tracer of {name}'s run, which holds private text, got "
-            f"{', '.join(found)}; {_REMEDY}"
+            f"{', '.join(recorders)}; {_REMEDY}"
         )
 
 
@@ -57,10 +57,10 @@ def untraced() -> Iterator[None]:
             class.
     """
     with quiet():
-        if found := _recorders(CallbackManager([])):
+        if recorders := _recorders(CallbackManager([])):
             raise ParameterError(
-                f"expected no handler in every call of LangChain, got {', '.join(found)}, which "
-                "would record private text; take out what puts it there"
+                f"expected no handler in every call of LangChain, got {', '.join(recorders)}, "
+                "which would record private text; take out what puts it there"
             )
         yield
 
@@ -103,16 +103,12 @@ def _recorders(callbacks: Any) -> list[str]:
 
     An event stream starts before the run, and only in ``untraced()`` is there no other recorder.
     """
-    harmless: tuple[type, ...] = (Noting,)
+    harmless: list[type] = [Noting]
     if recording.is_unrecorded():
-        harmless = (*harmless, _AstreamEventsCallbackHandler)
-    found = _handlers(callbacks)
-    return sorted({type(each).__name__ for each in found if not _is_harmless(each, harmless)})
+        harmless.append(_AstreamEventsCallbackHandler)
+    kinds = {type(handler) for handler in _handlers(callbacks)} - {*harmless}
+    return sorted(kind.__name__ for kind in kinds if not kind.__module__.startswith("langgraph."))
 
 
 def _handlers(callbacks: Any) -> list[Any]:
     return callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks or []
-
-
-def _is_harmless(handler: Any, kinds: tuple[type, ...]) -> bool:
-    return type(handler) in kinds or type(handler).__module__.startswith("langgraph.")

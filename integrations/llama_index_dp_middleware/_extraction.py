@@ -20,7 +20,7 @@ from dp_middleware.unrecorded.threads import in_thread
 _INSTRUCTION = "Answer the question that is the Original Text."
 
 
-class Extraction:
+class ResponseExtraction:
     """A local model that is given raw queries, unrecorded.
 
     Args:
@@ -36,25 +36,30 @@ class Extraction:
         self._model = local_model(extractor, trusted_hosts)
         self._streaming = streaming
 
-    def extracted(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:
+    def extract(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:
         """A private response; ``metadata`` has the remote text."""
-        remote = str(answer.get_response() if isinstance(answer, StreamingResponse) else answer)
-        question = inferdpt.for_extractor(query, remote, _INSTRUCTION)
-        kept: Any = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
+        if isinstance(answer, StreamingResponse):
+            answer = answer.get_response()
+        question, kept = _asked(query, answer)
         if self._streaming:
             return StreamingResponse(response_gen=self._model.stream(question), **kept)
         return Response(self._model(question), **kept)
 
-    async def aextracted(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:
-        """As :meth:`extracted`, without blocking the event loop."""
+    async def aextract(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:
+        """As :meth:`extract`, without blocking the event loop."""
         if isinstance(answer, AsyncStreamingResponse):
             answer = await answer.get_response()
-        remote = str(answer)
-        question = inferdpt.for_extractor(query, remote, _INSTRUCTION)
-        kept: Any = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
+        question, kept = _asked(query, answer)
         if self._streaming:
             return AsyncStreamingResponse(_apieces(self._model.stream(question)), **kept)
         return Response(await self._model.acall(question), **kept)
+
+
+def _asked(query: str, answer: RESPONSE_TYPE) -> tuple[inferdpt.Messages, Any]:
+    """What the local model is asked, and what else its response has."""
+    remote = str(answer)
+    kept = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
+    return inferdpt.for_extractor(query, remote, _INSTRUCTION), kept
 
 
 async def _apieces(pieces: Generator[str, None, None]) -> AsyncGenerator[str, None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -16,8 +17,6 @@ from llama_index.core.base.llms.types import (
 
 from dp_middleware.errors import ParameterError
 
-ReleaseText = Callable[[str, str], str]
-
 _SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 _REMOTE = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
 _PRIVATE = {MessageRole.USER: "user", MessageRole.TOOL: "tool", MessageRole.FUNCTION: "tool"}
@@ -29,19 +28,53 @@ _ANSWER: dict[str, type[TextBlock | ThinkingBlock | ToolCallBlock]] = {
 _MARK = "llama_index_dp_middleware answer"
 
 
-def rebuilt(messages: Sequence[Any], release: ReleaseText) -> list[ChatMessage]:
-    """New messages, block by block, whose texts went through ``release``.
+@dataclass(frozen=True)
+class Slots:
+    """The texts in a message, and how its copy is made.
 
-    Of ``additional_kwargs`` only the id of a tool's call is kept.
+    Attributes:
+        texts: With the role in which a session is told of each.
+        build: From what goes out for the texts, in their order, to the copy.
+    """
+
+    texts: list[tuple[str, str]]
+    build: Callable[[Iterator[str]], ChatMessage]
+
+
+def slots_of(message: Any, where: str) -> Slots:
+    """The texts of a message, block by block; of ``additional_kwargs`` a tool call's id is kept.
 
     Args:
-        messages: Private; never changed.
-        release: From a role of a session and a text to the text that may be sent.
+        message: Private; never changed.
+        where: Names it in errors.
 
     Raises:
         ParameterError: Something cannot be released. Names its place, never itself.
     """
-    return [_message(each, release, f"message {k}") for k, each in enumerate(messages)]
+    if not isinstance(message, ChatMessage):
+        raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
+    kind = message.role
+    if kind in _REMOTE:
+        said = [("assistant", words_of(message))]
+        return Slots(said, lambda sent: _answer(next(sent), kind))
+    role = "system" if kind in _SYSTEM else _PRIVATE.get(kind)
+    if role is None:
+        raise ParameterError(f"{where}: the role {kind} cannot be released")
+    texts = []
+    for block in message.blocks:
+        if not isinstance(block, TextBlock):
+            raise ParameterError(
+                f"{where}: only text blocks can be released; take other blocks out"
+            )
+        texts.append((role, block.text))
+    call = message.additional_kwargs.get("tool_call_id")
+    kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
+
+    def build(sent: Iterator[str]) -> ChatMessage:
+        blocks = [TextBlock(text=next(sent)) for _ in texts]
+        return ChatMessage(role=kind, blocks=blocks, additional_kwargs=kept)
+
+    return Slots(texts, build)
 
 
 def words_of(message: ChatMessage) -> str:
@@ -67,25 +100,7 @@ def _answer(words: str, role: MessageRole) -> ChatMessage:
     """The message again, from what :func:`words_of` gave for it and nothing else."""
     if _MARK not in words:
         return ChatMessage(role=role, content=words)
-    blocks = [_ANSWER[each["block_type"]].model_validate(each) for each in json.loads(words)[_MARK]]
+    blocks = [
+        _ANSWER[block["block_type"]].model_validate(block) for block in json.loads(words)[_MARK]
+    ]
     return ChatMessage(role=role, blocks=blocks)
-
-
-def _message(message: Any, release: ReleaseText, where: str) -> ChatMessage:
-    if not isinstance(message, ChatMessage):
-        raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
-    if message.role in _REMOTE:
-        return _answer(release("assistant", words_of(message)), message.role)
-    role = "system" if message.role in _SYSTEM else _PRIVATE.get(message.role)
-    if role is None:
-        raise ParameterError(f"{where}: the role {message.role} cannot be released")
-    blocks = [_text(block, role, release, where) for block in message.blocks]
-    call = message.additional_kwargs.get("tool_call_id")
-    kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
-    return ChatMessage(role=message.role, blocks=blocks, additional_kwargs=kept)
-
-
-def _text(block: Any, role: str, release: ReleaseText, where: str) -> TextBlock:
-    if not isinstance(block, TextBlock):
-        raise ParameterError(f"{where}: only text blocks can be released; take other blocks out")
-    return TextBlock(text=release(role, block.text))

@@ -52,7 +52,7 @@ def require_text(nodes: Collection[Any]) -> None:
             raise ParameterError(f"node {k}: only text can be released; take other media out")
 
 
-def released(session: dp.Session, node: BaseNode, metadata: tuple[str, ...]) -> BaseNode:
+def release_node(session: dp.Session, node: BaseNode, metadata: tuple[str, ...]) -> BaseNode:
     """A new node with the released text.
 
     Nothing of the old one is copied but its id, the chosen metadata and the ids of its source, by

@@ -15,6 +15,7 @@ from dp_middleware.models.adapters.llama_index import skip_unrecorded
 from dp_middleware.unrecorded import recording
 from dp_middleware.unrecorded.carrying import carried, carry
 
+T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -26,9 +27,6 @@ def unspanned(method: Method) -> Method:
     """
     setattr(method, DISPATCHER_SPAN_DECORATED_ATTR, True)
     return method
-
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -49,13 +47,13 @@ def unrecorded() -> Iterator[None]:
         yield
 
 
-def silenced(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def call_silently(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call a function in :func:`unrecorded`."""
     with unrecorded():
         return function(*args, **kwargs)
 
 
-async def asilenced(function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+async def acall_silently(function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
     """Await a coroutine function in :func:`unrecorded`."""
     with unrecorded():
         return await function(*args, **kwargs)
@@ -88,43 +86,43 @@ class QuietLLM(FunctionCallingLLM):
 
     @unspanned
     def predict(self, *args: Any, **kwargs: Any) -> str:
-        return silenced(super().predict, *args, **kwargs)
+        return call_silently(super().predict, *args, **kwargs)
 
     @unspanned
     async def apredict(self, *args: Any, **kwargs: Any) -> str:
-        return await asilenced(super().apredict, *args, **kwargs)
+        return await acall_silently(super().apredict, *args, **kwargs)
 
     @unspanned
     def stream(self, *args: Any, **kwargs: Any) -> Any:
-        return silent_pieces(silenced(super().stream, *args, **kwargs))
+        return silent_pieces(call_silently(super().stream, *args, **kwargs))
 
     @unspanned
     async def astream(self, *args: Any, **kwargs: Any) -> Any:
-        return asilent_pieces(await asilenced(super().astream, *args, **kwargs))
+        return asilent_pieces(await acall_silently(super().astream, *args, **kwargs))
 
     @unspanned
     def structured_predict(self, *args: Any, **kwargs: Any) -> Any:
-        return silenced(super().structured_predict, *args, **kwargs)
+        return call_silently(super().structured_predict, *args, **kwargs)
 
     @unspanned
     async def astructured_predict(self, *args: Any, **kwargs: Any) -> Any:
-        return await asilenced(super().astructured_predict, *args, **kwargs)
+        return await acall_silently(super().astructured_predict, *args, **kwargs)
 
     @unspanned
     def stream_structured_predict(self, *args: Any, **kwargs: Any) -> Generator[Any, None, None]:
-        return silent_pieces(silenced(super().stream_structured_predict, *args, **kwargs))
+        return silent_pieces(call_silently(super().stream_structured_predict, *args, **kwargs))
 
     @unspanned
     async def astream_structured_predict(
         self, *args: Any, **kwargs: Any
     ) -> AsyncGenerator[Any, None]:
-        pieces = await asilenced(super().astream_structured_predict, *args, **kwargs)
+        pieces = await acall_silently(super().astream_structured_predict, *args, **kwargs)
         return asilent_pieces(pieces)
 
     @unspanned
     def predict_and_call(self, *args: Any, **kwargs: Any) -> Any:
-        return silenced(super().predict_and_call, *args, **kwargs)
+        return call_silently(super().predict_and_call, *args, **kwargs)
 
     @unspanned
     async def apredict_and_call(self, *args: Any, **kwargs: Any) -> Any:
-        return await asilenced(super().apredict_and_call, *args, **kwargs)
+        return await acall_silently(super().apredict_and_call, *args, **kwargs)

@@ -17,7 +17,7 @@ from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.session import Item
 from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._epsilon import at_asked
-from llama_index_dp_middleware._messages import rebuilt, words_of
+from llama_index_dp_middleware._messages import slots_of, words_of
 
 Response = TypeVar("Response", ChatResponse, CompletionResponse)
 
@@ -40,7 +40,7 @@ class Transcript:
     public_system: frozenset[str]
     conversation: str
 
-    def released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    def release(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """New messages that may be sent.
 
         Raises:
@@ -48,25 +48,27 @@ class Transcript:
         """
         return guarded(self._released, messages)
 
-    def released_prompt(self, prompt: str) -> str:
+    def release_prompt(self, prompt: str) -> str:
         """A prompt without a transcript: released anew at every call."""
-        return guarded(self._released_once, prompt)
+        return guarded(lambda: at_asked(self.session).release_once("user", prompt).text)
 
-    def noted(self, response: Response) -> Response:
+    def note(self, response: Response) -> Response:
         """Remember an answer of the remote model: it may go out again."""
         with suppress(ParameterError):  # an answer that cannot be sent again
             for words in _forms(response):
                 self.session.note_remote(None, words, conversation=self.conversation)
         return response
 
-    def left(self, response: Response) -> None:
-        """As :meth:`noted`, where garbage may just be collected: nothing may be waited for."""
+    def note_left(self, response: Response) -> None:
+        """As :meth:`note`, where garbage may just be collected: nothing may be waited for."""
         with suppress(ParameterError):
             for words in _forms(response):
                 self.session.note_left(words, conversation=self.conversation)
 
-    def noting(self, pieces: Generator[Response, None, None]) -> Generator[Response, None, None]:
-        """As :meth:`noted`, for an answer in pieces, the last of which has all of it.
+    def note_pieces(
+        self, pieces: Generator[Response, None, None]
+    ) -> Generator[Response, None, None]:
+        """As :meth:`note`, for an answer in pieces, the last of which has all of it.
 
         One that is left is noted as far as it went, and its connection closed.
         """
@@ -75,10 +77,10 @@ class Transcript:
                 seen.append(piece)
                 yield piece
 
-    async def anoting(
+    async def anote_pieces(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
-        """As :meth:`noting`."""
+        """As :meth:`note_pieces`."""
         async with aclosing(pieces):
             with self._noting_last() as seen:
                 async for piece in pieces:
@@ -87,32 +89,24 @@ class Transcript:
 
     @contextmanager
     def _noting_last(self) -> Iterator[deque[Any]]:
-        """Notes at the end the last piece that was put there, :meth:`left` if the reader went."""
+        """Notes the last piece that was put there, by :meth:`note_left` if the reader went."""
         seen: deque[Any] = deque(maxlen=1)
-        note: Callable[[Any], object] = self.noted
+        note: Callable[[Any], object] = self.note
         try:
             yield seen
         except GeneratorExit:
-            note = self.left
+            note = self.note_left
             raise
         finally:
             for last in seen:
                 note(last)
 
-    def _released_once(self, prompt: str) -> str:
-        return at_asked(self.session).release_once("user", prompt).text
-
     def _released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        items: list[Item] = []
-
-        def seen(role: str, text: str) -> str:
-            if not self._passes(role, text):
-                items.append((None, role, text))
-            return text
-
-        rebuilt(messages, seen)
-        found = iter(self._texts(items))
-        return rebuilt(messages, lambda role, t: t if self._passes(role, t) else next(found))
+        slots = [slots_of(message, f"message {k}") for k, message in enumerate(messages)]
+        texts = [text for part in slots for text in part.texts]
+        released = iter(self._texts([(None, *text) for text in texts if not self._passes(*text)]))
+        sent = (text[1] if self._passes(*text) else next(released) for text in texts)
+        return [part.build(sent) for part in slots]
 
     def _texts(self, items: Sequence[Item]) -> list[str]:
         """What goes out for each; what stands before the history changes no name in it.

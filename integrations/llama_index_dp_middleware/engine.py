@@ -14,9 +14,9 @@ from llama_index.core.schema import QueryBundle, QueryType
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import aguarded, guarded
-from llama_index_dp_middleware._extraction import Extraction
+from llama_index_dp_middleware._extraction import ResponseExtraction
 from llama_index_dp_middleware._retrieval import require_local
-from llama_index_dp_middleware._silence import asilenced, silenced, unspanned
+from llama_index_dp_middleware._silence import acall_silently, call_silently, unspanned
 from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
 
@@ -79,7 +79,7 @@ class DPQueryEngine(BaseQueryEngine):
         self._inner, self._retriever = query_engine, retriever
         self._extraction = None
         if extractor is not None:
-            self._extraction = Extraction(extractor, trusted, streaming=streaming)
+            self._extraction = ResponseExtraction(extractor, trusted, streaming=streaming)
 
     def __repr__(self) -> str:
         return f"DPQueryEngine({self._transform.session!r}, {type(self._inner).__name__})"
@@ -103,34 +103,33 @@ class DPQueryEngine(BaseQueryEngine):
 
     @unspanned
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        answer = self._answered(query_bundle)
+        require_words(query_bundle)
+        if self._retriever is None:
+            answer = self._inner.query(self._transform.run(query_bundle))
+        else:
+            raw = guarded(
+                call_silently, self._retriever.retrieve, query_bundle, what="the retriever"
+            )
+            nodes = self._nodes.postprocess_nodes(raw)
+            answer = self._inner.synthesize(self._transform.run(query_bundle), nodes)
         if self._extraction is None:
             return answer
-        return self._extraction.extracted(query_bundle.query_str, answer)
+        return self._extraction.extract(query_bundle.query_str, answer)
 
     @unspanned
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        answer = await self._aanswered(query_bundle)
+        require_words(query_bundle)
+        if self._retriever is None:
+            answer = await self._inner.aquery(await self._transform.arun(query_bundle))
+        else:
+            retrieve = self._retriever.aretrieve
+            raw = await aguarded(acall_silently, retrieve, query_bundle, what="the retriever")
+            nodes = await self._nodes.apostprocess_nodes(raw)
+            released = await self._transform.arun(query_bundle)
+            answer = await self._inner.asynthesize(released, nodes)
         if self._extraction is None:
             return answer
-        return await self._extraction.aextracted(query_bundle.query_str, answer)
-
-    def _answered(self, raw: QueryBundle) -> RESPONSE_TYPE:
-        require_words(raw)
-        if self._retriever is None:
-            return self._inner.query(self._transform.run(raw))
-        nodes = self._nodes.postprocess_nodes(
-            guarded(silenced, self._retriever.retrieve, raw, what="the retriever")
-        )
-        return self._inner.synthesize(self._transform.run(raw), nodes)
-
-    async def _aanswered(self, raw: QueryBundle) -> RESPONSE_TYPE:
-        require_words(raw)
-        if self._retriever is None:
-            return await self._inner.aquery(await self._transform.arun(raw))
-        found = await aguarded(asilenced, self._retriever.aretrieve, raw, what="the retriever")
-        nodes = await self._nodes.apostprocess_nodes(found)
-        return await self._inner.asynthesize(await self._transform.arun(raw), nodes)
+        return await self._extraction.aextract(query_bundle.query_str, answer)
 
 
 def _bundle(query: QueryType) -> QueryBundle:

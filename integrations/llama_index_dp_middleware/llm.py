@@ -125,64 +125,66 @@ class DPLLM(QuietLLM):
 
         Context chat engines ask here under which role to send what they retrieved.
         """
-        found: LLMMetadata = self._inner.metadata
-        return found.model_copy(update={"system_role": MessageRole.USER})
+        inner: LLMMetadata = self._inner.metadata
+        return inner.model_copy(update={"system_role": MessageRole.USER})
 
     # calls -----------------------------------------------------------------------------------
 
     @unspanned
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        sent = self._transcript.released(messages)
+        sent = self._transcript.release(messages)
         response: ChatResponse = self._inner.chat(sent, **kwargs)
-        return self._transcript.noted(response)
+        return self._transcript.note(response)
 
     @unspanned
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        sent = await asyncio.to_thread(self._transcript.released, messages)
+        sent = await asyncio.to_thread(self._transcript.release, messages)
         response: ChatResponse = await self._inner.achat(sent, **kwargs)
-        return self._transcript.noted(response)
+        return self._transcript.note(response)
 
     @unspanned
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
-        sent = self._transcript.released(messages)
-        return self._transcript.noting(self._inner.stream_chat(sent, **kwargs))
+        sent = self._transcript.release(messages)
+        return self._transcript.note_pieces(self._inner.stream_chat(sent, **kwargs))
 
     @unspanned
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
-        sent = await asyncio.to_thread(self._transcript.released, messages)
-        return self._transcript.anoting(await self._inner.astream_chat(sent, **kwargs))
+        sent = await asyncio.to_thread(self._transcript.release, messages)
+        return self._transcript.anote_pieces(await self._inner.astream_chat(sent, **kwargs))
 
     @unspanned
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        sent = self._transcript.released_prompt(prompt)
-        found: CompletionResponse = self._inner.complete(sent, formatted=formatted, **kwargs)
-        return self._transcript.noted(found)
+        sent = self._transcript.release_prompt(prompt)
+        response: CompletionResponse = self._inner.complete(sent, formatted=formatted, **kwargs)
+        return self._transcript.note(response)
 
     @unspanned
     async def acomplete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponse:
-        sent = await asyncio.to_thread(self._transcript.released_prompt, prompt)
-        found: CompletionResponse = await self._inner.acomplete(sent, formatted=formatted, **kwargs)
-        return self._transcript.noted(found)
+        sent = await asyncio.to_thread(self._transcript.release_prompt, prompt)
+        response: CompletionResponse = await self._inner.acomplete(
+            sent, formatted=formatted, **kwargs
+        )
+        return self._transcript.note(response)
 
     @unspanned
     def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
-        sent = self._transcript.released_prompt(prompt)
+        sent = self._transcript.release_prompt(prompt)
         pieces = self._inner.stream_complete(sent, formatted=formatted, **kwargs)
-        return self._transcript.noting(pieces)
+        return self._transcript.note_pieces(pieces)
 
     @unspanned
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
-        sent = await asyncio.to_thread(self._transcript.released_prompt, prompt)
+        sent = await asyncio.to_thread(self._transcript.release_prompt, prompt)
         pieces = await self._inner.astream_complete(sent, formatted=formatted, **kwargs)
-        return self._transcript.anoting(pieces)
+        return self._transcript.anote_pieces(pieces)
 
     # tools and structured output ---------------------------------------------------------------
 
@@ -216,26 +218,26 @@ class DPLLM(QuietLLM):
         allow_parallel_tool_calls: bool = False,
         **kwargs: Any,
     ) -> ChatResponse:
-        found: ChatResponse = self._inner._validate_chat_with_tools_response(
+        valid: ChatResponse = self._inner._validate_chat_with_tools_response(
             response, tools, allow_parallel_tool_calls=allow_parallel_tool_calls, **kwargs
         )
-        return found
+        return valid
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, *args: Any, **kwargs: Any
     ) -> list[ToolSelection]:
-        found: list[ToolSelection] = self._inner.get_tool_calls_from_response(
+        calls: list[ToolSelection] = self._inner.get_tool_calls_from_response(
             response, *args, **kwargs
         )
-        return found
+        return calls
 
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
         """A model of the same session and conversation around the inner structured one."""
-        found = self._transcript
+        transcript = self._transcript
         return DPLLM(
-            found.session,
+            transcript.session,
             self._inner.as_structured_llm(output_cls, **kwargs),
-            public_system=found.public_system,
-            system=found.system,
-            conversation=found.conversation,
+            public_system=transcript.public_system,
+            system=transcript.system,
+            conversation=transcript.conversation,
         )

@@ -12,7 +12,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, session_of
-from llama_index_dp_middleware._nodes import keys_of, released, require_text
+from llama_index_dp_middleware._nodes import keys_of, release_node, require_text
 from llama_index_dp_middleware._silence import unspanned
 
 
@@ -71,7 +71,8 @@ class DPNodePostprocessor(BaseNodePostprocessor):
         return await asyncio.to_thread(guarded, self._released, nodes)
 
     def _released(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        require_text([each.node for each in nodes])
+        raw = [scored.node for scored in nodes]
+        require_text(raw)
         return [
-            NodeWithScore(node=released(self._session, each.node, self.metadata)) for each in nodes
+            NodeWithScore(node=release_node(self._session, node, self.metadata)) for node in raw
         ]

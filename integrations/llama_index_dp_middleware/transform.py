@@ -14,7 +14,7 @@ from llama_index.core.schema import BaseNode, TransformComponent
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded, session_of
-from llama_index_dp_middleware._nodes import keys_of, released, require_text
+from llama_index_dp_middleware._nodes import keys_of, release_node, require_text
 from llama_index_dp_middleware._silence import unspanned
 
 
@@ -104,7 +104,7 @@ class DPTransform(TransformComponent):
 
     def _released(self, nodes: Sequence[BaseNode]) -> list[BaseNode]:
         require_text(nodes)
-        return [released(self._session, node, self.metadata) for node in nodes]
+        return [release_node(self._session, node, self.metadata) for node in nodes]
 
 
 def _is_picklable(scopes: dict[str, Any]) -> bool:

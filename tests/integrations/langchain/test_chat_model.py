@@ -235,6 +235,16 @@ def test_an_answer_from_elsewhere_is_noted_or_declared_public(probe):
     assert not probe.leaks()
 
 
+def test_no_transcript_is_charged_before_all_are_looked_at(probe):
+    model = DPChatModel(probe.session(), probe.chat_openai())
+    transcripts = [[HumanMessage(probe.new_text())], [AIMessage(probe.private_text)]]
+    with pytest.raises(EventRefused):
+        model.generate(transcripts)
+    with pytest.raises(EventRefused):
+        asyncio.run(model.agenerate(transcripts))
+    assert not probe.charges
+
+
 def test_conversations_have_names(probe):
     model = DPChatModel(probe.session(), probe.chat_openai())
     for thread in ("a", "b", "a"):

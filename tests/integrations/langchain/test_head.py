@@ -1,41 +1,202 @@
-"""PrivateHead: history, answers, epsilon and rules; for call paths see test_langchain_head.py."""
+"""PrivateHead: on every call path, nothing that LangChain can record holds the raw text."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
 
+import langsmith
+import numpy as np
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core._api import LangChainDeprecationWarning
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import (
+    AIMessage,
+    ChatMessage,
+    HumanMessage,
+    HumanMessageChunk,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompt_values import ChatPromptValue, ImagePromptValue, StringPromptValue
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_dp_middleware import PrivateHead, note_answer
+from support.ledgers import Charges
+from support.texts import CANARY
 
-from dp_middleware.errors import EventRefused, ParameterError
+import dp_middleware as dp
+from dp_middleware.errors import DPMiddlewareError, EventRefused, ParameterError
 from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 
+PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
+WORDS = [f"w{i}x" for i in range(50)]
+RELEASED = re.compile(r"(?:w\d+x ?)+")
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(50, 6)))
+SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
+AI_CALL = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "call-1"}], id="ai-1")
+IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}.example"}}
 HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
-IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 PROMPT = ChatPromptTemplate.from_messages(
     [("system", "public rules"), MessagesPlaceholder("history"), ("human", "{question}")]
 )
 
 
+def is_released(text, words=6):
+    return RELEASED.fullmatch(text) is not None and len(text.split()) == words
+
+
+def session_of_chat():
+    """Knows the answer in the transcripts below."""
+    session = dp.Session(SANITIZER)
+    note_answer(session, AI_CALL)
+    return session
+
+
+class Counting(dp.Session):
+    """A session that remembers what it released; with an error, fails from one release on."""
+
+    def __init__(self, error=None, at=1):
+        super().__init__(SANITIZER)
+        self.raw, self.out, self.error, self.at = [], [], error, at
+
+    def _released(self, planned):
+        self.raw.append(planned.item[2])
+        if self.error is not None and len(self.raw) >= self.at:
+            raise self.error
+        release = super()._released(planned)
+        self.out.append(release.text)
+        return release
+
+
+# the remote model --------------------------------------------------------------------------------
+
+
+class RecordingModel(GenericFakeChatModel):
+    """A remote model that answers always and remembers what it was sent."""
+
+    received: list = []  # pydantic copies it
+    failures: int = 0
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        self.received.append(messages)
+        if len(self.received) <= self.failures:
+            raise RuntimeError(f"refused: {messages[-1].content}")
+        return super()._generate(messages, stop, run_manager, **kwargs)
+
+    def last_text(self):
+        return self.received[-1][-1].text
+
+
+def model(**options):
+    return RecordingModel(messages=itertools.repeat("the answer"), received=[], **options)
+
+
 @pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
+def probe(tmp_path, capsys):
+    """Records everything that LangChain and LangSmith may show or send, and the console."""
+    with Probe(tmp_path, captured=capsys.readouterr) as found:
+        yield found
+
+
+# call paths: each gives every output and event ---------------------------------------------------
+
+
+async def _collect(items):
+    return [each async for each in items]
+
+
+async def _one(value):
+    yield value
+
+
+@contextlib.contextmanager
+def _no_deprecations():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LangChainDeprecationWarning)
+        yield
+
+
+async def _events(chain, value, config):
+    return await _collect(chain.astream_events(value, config, version="v2"))
+
+
+async def _old_events(chain, value, config):
+    with _no_deprecations():
+        return await _collect(chain.astream_events(value, config, version="v1"))
+
+
+async def _log(chain, value, config):
+    with _no_deprecations():
+        return await _collect(chain.astream_log(value, config))
+
+
+async def _sync(function, *args):
+    return function(*args)
+
+
+PATHS = {
+    "invoke": lambda c, v, k: _sync(c.invoke, v, k),
+    "ainvoke": lambda c, v, k: c.ainvoke(v, k),
+    "batch": lambda c, v, k: _sync(c.batch, [v, v], k),
+    "abatch": lambda c, v, k: c.abatch([v, v], k),
+    "batch_as_completed": lambda c, v, k: _sync(lambda: list(c.batch_as_completed([v, v], k))),
+    "abatch_as_completed": lambda c, v, k: _collect(c.abatch_as_completed([v, v], k)),
+    "stream": lambda c, v, k: _sync(lambda: list(c.stream(v, k))),
+    "astream": lambda c, v, k: _collect(c.astream(v, k)),
+    "transform": lambda c, v, k: _sync(lambda: list(c.transform(iter([v]), k))),
+    "atransform": lambda c, v, k: _collect(c.atransform(_one(v), k)),
+    "astream_events": _events,
+    "astream_events v1": _old_events,
+    "astream_log": _log,
+}
+every_path = pytest.mark.parametrize("path", PATHS)
+
+
+def private_messages(canary=CANARY, text=lambda: PRIVATE, name=lambda: 1):
+    """A canary in every private slot of human and tool messages."""
+    slots = {
+        "additional_kwargs": {canary: canary},
+        "response_metadata": {"m": canary},
+    }
+    blocks = [{"type": "text", "text": text(), "annotations": [canary], "id": canary}, text()]
+    return [
+        SystemMessage("public rules"),
+        HumanMessage(blocks, id=f"human-{name()}", note=canary, name=canary, **slots),
+        AI_CALL,
+        ToolMessage(
+            text(),
+            tool_call_id="call-1",
+            id=f"tool-{name()}",
+            artifact=canary,
+            status="error",
+            name="search",
+            **slots,
+        ),
+        ("human", text()),
+        {"role": "user", "content": text(), "name": canary},
+    ]
 
 
 def values(probe):
-    text = {"type": "text", "text": probe.new_text(), "annotations": [probe.canary]}
-    history = [HumanMessage([text], name=probe.canary, id=probe.new_id())]
-    return {"question": probe.new_text(), "history": history}
+    """A canary in every private slot of human and tool messages."""
+    messages = private_messages(probe.canary, probe.new_text, probe.new_id)
+    return {"question": probe.new_text(), "history": messages[1:]}
 
 
 class TestChain(TraceSafeContract):
@@ -59,7 +220,9 @@ class TestChain(TraceSafeContract):
     }
 
     def adapter(self, probe):
-        head = PrivateHead(probe.session(), keys=["question", "history"])
+        session = probe.session()
+        note_answer(session, AI_CALL)
+        head = PrivateHead(session, keys=["question", "history"])
         return head | PROMPT | probe.chat_openai() | StrOutputParser()
 
 
@@ -74,12 +237,355 @@ class TestMessages(TraceSafeContract):
         return PrivateHead(probe.session()) | probe.chat_openai()
 
 
-PATHS = {
+@every_path
+@pytest.mark.parametrize("value", [PRIVATE, private_messages()], ids=["text", "messages"])
+@pytest.mark.asyncio
+async def test_every_record_has_the_released_text_and_not_the_raw_one(value, path, probe):
+    remote = model()
+    chain = PrivateHead(session_of_chat()) | remote | StrOutputParser()
+    outputs = await PATHS[path](chain, value, probe.config)
+    assert outputs
+    sent = remote.last_text()
+    assert is_released(sent)
+    assert CANARY not in repr((outputs, remote.received))
+    records = probe.records()
+    assert not [source for source, text in records.items() if CANARY in text]
+    cached = {"LLM cache"} if "invoke" in path or "batch" in path else set()
+    heard = HEARD | {"LangChain global handler", "console"} | cached
+    assert {source for source, text in records.items() if sent in text} == heard
+
+
+@every_path
+@pytest.mark.asyncio
+async def test_a_head_alone_gives_the_release(path, probe):
+    session = Counting()
+    outputs = await PATHS[path](PrivateHead(session), PRIVATE, probe.config)
+    assert session.out[-1] in repr(outputs)
+    assert len(session.raw) == (2 if "batch" in path else 1)
+    assert CANARY not in repr(outputs)
+    assert not [source for source, text in probe.records().items() if CANARY in text]
+
+
+@pytest.mark.asyncio
+async def test_typed_events_of_a_model_behind_the_head(probe):
+    remote = model()
+    chain = PrivateHead(SANITIZER) | remote
+    events = list(chain.stream_events(PRIVATE, probe.config, version="v3"))
+    events += await _collect(await chain.astream_events(PRIVATE, probe.config, version="v3"))
+    deltas = [e["delta"]["text"] for e in events if e["event"] == "content-block-delta"]
+    assert "".join(deltas) == "the answer" * 2
+    assert all(is_released(messages[0].content) for messages in remote.received)
+    found = probe.records()
+    assert remote.last_text() in found["LangSmith"]
+    assert CANARY not in "".join([*found.values(), repr(events)])
+
+
+# what is released --------------------------------------------------------------------------------
+
+
+def test_messages_are_rebuilt_and_public_ones_pass():
+    given = private_messages()
+    before = repr(given)
+    system, human, ai, tool, pair, mapping = PrivateHead(session_of_chat()).invoke(given)
+    assert repr(given) == before
+    assert (system, ai) == (given[0], AI_CALL)
+    assert [set(human.content[0]), human.content[0]["type"]] == [{"type", "text"}, "text"]
+    assert all(map(is_released, [human.content[0]["text"], human.content[1], tool.content]))
+    assert human == HumanMessage(human.content, id="human-1")
+    public = {"id": "tool-1", "name": "search", "status": "error"}
+    assert tool == ToolMessage(tool.content, tool_call_id="call-1", **public)
+    assert all(m == HumanMessage(m.content) and is_released(m.content) for m in (pair, mapping))
+
+
+def test_types_of_inputs_are_kept():
+    head = PrivateHead(SANITIZER)
+    assert is_released(head.invoke(PRIVATE))
+    text = head.invoke(StringPromptValue(text=PRIVATE))
+    assert type(text) is StringPromptValue
+    assert is_released(text.text)
+    chat = head.invoke(ChatPromptValue(messages=[HumanMessage(PRIVATE)]))
+    assert type(chat) is ChatPromptValue
+    assert is_released(chat.messages[0].content)
+    assert type(head.invoke([HumanMessageChunk(PRIVATE)])[0]) is HumanMessage
+    assert all(map(is_released, head.invoke([PRIVATE, PRIVATE])))
+    assert head.invoke("") == ""
+
+
+def test_keys_choose_what_is_private():
+    given = {"q": PRIVATE, "docs": [PRIVATE], "public": {"any": object()}}
+    found = PrivateHead(SANITIZER, keys=["q", "docs"]).invoke(given)
+    assert is_released(found["q"])
+    assert is_released(found["docs"][0])
+    assert found["public"] is given["public"]
+    assert given["q"] == PRIVATE
+    both = PrivateHead(SANITIZER).invoke({"a": PRIVATE, "b": PRIVATE})
+    assert list(both) == ["a", "b"]
+    assert all(map(is_released, both.values()))
+
+
+def test_streamed_input_is_released_once_and_whole():
+    session = Counting()
+    found = list((PrivateHead(session) | str.upper).transform(iter([PRIVATE[:9], PRIVATE[9:]])))
+    assert session.raw == [PRIVATE]
+    assert found == [session.out[0].upper()]
+
+
+# refusals ----------------------------------------------------------------------------------------
+
+REFUSED = {
+    "image": [HumanMessage([{"type": "text", "text": PRIVATE}, IMAGE])],
+    "text block without text": [HumanMessage([{"type": "text", "text": {"x": CANARY}}])],
+    "thinking in a tool result": [ToolMessage([{"type": CANARY}], tool_call_id="1")],
+    "role": [ChatMessage(PRIVATE, role=CANARY)],
+    "removal": [RemoveMessage(id="1")],
+    "unreadable dict": [{CANARY: PRIVATE}],
+    "unreadable pair": [(CANARY, PRIVATE)],
+    "number": [3],
+    "tuple": ("human", PRIVATE),
+    "bytes": PRIVATE.encode(),
+    "image prompt": ImagePromptValue(image_url={"url": CANARY}),
+    "one message": HumanMessage(PRIVATE),
+    "value that is no text": {"a": PRIVATE, "b": [PRIVATE]},
+}
+
+
+def everything_in(error):
+    """The error as text, with all that hangs on it."""
+    return "".join(traceback.format_exception(error)) + repr(
+        [error.__dict__, error.args, error.__context__, error.__cause__]
+    )
+
+
+@pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
+@pytest.mark.asyncio
+async def test_what_cannot_be_released_is_refused_before_any_charge(value, probe):
+    session, remote = Counting(), model()
+    chain = PrivateHead(session) | remote
+    with pytest.raises(ParameterError, match=r"expected|only text") as sync:
+        chain.invoke(value, probe.config)
+    with pytest.raises(ParameterError) as asynchronous:
+        await chain.ainvoke(value, probe.config)
+    for caught in (sync, asynchronous):
+        assert CANARY not in everything_in(caught.value)
+    assert (session.raw, remote.received) == ([], [])
+    assert probe.records()["LangChain callbacks"] == ""
+    assert CANARY not in "".join(probe.records().values())
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ({"q": PRIVATE}, "key 'docs' is missing"),
+        ({"q": PRIVATE, "docs": {"x": CANARY}}, "key 'docs'.*got dict"),
+        (PRIVATE, "expected a dict.*got str"),
+    ],
+)
+def test_keys_must_be_there_and_hold_text(value, match):
+    session = Counting()
+    with pytest.raises(ParameterError, match=match) as caught:
+        PrivateHead(session, keys=["q", "docs"]).invoke(value)
+    assert CANARY not in everything_in(caught.value)
+    assert session.raw == []
+
+
+def test_the_message_names_the_place():
+    with pytest.raises(ParameterError, match="the input, message 0, block 1: only text"):
+        PrivateHead(SANITIZER).invoke(REFUSED["image"])
+    with pytest.raises(ParameterError, match="text under key 'b', got list"):
+        PrivateHead(SANITIZER).invoke(REFUSED["value that is no text"])
+
+
+def _quoting(kind):
+    """An error that a ledger might raise while it handles another, quoting one."""
+    try:
+        raise KeyError(PRIVATE)
+    except KeyError:
+        try:
+            raise kind(PRIVATE if kind is ValueError else "budget spent")
+        except kind as error:
+            return error
+
+
+@pytest.mark.parametrize("path", ["invoke", "abatch", "astream"])
+@pytest.mark.parametrize("kind", [ValueError, dp.BudgetExhausted])
+@pytest.mark.asyncio
+async def test_a_failed_release_sends_nothing_and_tells_nothing(path, kind, probe):
+    session, remote = Counting(_quoting(kind), at=2), model()
+    expected = DPMiddlewareError if kind is ValueError else dp.BudgetExhausted
+    chain = PrivateHead(session, keys=["a", "b"]) | (lambda d: f"{d['a']} {d['b']}") | remote
+    config = {**probe.config, "max_concurrency": 1}
+    with pytest.raises(expected, match=r"failed with ValueError|budget spent") as caught:
+        await PATHS[path](chain, {"a": PRIVATE, "b": PRIVATE}, config)
+    assert type(caught.value) is expected
+    assert traceback.extract_tb(caught.tb)[-1].name == "guarded"  # the frames below hold the text
+    assert CANARY not in everything_in(caught.value)
+    assert (session.raw[:2], remote.received) == ([PRIVATE, PRIVATE], [])
+    assert CANARY not in "".join(probe.records().values())
+
+
+def test_errors_of_the_rest_pass_through():
+    remote = model(failures=1)
+    with pytest.raises(RuntimeError, match="refused: w") as caught:
+        (PrivateHead(SANITIZER) | remote).invoke(PRIVATE)
+    assert CANARY not in everything_in(caught.value)
+    outputs = (PrivateHead(Counting(ValueError(CANARY), at=2)) | str.upper).batch(
+        [PRIVATE, PRIVATE], {"max_concurrency": 1}, return_exceptions=True
+    )
+    assert [type(each) for each in outputs] == [str, DPMiddlewareError]
+
+
+# the head goes first -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "left", [{"q": RunnablePassthrough()}, str.upper], ids=["dict", "function"]
+)
+def test_nothing_is_piped_into_a_head(left):
+    with pytest.raises(ParameterError, match="the head goes first"):
+        _ = left | PrivateHead(SANITIZER)
+
+
+def test_one_head_is_enough():
+    for second in (PrivateHead(SANITIZER), PrivateHead(SANITIZER) | str.upper):
+        with pytest.raises(ParameterError, match="one head"):
+            _ = PrivateHead(SANITIZER) | str.upper | second
+    with pytest.raises(ParameterError, match="one head"):
+        PrivateHead(SANITIZER, then=PrivateHead(SANITIZER))
+
+
+def _enclosed(head):
+    ignoring_config = RunnableLambda(lambda text: head.invoke(text))
+    own_callbacks = RunnableLambda(lambda text: head.invoke(text, {"callbacks": []}))
+    return {
+        "sequence": RunnablePassthrough() | head,
+        "parallel": RunnableParallel(a=head),
+        "map": RunnableParallel(a=RunnablePassthrough() | head),
+        "function": ignoring_config,
+        "function with callbacks": own_callbacks,
+    }
+
+
+@every_path
+@pytest.mark.parametrize("outer", _enclosed(PrivateHead(SANITIZER)))
+@pytest.mark.asyncio
+async def test_a_head_refuses_to_run_inside_another_run(outer, path):
+    session, remote = Counting(), model()
+    chain = _enclosed(PrivateHead(session) | remote)[outer]
+    with pytest.raises(ParameterError, match=r"inside another run.*the head goes first"):
+        await PATHS[path](chain, PRIVATE, None)
+    assert (session.raw, remote.received) == ([], [])
+
+
+def test_a_head_refuses_to_run_in_a_graph_node():
+    graphs = pytest.importorskip("langgraph.graph")
+    session = Counting()
+    graph = graphs.StateGraph(dict)
+    graph.add_node("ask", PrivateHead(session) | (lambda state: state))
+    graph.add_edge(graphs.START, "ask")
+    with pytest.raises(ParameterError, match="inside another run"):
+        graph.compile().invoke({"q": PRIVATE})
+    assert session.raw == []
+
+
+def test_a_graph_or_agent_behind_the_head_streams():
+    graphs = pytest.importorskip("langgraph.graph")
+    graph = graphs.StateGraph(graphs.MessagesState)
+    graph.add_node("ask", lambda state: {"messages": [AIMessage(state["messages"][-1].text)]})
+    graph.add_edge(graphs.START, "ask")
+    chain = PrivateHead(SANITIZER, keys=["messages"]) | graph.compile()
+    value = {"messages": [("human", PRIVATE)]}
+    last = list(chain.stream(value, stream_mode="values"))[-1]
+    assert is_released(last["messages"][0].text)
+    assert last["messages"][1].text == last["messages"][0].text
+
+
+def test_a_head_refuses_to_run_in_a_traced_function(probe):
+    session = Counting()
+    traced = langsmith.traceable(lambda text: PrivateHead(session).invoke(text), name="outer")
+    with pytest.raises(ParameterError, match="inside another run"):
+        traced(PRIVATE)
+    assert session.raw == []
+    assert CANARY in probe.records()["LangSmith"]  # why it refuses
+
+
+# composition -------------------------------------------------------------------------------------
+
+
+def test_composition_gives_new_heads():
+    head = PrivateHead(SANITIZER, keys=["q"])
+    chain = head | {"x": lambda d: d["q"]} | (lambda d: d["x"])
+    assert isinstance(chain, PrivateHead)
+    assert (chain.session, chain.keys, head.then) == (head.session, ("q",), None)
+    assert is_released(chain.invoke({"q": PRIVATE}))
+    assert set(head.assign(n=lambda d: 1).invoke({"q": PRIVATE})) == {"q", "n"}
+    assert is_released(head.pick("q").invoke({"q": PRIVATE}))
+    with pytest.raises(AttributeError):
+        head.then = chain
+
+
+@pytest.mark.asyncio
+async def test_wrapped_heads_stay_heads(probe):
+    starts = []
+    listeners = {"on_start": lambda run: starts.append(repr(run.inputs))}
+
+    async def alisten(run):
+        starts.append(repr(run.inputs))
+
+    head = PrivateHead(SANITIZER) | (lambda text: f"<{text}>")
+    bound = (PrivateHead(SANITIZER) | model().bind(tag="t")).bind(stop=["x"])
+    for chain in (
+        head.with_listeners(**listeners),
+        head.with_alisteners(on_start=alisten),
+        head.with_types(output_type=str),
+        bound,
+        head.pipe(str.upper, str.lower, name="rest"),
+        head.with_config(tags=["t"]),
+    ):
+        assert isinstance(chain, PrivateHead)
+        await (chain | str).ainvoke(PRIVATE, probe.config)
+    assert len(starts) == 2
+    found = probe.records()
+    assert "name\nrest\n" in found["LangChain callbacks"]
+    assert "tags\nt\n" in found["LangChain callbacks"]
+    assert "stop\nx\n" in found["LangChain callbacks"]
+    assert CANARY not in "".join([*found.values(), *starts])
+
+
+def test_description():
+    head = PrivateHead(SANITIZER, keys=["question", "history"])
+    chain = head | PROMPT | model() | StrOutputParser()
+    assert repr(head) == f"PrivateHead({head.session!r}, keys=('question', 'history'))"
+    assert repr(chain).startswith(repr(head) + "\n| ChatPromptTemplate(")
+    assert chain.get_name() == "PrivateHead"
+    names = [node.name for node in chain.get_graph().nodes.values()]
+    assert names[1:-1] == ["PrivateHead", "ChatPromptTemplate", "RecordingModel", "StrOutputParser"]
+    assert "ChatPromptTemplate" in chain.get_graph().draw_mermaid()
+    assert set(chain.input_schema.model_json_schema()["properties"]) >= {"question", "history"}
+    assert chain.output_schema.model_json_schema()["type"] == "string"
+    assert [spec.id for spec in chain.config_specs] == ["dp_epsilon"]
+    assert len(chain.get_prompts()) == 1
+    assert [node.name for node in head.get_graph().nodes.values()][1] == "PrivateHead"
+
+
+@pytest.mark.parametrize("keys", ["question", [], ""])
+def test_keys_are_a_list_of_names(keys):
+    with pytest.raises(ParameterError, match="expected keys="):
+        PrivateHead(SANITIZER, keys=keys)
+
+
+def test_a_session_releases():
+    with pytest.raises(ParameterError, match=r"expected a dp\.Session or a dp\.Sanitizer, got str"):
+        PrivateHead("session")
+
+
+# answers, epsilon, rules and conversations --------------------------------------------------------
+
+ANSWERS = {
     "invoke": lambda c, v: c.invoke(v),
     "ainvoke": lambda c, v: asyncio.run(c.ainvoke(v)),
     "batch": lambda c, v: c.batch([v])[0],
     "stream": lambda c, v: _sum(c.stream(v)),
-    "events": lambda c, v: asyncio.run(_events(c, v))[-1]["data"]["output"],
+    "events": lambda c, v: asyncio.run(_events(c, v, None))[-1]["data"]["output"],
 }
 
 
@@ -88,18 +594,14 @@ def _sum(chunks):
     return sum(rest, first)
 
 
-async def _events(chain, value):
-    return [event async for event in chain.astream_events(value, version="v2")]
-
-
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", ANSWERS)
 def test_the_remote_models_answers_are_noted_if_told_so(path, probe):
     chain = PrivateHead(probe.session(), answers="note") | probe.chat_openai()
     history = []
     for turn in range(4):
         probe.remote.reply = f"answer {turn}"
         history += [HumanMessage(probe.new_text())]
-        history += [PATHS[path](chain, history)]
+        history += [ANSWERS[path](chain, history)]
     assert len(probe.charges) == 4
     sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
     for earlier, later in itertools.pairwise(sent):
@@ -175,3 +677,82 @@ def test_conversations_have_names(probe):
     first = released(thread_id="a")
     assert first == released(thread_id="a") != released(session_id="b")
     assert len(probe.charges) == 2
+
+
+# many at once ------------------------------------------------------------------------------------
+
+
+class Busy:
+    """A step that knows how many of it ran at once."""
+
+    def __init__(self):
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self):
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def __exit__(self, *error):
+        with self._lock:
+            self.now -= 1
+
+    def step(self, text):
+        with self:
+            time.sleep(0.005)
+        return text
+
+    async def astep(self, text):
+        with self:
+            await asyncio.sleep(0.005)
+        return text
+
+
+class Starts(BaseCallbackHandler):
+    """How many runs began."""
+
+    count = 0
+
+    def on_chain_start(self, *args, **kwargs):
+        self.count += 1
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["config", "with_config"])
+@pytest.mark.parametrize("path", [p for p in PATHS if "batch" in p])
+@pytest.mark.asyncio
+async def test_each_input_of_a_batch_has_its_own_release(path, bound):
+    session, busy, starts = Counting(), Busy(), Starts()
+    limit = 3 if bound else 8
+    config = {"max_concurrency": limit, "callbacks": [starts]}
+    chain = PrivateHead(session) | RunnableLambda(busy.step, busy.astep)
+    chain, config = (chain.with_config(config), None) if bound else (chain, config)
+    inputs = [f"{PRIVATE} {i}" for i in range(32)]
+    found = getattr(chain, path)(inputs, config)
+    found = await found if path == "abatch" else found
+    found = await _collect(found) if path == "abatch_as_completed" else list(found)
+    outputs = dict(found) if "completed" in path else dict(enumerate(found))
+    assert sorted(session.raw) == sorted(inputs)
+    assert sorted(outputs) == list(range(32))
+    assert len(set(outputs.values())) == 32
+    assert sorted(outputs.values()) == sorted(session.out)
+    assert 1 < busy.most <= limit
+    assert starts.count == 32
+
+
+def test_every_text_is_charged_once():
+    ledger = Charges()
+    paid = dp.Sanitizer(SANITIZER.mechanism, SPACE, ledger=ledger, subject="me")
+    (PrivateHead(paid, keys=["a", "b"]) | str).batch([{"a": PRIVATE, "b": "x"}] * 3)
+    assert sorted(ledger.tokens) == [1] * 3 + [6] * 3
+
+
+def test_without_langchain_the_import_names_the_extra():
+    code = (
+        "import sys; sys.modules['langchain_core'] = None\n"
+        "from dp_middleware.errors import MissingExtra\n"
+        "try: import langchain_dp_middleware\n"
+        "except MissingExtra as error: print(error)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "dp-middleware[langchain]" in found.stdout

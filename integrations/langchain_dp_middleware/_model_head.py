@@ -1,0 +1,89 @@
+"""What is made of a DPChatModel: made of its inner model, behind the same boundary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableSequence
+from langchain_core.runnables.base import coerce_to_runnable
+from langchain_core.runnables.utils import ConfigurableFieldSpec
+from pydantic import Field
+
+from langchain_dp_middleware._calls import PrivateBinding, RefusedWrappers
+from langchain_dp_middleware._composition import Head
+from langchain_dp_middleware._notes import with_notes
+from langchain_dp_middleware._session import EPSILON_SPEC
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ModelHead(Head):
+    """The boundary of a chat model in front of what is made of it; may run in other runs.
+
+    Attributes:
+        model: A DPChatModel, whose session and rules release.
+    """
+
+    goes_first: ClassVar[bool] = False
+
+    model: Any
+
+    def __repr__(self) -> str:
+        return f"{self.model!r}\n| {self.then!r}"
+
+    def __ror__(self, other: Any) -> Any:
+        return RunnableSequence(coerce_to_runnable(other), self)
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """The epsilon of a call, and what can be configured in the rest."""
+        return [EPSILON_SPEC, *self._rest.config_specs]
+
+    def with_fallbacks(self, fallbacks: Any, **kwargs: Any) -> Any:
+        """As :meth:`Head.with_fallbacks`: one that is a DPChatModel is called behind this."""
+        parts = (x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks)
+        others = [with_notes(part, self.model.session) for part in parts]
+        return super().with_fallbacks(others, **kwargs)
+
+    @property
+    def _behind(self) -> Runnable[Any, Any]:
+        return self._rest.with_config(self.config) if self.config else self._rest
+
+    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
+        entered: tuple[Any, RunnableConfig] = self.model._enter(value, self._merged(config))
+        return entered
+
+
+class BoundModel(PrivateBinding):
+    """A DPChatModel with arguments and config of its calls: still a model, as LangChain expects."""
+
+    component: Any = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def _component(self) -> Any:
+        return self.bound
+
+    @property
+    def head(self) -> ModelHead:
+        """What is made of it is made of the inner model, behind the boundary."""
+        model: Any = self.bound
+        head: ModelHead = model._head(model.inner.bind(**self.kwargs))
+        return head.with_config(self.config)
+
+    @property
+    def _behind(self) -> Runnable[Any, Any]:
+        return self.head._behind
+
+    def bind(self, **kwargs: Any) -> Any:
+        """As :meth:`RunnableBinding.bind`."""
+        return RunnableBinding.bind(self, **kwargs)
+
+    def with_config(self, config: Any = None, **kwargs: Any) -> Any:
+        """As :meth:`RunnableBinding.with_config`."""
+        return RunnableBinding.with_config(self, config, **kwargs)
+
+    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.head, name)(*args, **kwargs)
+
+    def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.head, name)(*args, **kwargs)

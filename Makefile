@@ -48,7 +48,7 @@ notebooks: $(STAMP)
 
 docs: $(STAMP)
 	@$(PIP) --group docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict -f .mkdocs.yml
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

@@ -25,7 +25,7 @@ from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 EPSILON = 0.1
 SUBJECT = "someone"
-LONGEST_LIFE = 0.08  # seconds: a worker dies while it opens the ledger or within its charges
+SHORT_LIFE = 0.08  # seconds: a worker dies while it opens the ledger or within its charges
 
 CERTIFICATE = certified(PureDP(epsilon=EPSILON), EPSILON)
 
@@ -73,11 +73,15 @@ def _charge_all(
 def killed(url: str, rounds: int) -> dict[str, object]:
     """Kill a worker at a random point, again and again; the ledger after each."""
     lives = random.Random(4)
-    released, unseen, over = 0, [], []
+    released, unseen, over = 1, [], []
     inherited = PrivacyLedger(url)
+    start = time.monotonic()
+    pid, pipe = _forked(_charge_once, url)
+    assert (os.waitpid(pid, 0)[1], _everything(pipe)) == (0, b".")
+    longest = max(SHORT_LIFE, 4 * (time.monotonic() - start))  # where others work, all takes longer
     for number in range(rounds):
         pid, pipe = _forked(_charge_for_ever, inherited if number % 2 else None, url)
-        time.sleep(lives.uniform(0, LONGEST_LIFE))
+        time.sleep(lives.uniform(0, longest))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         released += len(_everything(pipe))
@@ -91,13 +95,18 @@ def killed(url: str, rounds: int) -> dict[str, object]:
     return {"released": released, "unseen": unseen, "over": sum(over)}
 
 
+def _charge_once(out: int, url: str) -> None:
+    PrivacyLedger(url).charge(SUBJECT, CERTIFICATE, 1)
+    os.write(out, b".")
+
+
 def _charge_for_ever(out: int, inherited: PrivacyLedger | None, url: str) -> None:
     ledger = inherited or PrivacyLedger(url)
     while True:
         try:
             ledger.charge(SUBJECT, CERTIFICATE, 1)
         except BudgetExhausted:
-            time.sleep(LONGEST_LIFE)
+            time.sleep(SHORT_LIFE)
         else:
             os.write(out, b".")  # the release
 

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from dp_middleware.embedding.backends import Given
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models._wires import Wire, host_of, is_host, wires_of
-from dp_middleware.models.object_graph import is_data, is_foreign, is_own, objects_in
+from dp_middleware.models.object_graph import objects_in
+from dp_middleware.models.origin import is_data, is_foreign, is_own
 from dp_middleware.models.parts import by_class, is_model, is_vendors, one_walk, values_in
 
 _CONTAINERS = frozenset(map(id, (dict, list, tuple, set, frozenset)))  # a class may say it equals

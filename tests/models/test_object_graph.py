@@ -21,13 +21,8 @@ from pydantic import BaseModel, RootModel, field_validator
 
 import dp_middleware as dp
 from dp_middleware.models import object_graph
-from dp_middleware.models.object_graph import (
-    is_data,
-    is_foreign,
-    is_own,
-    objects_in,
-    reachable,
-)
+from dp_middleware.models.object_graph import objects_in, reachable
+from dp_middleware.models.origin import is_data, is_foreign, is_own
 
 
 class Part:

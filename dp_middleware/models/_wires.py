@@ -107,7 +107,7 @@ def _clients_in(x: Any) -> Iterator[Any]:
 
 
 def _is_client(x: Any) -> bool:
-    kinds = {type(x), x.__class__}  # a proxy has the class of what it is around
+    kinds = (type(x), x.__class__)  # a proxy has the class of what it is around
     return any(_is_clients(kind) for kind in kinds)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -31,9 +33,33 @@ _MODELS = (
 _Judges = TypeVar("_Judges", bound=Callable[..., bool])
 
 
+_JUDGED: ContextVar[dict[tuple[Any, ...], Any] | None] = ContextVar("_JUDGED", default=None)
+
+
+@contextmanager
+def one_walk() -> Iterator[None]:
+    """In it a class is judged once; after it anew, as its methods and fields may have changed."""
+    token = _JUDGED.set({} if _JUDGED.get() is None else _JUDGED.get())
+    try:
+        yield
+    finally:
+        _JUDGED.reset(token)
+
+
 def by_class(judges: _Judges) -> _Judges:
-    """The function, which judges a class once; bounded, as it keeps classes alive."""
-    return cast("_Judges", lru_cache(maxsize=4096)(judges))
+    """The function, which judges a class once in a walk, known by ``id``: it may say it equals."""
+
+    @wraps(judges)
+    def judge(kind: type, *rest: Any) -> bool:
+        judged = _JUDGED.get()
+        if judged is None:
+            return judges(kind, *rest)
+        key = (judges, id(kind), *rest)
+        if key not in judged:
+            judged[key] = judges(kind, *rest), kind  # which lives on, so that its id stays its own
+        return bool(judged[key][0])
+
+    return cast("_Judges", judge)
 
 
 def models_in(model: Any) -> Iterator[Any]:
@@ -70,6 +96,7 @@ def inherits(x: Any, package: str, name: str) -> bool:
     return _has_base(type(x), package, name)
 
 
+@by_class
 def _has_base(kind: type, package: str, name: str) -> bool:
     return any(
         each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.")

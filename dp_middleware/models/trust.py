@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 from dp_middleware.embedding.backends import Given
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models._wires import Wire, host_of, is_host, wires_of
-from dp_middleware.models.parts import (
-    by_class,
-    is_model,
-    is_vendors,
-    values_in,
-)
+from dp_middleware.models.object_graph import objects_in
+from dp_middleware.models.origin import is_data, is_foreign, is_own
+from dp_middleware.models.parts import by_class, is_model, is_vendors, one_walk, values_in
+
+_CONTAINERS = frozenset(map(id, (dict, list, tuple, set, frozenset)))  # a class may say it equals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,15 +102,46 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+@one_walk()
 def locate(model: Any) -> Location:
     """Where an openai client, or a chat or embedding model of LangChain or LlamaIndex, runs.
 
     Addresses and proxies are read from its fields, the clients in any of them and the models it
-    is made of. It may name more itself, with a :class:`Location` as its ``location``: a property
-    or field of its own, not one of what it wraps. A model without any of these is in process if
-    it is known to be or if it is your own code; a vendor's is unknown.
+    is made of: of a vendor's class those in its fields, of your own and a framework's those
+    anywhere inside. It may name more itself, with a :class:`Location` as its ``location``: a
+    property or field of its own, not one of what it wraps. A model without any of these is in
+    process if it is known to be or if it is your own code; a vendor's is unknown.
     """
     return _locate(model, frozenset())
+
+
+@one_walk()
+def locate_all(
+    root: Any, *, local: frozenset[str] = frozenset(), releases: Callable[[object], bool]
+) -> Location:
+    """Where anything runs that an object holds: what could send on the text that it is given.
+
+    Your own code and that of the frameworks is looked into; what is of another package must be
+    known to be in process, or have an address. What says where it runs is believed. Data of your
+    own that has no methods may name any address.
+
+    Args:
+        root: Such as a retriever.
+        local: Classes that are known to stay in process, as ``package.Name``.
+        releases: Whether an object releases by itself what it sends.
+    """
+
+    def is_settled(x: object) -> bool:
+        if id(type(x)) in _CONTAINERS:
+            return False
+        is_vendors_own = is_foreign(x, local=local) and not is_own(x)
+        return releases(x) or said_by(x) is not None or is_vendors_own
+
+    place = IN_PROCESS
+    for part in objects_in(root, whole=is_settled):
+        if id(type(part)) not in _CONTAINERS and not isinstance(part, type):
+            place |= _locate_part(part, local, releases)
+    return place
 
 
 def locate_function(function: Any, *, local: bool) -> Location:
@@ -121,7 +152,7 @@ def locate_function(function: Any, *, local: bool) -> Location:
         local: Declared to run where raw text may go; else its own ``location`` may say so.
     """
     said = said_by(function) or (IN_PROCESS if local else None)
-    found = _located(function, frozenset(), said)
+    found = _locate_one(function, frozenset(), said)
     return found if said else found | Location(unknown=frozenset({type(function).__name__}))
 
 
@@ -135,21 +166,48 @@ def said_by(x: Any) -> Location | None:
 
 
 def _locate(model: Any, above: frozenset[int]) -> Location:
-    return _located(model, above, said_by(model))
-
-
-def _located(model: Any, above: frozenset[int], said: Location | None) -> Location:
     if isinstance(model, Given):  # around an object of any class
-        return _locate(model.inner, above | {id(model)}) | (said or IN_PROCESS)
-    parts = [each for each in values_in(model) if is_model(each) and id(each) not in above]
-    found = said or IN_PROCESS
-    for part in parts:
-        found |= _locate(part, above | {id(model)})
-    for wire in wires_of(model):
-        found |= _of_wire(wire)
-    if said is None and not parts and not found.hosts and is_vendors(model):
-        found |= Location(unknown=frozenset({type(model).__name__}))
-    return found
+        return _locate(model.inner, above | {id(model)}) | (said_by(model) or IN_PROCESS)
+    place = IN_PROCESS
+    for part in objects_in(model, whole=_is_settled):
+        speaks = part is model or is_model(part) or said_by(part) is not None
+        if speaks and id(part) not in above:
+            place |= _locate_one(part, above, said_by(part))
+    return place
+
+
+def _is_settled(x: object) -> bool:
+    """Whether a model's part is judged by its fields alone; this package releases what it sends."""
+    is_ours = f"{type(x).__module__}.".startswith("dp_middleware.")
+    return is_ours or said_by(x) is not None or (is_foreign(x) and not is_own(x))
+
+
+def _locate_part(x: Any, local: frozenset[str], releases: Callable[[object], bool]) -> Location:
+    said, foreign = said_by(x), is_foreign(x, local=local)
+    is_known = said is not None or is_model(x)
+    if releases(x) and said is None:
+        return IN_PROCESS
+    if not (is_known or foreign or (is_own(x) and not is_data(type(x)))):
+        return IN_PROCESS
+    place = _locate_one(x, frozenset(), said)
+    if is_known or not foreign or place != IN_PROCESS:
+        return place
+    named = x if isinstance(x, FunctionType | ModuleType) else type(x)
+    return Location(unknown=frozenset({named.__name__}))
+
+
+def _locate_one(x: Any, above: frozenset[int], said: Location | None) -> Location:
+    """Where it runs itself, and the models in its fields if it is not walked."""
+    parts = [part for part in values_in(x) if is_model(part) and id(part) not in above]
+    place = said or IN_PROCESS
+    if said is not None or _is_settled(x):
+        for part in parts:
+            place |= _locate(part, above | {id(x)})
+    for wire in wires_of(x):
+        place |= _of_wire(wire)
+    if said is None and not parts and not place.hosts and is_vendors(x):
+        place |= Location(unknown=frozenset({type(x).__name__}))
+    return place
 
 
 @by_class

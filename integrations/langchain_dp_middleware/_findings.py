@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import RunnableBinding
 
 import dp_middleware as dp
 from dp_middleware.models import trust
+from dp_middleware.models.parts import inherits
 from langchain_dp_middleware._notes import NotedModel
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
@@ -46,7 +46,7 @@ def is_local(model: Any) -> bool:
 
 def is_model(x: Any) -> bool:
     """A model, or what stands for one: where some run is not known before a call."""
-    known = isinstance(x, BaseLanguageModel) or is_client(x)
+    known = inherits(x, "langchain_core", "BaseLanguageModel") or is_client(x)
     return known or type(x).__name__ in _ELSEWHERE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
     Runnable,
@@ -21,6 +20,7 @@ from langsmith.utils import tracing_is_enabled
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models.object_graph import reachable
+from dp_middleware.models.parts import inherits
 from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
@@ -166,4 +166,4 @@ def _branches(x: Any) -> list[tuple[str, Any]]:
 
 
 def _is_of_interest(x: Any) -> bool:
-    return is_ours(x) or is_model(x) or isinstance(x, Runnable | BaseLanguageModel)
+    return is_ours(x) or is_model(x) or inherits(x, "langchain_core", "Runnable")

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
 import types
 import weakref
 from collections import OrderedDict, deque
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
+from enum import Enum
 from functools import partial
-from typing import NamedTuple
+from http import HTTPStatus
+from http.cookies import SimpleCookie
+from typing import Any, NamedTuple
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, RootModel, field_validator
 
 import dp_middleware as dp
 from dp_middleware.models import object_graph
-from dp_middleware.models.object_graph import (
-    is_data,
-    is_foreign,
-    is_own,
-    objects_in,
-    reachable,
-)
+from dp_middleware.models.object_graph import objects_in, reachable
+from dp_middleware.models.origin import is_data, is_foreign, is_own
 
 
 class Part:
@@ -86,6 +86,24 @@ def of_call(part):
     return Called()
 
 
+KEPT = {}
+
+
+def kept(x):
+    KEPT[id(x)] = x
+    return x
+
+
+def executed(part):
+    names = {"part": part}
+    exec("class Made: held = part", names)
+    return names["Made"]()
+
+
+def with_attribute(name, value):
+    return type("Holding", (), {name: value, "__module__": __name__})()
+
+
 HOLDERS = {
     "mapping proxy": lambda part: types.MappingProxyType({"a": part}),
     "iterator": lambda part: iter([part]),
@@ -97,6 +115,15 @@ HOLDERS = {
     "metaclass": of_metaclass,
     "base class": of_base,
     "closure of a method": of_call,
+    "default of a context variable": lambda part: ContextVar("variable", default=part),
+    "weak proxy": lambda part: weakref.proxy(kept(part)),
+    "finalizer": lambda part: weakref.finalize(kept(Derived()), print, part),
+    "class of types": lambda part: types.new_class("Made", (), {}, lambda x: x.update(a=part))(),
+    "class of dataclasses": lambda part: make_dataclass("Made", (), namespace={"a": part})(),
+    "executed class": executed,
+    "model of anything": lambda part: RootModel[Any](part),
+    "dunder of a class": lambda part: with_attribute("__remote__", part),
+    "call of a class": lambda part: with_attribute("__call__", partial(print, part)),
 }
 
 
@@ -104,6 +131,23 @@ HOLDERS = {
 def test_wherever_a_part_is_held(holder):
     part = Part()
     assert found_in(HOLDERS[holder](part)) == [part]
+
+
+def test_surroundings_are_no_parts():
+    async def contend():
+        lock = asyncio.Lock()
+        await lock.acquire()
+        waiting = asyncio.create_task(lock.acquire())
+        await asyncio.sleep(0)
+        lock.release()
+        await waiting
+        return lock, asyncio.get_running_loop()
+
+    lock, loop = asyncio.run(contend())
+    loop.part = Part()
+    assert loop in list(objects_in(lock, whole=nothing_whole))
+    sys.modules[__name__].PART = Part()
+    assert not found_in([lock, vars(sys.modules[__name__]), weakref.proxy(Derived())])
 
 
 def test_what_is_nearest_comes_first_and_what_is_found_hides_what_is_inside():
@@ -165,6 +209,25 @@ def test_data_has_no_method_of_its_own():
         assert not is_data(kind)
 
 
+class AllEqual(type):
+    """Of which no class has a hash."""
+
+    def __eq__(cls, other):
+        return True
+
+
+class Changing(metaclass=AllEqual):
+    url = ""
+
+
+def test_a_class_is_judged_by_what_it_is_now():
+    assert is_data(Changing)
+    assert found_in([Changing(), part := Part()]) == [part]
+    assert reachable(Changing(), lambda x: is_own(x) and is_data(type(x)))
+    Changing.ask = nothing_whole
+    assert not reachable(Changing(), lambda x: is_own(x) and is_data(type(x)))
+
+
 def test_what_is_whole_is_not_looked_into():
     root = {"a": [Part()]}
     assert list(objects_in(root, whole=lambda each: isinstance(each, list))) == [root, root["a"]]
@@ -187,3 +250,7 @@ def test_whose_code_an_object_is():
         assert is_foreign(foreign) == (not isinstance(foreign, type))
     assert not any(is_foreign(each) for each in (Part(), np.ones(1), {}, nothing_whole, dp))
     assert (is_own(Part()), is_own(np.ones(1)), is_own({})) == (True, False, False)
+    made = types.new_class("Made"), make_dataclass("Made", ()), type(executed(None))
+    assert all(is_own(kind()) for kind in made)
+    assert not any(is_own(each) for each in (nothing_whole, generating(0), lambda: 0, Enum))
+    assert not any(is_foreign(each) for each in (HTTPStatus.OK, SimpleCookie()))

@@ -256,6 +256,27 @@ def test_an_installed_model_without_an_address_is_unknown(
     assert locate(hosted).unknown == {"Hosted"}
 
 
+def test_your_own_model_is_looked_into_at_any_depth() -> None:
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_core.runnables import RunnableLambda
+    from langchain_openai import ChatOpenAI
+
+    class Router(FakeListChatModel):
+        pool: Any
+
+    class Derived(ChatOpenAI):
+        other: Any = None
+
+    far, near = (langchain_model(f"http://{host}/v1") for host in ("evil.com", "localhost"))
+    ask = RunnableLambda(lambda x: far.invoke(x))
+    derived = Derived(model="m", api_key="k", base_url="http://localhost/v1")  # type: ignore[arg-type]
+    assert locate(Router(responses=["x"], pool={"big": [far]})).hosts == {"evil.com"}
+    assert locate(near.with_fallbacks([ask])).hosts == {"localhost", "evil.com"}
+    assert locate(derived) == Location(hosts=frozenset({"localhost"}))
+    derived.other = lambda text: far.invoke(text)
+    assert locate(derived).hosts == {"localhost", "evil.com"}
+
+
 def test_only_a_class_speaks_for_itself_and_not_for_what_it_wraps() -> None:
     from langchain_core.language_models import FakeListChatModel
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import _socket
 import contextvars
 import functools
 import http.client
+import imaplib
 import types
+import urllib.request
 import weakref
 from dataclasses import dataclass
+from multiprocessing.managers import BaseManager
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ pytest.importorskip("langchain_openai")
 import httpx
 import langsmith
 import openai
+import requests
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -33,7 +38,7 @@ from langchain_dp_middleware import (
     PrivateHead,
 )
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
-from pydantic import ConfigDict
+from pydantic import ConfigDict, RootModel
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models.trust import Location
@@ -252,8 +257,37 @@ def in_context(part):
     return Mine(part=variable)
 
 
+class Derived(ChatOpenAI):
+    """On loopback, with something more."""
+
+    other: Any
+
+
+class Page(Document):
+    """Asks what it holds."""
+
+    client: Any
+
+    def ask(self, query):
+        return self.client.invoke(query)
+
+
+def fallback(part):
+    near = ChatOpenAI(model="m", api_key="k", base_url="http://localhost/v1")
+    return Mine(part=near.with_fallbacks([RunnableLambda(lambda x: part.invoke(x))]))
+
+
+def by_subclass(part):
+    url = "http://localhost/v1"
+    return Mine(part=Derived(model="m", api_key="k", base_url=url, other=lambda x: part))
+
+
 KEPT: dict[int, Any] = {}
 HIDING = {
+    "fallback": fallback,
+    "subclass of a vendor's": by_subclass,
+    "document": lambda part: Mine(part=[Page(page_content="x", client=part)]),
+    "pydantic": lambda part: Mine(part=RootModel[Any](part)),
     "field": lambda part: Mine(part=part),
     "deep": lambda part: Mine(part={"x": [Mine(part=types.SimpleNamespace(y=(part,)))]}),
     "slot": lambda part: Mine(part=Holder(part)),
@@ -294,13 +328,22 @@ def test_local_parts_are_fine(hide, probe):
     DPRetriever(probe.session(), HIDING[hide](probe.chat_openai()))  # on loopback
 
 
-@pytest.mark.parametrize(
-    "part",
-    [httpx.Client(), http.client.HTTPConnection("example.com"), langsmith.Client(api_key="k")],
-    ids=["httpx", "stdlib", "vendor"],
-)
-def test_a_part_that_cannot_be_judged_is_refused_unless_it_says_where_it_runs(part, probe):
-    with pytest.raises(UntrustedHost, match=f"cannot tell where {type(part).__name__} in Mine"):
+UNKNOWN = {
+    "httpx": httpx.Client(),
+    "imaplib": imaplib.IMAP4.__new__(imaplib.IMAP4),
+    "_socket": _socket.socket.__new__(_socket.socket),
+    "managers": BaseManager(),
+    "requests": requests,
+    "post": requests.post,
+    "partial": functools.partial(requests.post, OUTSIDE),
+    "urlopen": urllib.request.urlopen,
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_part_that_cannot_be_judged_is_refused_unless_it_says_where_it_runs(name, probe):
+    part = UNKNOWN[name]
+    with pytest.raises(UntrustedHost, match=r"cannot tell where .* in Mine"):
         DPRetriever(probe.session(), Mine(part=part))
 
     class Said(Mine):
@@ -313,20 +356,27 @@ def test_a_part_that_cannot_be_judged_is_refused_unless_it_says_where_it_runs(pa
     DPRetriever(probe.session(), Said(part=part))
 
 
+def test_a_part_of_another_package_with_an_address_is_judged_by_it(probe):
+    DPRetriever(probe.session(), Mine(part=http.client.HTTPConnection("localhost")))
+    for part in (http.client.HTTPConnection("example.com"), langsmith.Client(api_key="k")):
+        with pytest.raises(UntrustedHost, match="raw text would go to"):
+            DPRetriever(probe.session(), Mine(part=part))
+
+
 @dataclass
-class Page:
+class Source:
     """Where a document is from."""
 
     url: str
 
 
-class Asking(Page):
+class Asking(Source):
     def ask(self, query):
         return query
 
 
 def test_an_address_in_data_without_methods_is_no_part(probe):
-    DPRetriever(probe.session(), Mine(part=[Page(OUTSIDE)]))
+    DPRetriever(probe.session(), Mine(part=[Source(OUTSIDE)]))
     with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
         DPRetriever(probe.session(), Mine(part=[Asking(OUTSIDE)]))
 

@@ -53,12 +53,20 @@ from llama_index.core.selectors import (
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.llms.openai import OpenAI
 from llama_index_dp_middleware import DPQueryEngine, ServiceEmbedding
-from pydantic import BaseModel
+from pydantic import BaseModel, validate_call
 
 import dp_middleware as dp
 from dp_middleware.models.trust import Location
 
 ELSEWHERE = "https://models.example/v1"
+
+
+REMOTE = []  # what the module holds is no part of a function's own
+
+
+@validate_call
+def words(text: str) -> list[str]:
+    return text.split()
 
 
 def model_at(url):
@@ -280,6 +288,40 @@ def test_parts_of_other_packages_are_refused_unless_they_are_known(desk):
     ):
         with pytest.raises(dp.UntrustedHost):
             DPQueryEngine(desk.session(), engine(), retriever=Mine([part]))
+
+
+def test_what_else_a_module_holds_is_no_part_of_a_function(desk):
+    REMOTE[:] = [model_at(ELSEWHERE)]
+    DPQueryEngine(desk.session(), engine(), retriever=Mine(words))
+
+
+class Derived(OpenAI):
+    """On loopback, with something more."""
+
+    other: object = None
+
+
+def test_a_class_derived_from_a_vendors_is_looked_into(desk):
+    model = Derived(model="gpt-4o", api_key="k", api_base="http://localhost/v1")
+    DPQueryEngine(desk.session(), engine(), retriever=Mine(model))
+    model.other = closure(model_at(ELSEWHERE))
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        DPQueryEngine(desk.session(), engine(), retriever=Mine(model))
+
+
+class PlainNode(TextNode):
+    url: str
+
+
+class AskingNode(PlainNode):
+    def ask(self, question):
+        return question
+
+
+def test_a_node_of_your_own_that_acts_is_judged_by_its_address(desk):
+    DPQueryEngine(desk.session(), engine(), retriever=Mine(PlainNode(text="a", url=ELSEWHERE)))
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        DPQueryEngine(desk.session(), engine(), retriever=Mine(AskingNode(url=ELSEWHERE)))
 
 
 class VendorsModel(MockLLM):

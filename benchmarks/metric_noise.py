@@ -24,8 +24,7 @@ from limits import product_rate, random_space
 from scipy.spatial.distance import cdist
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels import filter, frame, nearest
-from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels import filter, frame, nearest, noise as _noise
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling.sampler import bulk_entropy

@@ -4,9 +4,7 @@
 and torch with it, when it is first used.
 """
 
-from importlib.metadata import version
-
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__version__ = version("dp-middleware")
+__version__ = "0.1.0"

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dp_middleware import attacks as of
-from dp_middleware import metrics
+from dp_middleware import attacks as of, metrics
 from dp_middleware.attacks import AttackResult
 from dp_middleware.attacks.rows import channel
 from dp_middleware.errors import ParameterError

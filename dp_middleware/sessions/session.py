@@ -16,9 +16,7 @@ from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions.events import ReleaseMemo, public
 from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
-from dp_middleware.sessions.names import ONCE as ONCE
-from dp_middleware.sessions.names import Digests, by_role, checked
-from dp_middleware.sessions.names import Item as Item
+from dp_middleware.sessions.names import ONCE as ONCE, Digests, Item as Item, by_role, checked
 from dp_middleware.sessions.transcript import Message, Unknown, admit
 
 MONTH = 30 * 24 * 3600.0

@@ -14,8 +14,7 @@ from langchain_core import globals as settings
 from langchain_core.caches import BaseCache
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.tracers import context as hooks
-from langsmith import run_trees
-from langsmith import utils as langsmith_utils
+from langsmith import run_trees, utils as langsmith_utils
 
 from dp_middleware.testing._sources import Collector, Notes, Recorder
 

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import logsumexp
 from support.spaces import CASES, random_space, space_of, spaces

@@ -16,9 +16,7 @@ from support.spaces import host_rows, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import rantext
-from dp_middleware.mechanisms.kernels import density
-from dp_middleware.mechanisms.kernels import noise as _noise
-from dp_middleware.mechanisms.kernels import window as _window
+from dp_middleware.mechanisms.kernels import density, noise as _noise, window as _window
 from dp_middleware.privacy import zcdp_of_bounded_range, zcdp_of_pure
 
 ROOT = Path(__file__).parents[2]

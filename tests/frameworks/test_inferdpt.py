@@ -17,8 +17,7 @@ from support.ledgers import Charges
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.frameworks import chat_model
-from dp_middleware.frameworks import inferdpt as prompts
+from dp_middleware.frameworks import chat_model, inferdpt as prompts
 from dp_middleware.testing import OpenAIServer
 
 DOCUMENT = f"word1 word2 {CANARY} word3"

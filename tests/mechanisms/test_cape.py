@@ -9,8 +9,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 from support.spaces import random_space, space_of, spaces

@@ -9,8 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 from support.spaces import CASES, brute_force_loss, host_rows, random_space, spaces
 from support.texts import CANARY

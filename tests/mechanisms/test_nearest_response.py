@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 from support.spaces import host_rows, random_space, space_of, spaces

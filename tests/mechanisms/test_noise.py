@@ -12,8 +12,7 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 from support.noise_laws import FALSE_ALARM, fits, line_law, plane_law
 from support.spaces import random_space, space_of, spaces

@@ -11,9 +11,7 @@ from support.noise_laws import fits, line_law, plane_law
 from support.spaces import space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels import nearest as _nearest
-from dp_middleware.mechanisms.kernels import noise as _noise
-from dp_middleware.mechanisms.kernels import window as _window
+from dp_middleware.mechanisms.kernels import nearest as _nearest, noise as _noise, window as _window
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling.sampler import os_entropy
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import dp_middleware as dp
 from dp_middleware import metrics

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 from support.entropy import stream
 from support.spaces import CASES, host_rows, random_space
@@ -29,8 +28,7 @@ from dp_middleware import _files, embedding
 from dp_middleware.cli import app
 from dp_middleware.mechanisms import prepared as _prepared
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.sampling import files
-from dp_middleware.sampling import sampler as sampling
+from dp_middleware.sampling import files, sampler as sampling
 from dp_middleware.sampling.cache import RowCache
 
 KEY = {"mechanism": "toy"}

@@ -12,8 +12,7 @@ import traceback
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 from support.ledgers import Charges
 from support.spaces import host_rows, random_space

@@ -6,8 +6,7 @@ import re
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dp_middleware import scopes
 

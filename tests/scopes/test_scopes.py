@@ -10,8 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Keyword, Operator, Punctuation

@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.ledgers import Charges
 from support.talks import KEY, MECHANISM, SPACE, WORDS, session, words
 from support.texts import CANARY, TORTURE

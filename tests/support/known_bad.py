@@ -13,9 +13,7 @@ import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.frameworks._selection import Selection
 from dp_middleware.mechanisms.base import NoiseMechanism
-from dp_middleware.mechanisms.kernels import nearest as _nearest
-from dp_middleware.mechanisms.kernels import noise as _noise
-from dp_middleware.mechanisms.kernels import window as _window
+from dp_middleware.mechanisms.kernels import nearest as _nearest, noise as _noise, window as _window
 from dp_middleware.mechanisms.stencil import DChiStencil
 from dp_middleware.sampling import sampler
 

@@ -6,8 +6,7 @@ import string
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp

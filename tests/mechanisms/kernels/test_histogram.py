@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dp_middleware.mechanisms.kernels.histogram import PLACE, Histogram
 

@@ -6,16 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.pretend_device import pretend_cuda
 from support.spaces import space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.embedding.grid import folded
-from dp_middleware.mechanisms.kernels import filter
-from dp_middleware.mechanisms.kernels import nearest as _nearest
-from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels import filter, nearest as _nearest, noise as _noise
 from dp_middleware.mechanisms.kernels.frame import NOBODY
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil

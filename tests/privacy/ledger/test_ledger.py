@@ -14,8 +14,7 @@ from decimal import Decimal
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support import postgres
 from support.certified import certified
 from support.spaces import random_space

@@ -200,11 +200,6 @@ def test_a_bad_eta_is_refused(kind, eta):
         kind(eta=eta)
 
 
-def test_a_bad_index_is_refused():
-    with pytest.raises(dp.ParameterError, match="index"):
-        MetricNoise(eta=1.0, index="fast")
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 class TestReleases:
     @pytest.mark.parametrize("ids", [[-1], [99], [0.5], [[0]]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import pkgutil
 
 import langchain_dp_middleware
 import pytest
@@ -11,7 +12,10 @@ import pytest
 pytest.importorskip("langchain")
 
 
-@pytest.mark.parametrize("name", sorted(set(langchain_dp_middleware._HOME.values())))
+NAMES = [each.name for each in pkgutil.iter_modules(langchain_dp_middleware.__path__)]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_examples(name):
     module = importlib.import_module(f"langchain_dp_middleware.{name}")
     assert doctest.testmod(module).failed == 0

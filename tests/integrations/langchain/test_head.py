@@ -75,11 +75,11 @@ class Counting(dp.Session):
         super().__init__(SANITIZER)
         self.raw, self.out, self.error, self.at = [], [], error, at
 
-    def _released(self, planned):
-        self.raw.append(planned.item[2])
+    def _release(self, message):
+        self.raw.append(message.item[2])
         if self.error is not None and len(self.raw) >= self.at:
             raise self.error
-        release = super()._released(planned)
+        release = super()._release(message)
         self.out.append(release.text)
         return release
 

@@ -1,7 +1,9 @@
-"""A forked child, where only one thread goes on: locks begin anew, and torch computes with one.
+"""Objects where a process ends: in a forked child, and in pickles.
+
+In a child only one thread goes on: locks begin anew, and torch computes with one.
 
 The threads that held a lock are gone, and so are those of torch's OpenMP: a child would wait for
-them at its first parallel loop.
+them at its first parallel loop. What holds private text does not leave in a pickle.
 """
 
 from __future__ import annotations

@@ -88,7 +88,14 @@ class Certifier:
             )
 
     def at(self, epsilon: float) -> Certifier:
-        """The same with the mechanism that has this certified epsilon, or one just below.
+        """As :meth:`calibrate`, with the public defaults for this epsilon where it has defaults."""
+        if not self.defaults:
+            return self.calibrate(epsilon)
+        mechanism = type(self.mechanism).with_defaults(epsilon, self.space)
+        return replace(self, mechanism=mechanism).calibrate(epsilon)
+
+    def calibrate(self, epsilon: float) -> Certifier:
+        """The same with its mechanism at this certified epsilon, or just below.
 
         Args:
             epsilon: Nats per token; in a raw context, for texts as long as its window.
@@ -96,9 +103,8 @@ class Certifier:
         Raises:
             CannotCalibrate: The mechanism cannot reach this epsilon.
         """
-        nominal = self.mechanism
-        if self.defaults:
-            nominal = type(nominal).with_defaults(epsilon, self.space)
         length = None if self.context is None else self.context.window
-        mechanism = calibrate(nominal, self.space, epsilon, adjacency=self.relation, length=length)
+        mechanism = calibrate(
+            self.mechanism, self.space, epsilon, adjacency=self.relation, length=length
+        )
         return replace(self, mechanism=mechanism)

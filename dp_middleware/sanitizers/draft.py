@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from dp_middleware._forks import StaysHere
+from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, Span, encode_with, spans_of
@@ -116,13 +117,13 @@ class Draft(StaysHere):
         return "".join(parts)
 
 
-def read(text: str, scope: Scope | None, vocabulary: Vocabulary, policy: KeepPolicy) -> Draft:
+def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:
     """Cut a text into what is public and what is to be drawn for.
 
     Args:
         text: Private.
         scope: Its private spans; ``None``: all of it.
-        vocabulary: Tells its tokens.
+        space: Its vocabulary tells the tokens.
         policy: Tokens released unchanged.
 
     Raises:
@@ -132,6 +133,7 @@ def read(text: str, scope: Scope | None, vocabulary: Vocabulary, policy: KeepPol
     """
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    vocabulary = space.vocabulary
     ids: list[int] = []
     kept: list[str | None] = []
     public: list[str] = []
@@ -143,7 +145,7 @@ def read(text: str, scope: Scope | None, vocabulary: Vocabulary, policy: KeepPol
         if policy.kept:
             tokens = _guard(vocabulary.occurrences, source)
             ids += [token.id for token in tokens]
-            kept += [_spelling(source, token, vocabulary, policy) for token in tokens]
+            kept += [_spelling(source, token, space, policy) for token in tokens]
         else:
             ids += _guard(vocabulary.ids, source)
             kept += [None] * (len(ids) - start)
@@ -166,12 +168,13 @@ def read(text: str, scope: Scope | None, vocabulary: Vocabulary, policy: KeepPol
 
 
 def _spelling(
-    text: str, token: Occurrence, vocabulary: Vocabulary, policy: KeepPolicy
+    text: str, token: Occurrence, space: EmbeddingSpace, policy: KeepPolicy
 ) -> str | None:
-    """Of a token that the policy keeps, as the vocabulary or the policy has it."""
-    known = token.id != UNKNOWN
-    word = vocabulary.tokens[token.id] if known else text[token.start : token.end].strip().lower()
-    return word if word.strip().lower() in policy.kept else None
+    """Of a token that the policy keeps: those of the vocabulary that its certificate tells."""
+    if token.id != UNKNOWN:
+        return space.vocabulary.tokens[token.id] if policy.kept_tokens(space)[token.id] else None
+    word = text[token.start : token.end].strip().lower()
+    return word if word in policy.kept else None
 
 
 def _guard(tokenize: Callable[[str], T], text: str) -> T:

@@ -179,7 +179,7 @@ class Sanitizer:
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
             ParameterError: Not a text, or a span outside of it.
         """
-        return read(text, scope, self.space.vocabulary, self.policy)
+        return read(text, scope, self.space, self.policy)
 
     def release_drafts(
         self,
@@ -349,4 +349,4 @@ def sanitizer(
         adjacency=adjacency,
         defaults=True,
     )
-    return Sanitizer._of(certifier.at(epsilon), ledger, subject)
+    return Sanitizer._of(certifier.calibrate(epsilon), ledger, subject)

@@ -21,12 +21,7 @@ from dp_middleware.unrecorded.streams import aclose_all, close, close_all, layer
 T = TypeVar("T")
 
 _STREAMS = (Generator, AsyncGenerator, Coroutine)
-_LAZY = (
-    "stream",
-    "transform",
-    "query",
-    "synthesize",
-)  # in names of what may return what runs later
+_LAZY = ("stream", "transform", "query", "synthesize")  # in names of what may run later
 _LATER = ("Iterator", "Iterable", "Generator", "Await", "Coroutine")  # in what it says it returns
 _seen: WeakSet[type] = WeakSet()
 

@@ -682,3 +682,19 @@ def test_public_defaults_are_taken_anew_at_another_epsilon():
     assert tuned.at(1.0).at(6.0).mechanism == tuned.mechanism
     given = dp.Sanitizer(tuned.mechanism, space).at(1.0).mechanism
     assert given.codebook == tuned.mechanism.codebook != tuned.at(1.0).mechanism.codebook
+
+
+def test_public_defaults_are_made_once(monkeypatch):
+    """A tuned codebook takes half a minute."""
+    made = []
+    defaults = dp.TokenExponential.with_defaults
+
+    def counting(nominal, space):
+        made.append(nominal)
+        return defaults(nominal, space)
+
+    monkeypatch.setattr(dp.TokenExponential, "with_defaults", counting)
+    sanitizer = dp.sanitizer(3, "token-exponential", SPACE)
+    assert made == [3]
+    assert sanitizer.at(2.0).certificate.epsilon <= 2.0
+    assert made == [3, 2.0]

@@ -14,6 +14,7 @@ from langchain_core import globals as settings
 from langchain_core.tracers import context as hooks
 from llama_index_instrumentation import root_dispatcher
 from support import leaky_adapters as adapters
+from support.extras import said_without
 
 from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
@@ -393,11 +394,4 @@ with testing.Probe(pathlib.Path(sys.argv[1])) as probe:
 
 
 def test_without_pytest_the_import_names_the_extra():
-    code = (
-        "import sys; sys.modules['pytest'] = None\n"
-        "from dp_middleware.errors import MissingExtra\n"
-        "try: import dp_middleware.testing\n"
-        "except MissingExtra as error: print(error)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "dp-middleware[testing]" in found.stdout
+    assert "dp-middleware[testing]" in said_without("pytest", "dp_middleware.testing")

@@ -1,0 +1,18 @@
+"""Processes in which a package is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def said_without(missing: str, imported: str) -> str:
+    """What the import of a package of ours says in a process without another package."""
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from dp_middleware.errors import MissingExtra\n"
+        f"try: import {imported}\n"
+        "except MissingExtra as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout

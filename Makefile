@@ -1,7 +1,7 @@
 # make          environment in .venv with all extras and test tools, versions from constraints.txt
 # make demo     the tour on the command line
 # make test     all tests; options for pytest in ARGS
-# make cells    certificates and tables of the README and the docs on the full spaces, for minutes
+# make slow     tests that take minutes: the full spaces, other machines, killed processes
 # make notebooks  executes the notebooks; with ARGS=--write their outputs are stored
 # make docs     the site with the reference, in site/
 # make lint, make types, make wheel, make clean, make distclean
@@ -11,13 +11,15 @@
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.made
+# one more than processors, at most four: tests wait for servers and for processes
+WORKERS = $(shell $(BIN)/python -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 PIP    = $(BIN)/python -m pip --no-input --disable-pip-version-check -q install -c constraints.txt
 
 SUITED := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	"$$p" -c '$(SUITED)' 2>/dev/null && command -v "$$p" && break; done)
 
-.PHONY: venv demo test cells notebooks docs lint types wheel clean distclean
+.PHONY: venv demo test slow notebooks docs lint types wheel clean distclean
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -38,10 +40,10 @@ demo: $(STAMP)
 	@$(BIN)/dp-middleware demo
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-cells: $(STAMP)
-	@$(BIN)/python -m pytest -m cells --durations=10 $(ARGS)
+slow: $(STAMP)
+	@$(BIN)/python -m pytest -m slow --durations=10 $(ARGS)
 
 notebooks: $(STAMP)
 	@$(BIN)/python notebooks/execute.py $(ARGS)

@@ -1,15 +1,16 @@
 """What is left of the meaning: all mechanisms at equal exact epsilon, on one space.
 
     python benchmarks/mechanisms.py [--space default|cl100k-11000] [--epsilon 3 ...]
-        [--mechanism NAME ...] [--write]
+        [--mechanism NAME ...] [--english] [--write]
 
 ``--write`` puts the rows into benchmarks/mechanisms.json and puts the table of docs/mechanisms.md
 together from them. On the default space that takes about half an hour on two cores.
 
 Every channel is calibrated to the same exact epsilon under substitution of any token, noise and
 contextual mechanisms to an epsilon that their proofs bound. One whose loss is infinite whatever its
-parameter cannot be, and says so. Tokens are uniform over the vocabulary. Of each law, exactly (of
-noise mechanisms from two draws per token):
+parameter cannot be, and says so. Tokens are uniform over the vocabulary, and so is the prior of a
+codebook; with ``--english`` both are as in English text. Of each law, exactly (of noise mechanisms
+from two draws per token, uniform):
 
 * centred and raw cosine: expected cosine of token and release, of mean-centred and of raw vectors;
 * information: mutual information of token and release, nats;
@@ -42,6 +43,7 @@ from dp_middleware.mechanisms import ChannelMechanism, ContextualMechanism, Mech
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary import frequencies
 
 EPSILONS = (3.0, 6.0, 8.0)
 ROWS = Path(__file__).with_suffix(".json")
@@ -72,8 +74,11 @@ class Measured:
 class Space:
     """A space with what the measures need of it."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.space = name, space_named(name)
+    def __init__(self, name: str, *, english: bool) -> None:
+        self.name, self.space, self.english = name, space_named(name), english
+        size = len(self.space)
+        shares = frequencies.english(self.space.vocabulary) if english else np.ones(size)
+        self.shares = torch.from_numpy(shares / shares.sum())
         self.centred = torch.from_numpy(self.space.centred_unit)
         self.raw = torch.from_numpy(unit_rows(self.space.vectors))
         self.near = np.concatenate(
@@ -86,42 +91,42 @@ class Space:
 
     def constant(self) -> Measured:
         """The best constant answer, and how good it is."""
-        mean = self.centred @ self.centred.mean(dim=0)
+        mean = self.centred @ (self.shares @ self.centred)
         best = int(mean.argmax())
         return Measured(
             mechanism="(constant answer)",
             epsilon=0.0,
             space=self.name,
             centred=float(mean[best]),
-            raw=float((self.raw @ self.raw.mean(dim=0)).max()),
+            raw=float((self.raw @ (self.shares @ self.raw)).max()),
             information=0.0,
-            kept=1 / len(self.space),
-            near=float((self.near == best).any(axis=1).mean()),
+            kept=float(self.shares[best]),
+            near=float(self.shares.numpy() @ (self.near == best).any(axis=1)),
         )
 
     def rows(self, mechanism: Mechanism, ids: np.ndarray) -> np.ndarray:
         if isinstance(mechanism, ContextualMechanism):
-            logits = np.full((len(ids), len(self.space)), mechanism.logit_bound)
+            said = getattr(mechanism, "logit_bound", 0.0)  # the same of every token
+            logits = np.full((len(ids), len(self.space)), said)
             return mechanism.log_probs(ids, self.space, logits)
         return mechanism.log_probs(ids, self.space)
 
     def of_law(self, mechanism: Mechanism) -> dict[str, float]:
         """Exact expectations, one pass over the rows."""
-        size = len(self.space)
-        marginal, sums = torch.zeros(size, dtype=torch.float64), np.zeros(5)
+        marginal, sums = torch.zeros(len(self.space), dtype=torch.float64), np.zeros(5)
         for ids in self.blocks():
             logs = torch.from_numpy(self.rows(mechanism, ids))
             law = logs.exp()
-            marginal += law.sum(dim=0) / size
+            shares = self.shares[ids]
+            marginal += shares @ law
             place = torch.arange(len(ids))
             sums += [
-                float((law * (self.centred[ids] @ self.centred.T)).sum()),
-                float((law * (self.raw[ids] @ self.raw.T)).sum()),
-                float(torch.where(law > 0, law * logs, 0.0).sum()),
-                float(law[place, torch.from_numpy(ids)].sum()),
-                float(law.gather(1, torch.from_numpy(self.near[ids])).sum()),
+                float(shares @ (law * (self.centred[ids] @ self.centred.T)).sum(dim=1)),
+                float(shares @ (law * (self.raw[ids] @ self.raw.T)).sum(dim=1)),
+                float(shares @ torch.where(law > 0, law * logs, 0.0).sum(dim=1)),
+                float(shares @ law[place, torch.from_numpy(ids)]),
+                float(shares @ law.gather(1, torch.from_numpy(self.near[ids])).sum(dim=1)),
             ]
-        sums /= size
         entropy = -float(torch.where(marginal > 0, marginal * marginal.log(), 0.0).sum())
         return {
             "centred": sums[0],
@@ -150,6 +155,9 @@ def measure(name: str, epsilon: float, where: Space) -> Measured:
     started = time.perf_counter()
     try:
         mechanism = dp.MECHANISMS[name].with_defaults(epsilon, where.space)
+        if name == dp.NearestResponse.name:
+            prior = "english" if where.english else "uniform"
+            mechanism = dp.NearestResponse.tuned(where.space, epsilon=epsilon, prior=prior)
         mechanism = dp.calibrate(mechanism, where.space, epsilon=epsilon, length=1)
     except dp.CannotCalibrate:
         return Measured(mechanism=name, epsilon=epsilon, space=where.name)
@@ -220,8 +228,11 @@ def main() -> None:
     parser.add_argument(
         "--write", action="store_true", help="store the rows, update docs/mechanisms.md"
     )
+    parser.add_argument("--english", action="store_true", help="tokens as in English text")
     options = parser.parse_args()
-    where = Space(options.space)
+    if options.write and options.english:
+        parser.error("the table is of uniform tokens")
+    where = Space(options.space, english=options.english)
     measured = []
     for epsilon in options.epsilon or EPSILONS:
         print(f"\nexact epsilon {epsilon:g}, {where.space!r}\n\n{HEAD}")

@@ -131,7 +131,7 @@ def _rantext(m: dp.RanText, space: dp.EmbeddingSpace) -> Weights:
 def _dyntext(m: dp.DynText, space: dp.EmbeddingSpace) -> Weights:
     """In two steps: noise on the density gives the list's length, then a draw from the list."""
     public = density(space, m.candidates, m.epsilon_density, m.delta)
-    sigma, f, all_distances = np.exp(public.log_sigma), public.near.counts, _distances(space)
+    sigma, f, all_distances = np.exp(public.log_sigma), public.counts, _distances(space)
 
     def of(ids: np.ndarray) -> np.ndarray:
         noisy = (f[ids] + GENERATOR.normal(size=len(ids)) * sigma[ids] - f.min()) / np.ptp(f)

@@ -51,11 +51,13 @@ from .mechanisms import (
     MECHANISMS as MECHANISMS,
     Cape as Cape,
     CapeStrict as CapeStrict,
+    ContextualResponse as ContextualResponse,
     CusText as CusText,
     CusTextAggressive as CusTextAggressive,
     CusTextPlus as CusTextPlus,
     CusTextStrict as CusTextStrict,
     DChiStencil as DChiStencil,
+    DocumentResponse as DocumentResponse,
     DynText as DynText,
     DynTextStrict as DynTextStrict,
     MetricNoise as MetricNoise,
@@ -67,6 +69,7 @@ from .mechanisms import (
     Stencil as Stencil,
     TokenExponential as TokenExponential,
     TruncatedExponential as TruncatedExponential,
+    VectorResponse as VectorResponse,
     WithinClasses as WithinClasses,
     citations as citations,
 )
@@ -87,12 +90,13 @@ from .privacy import (
 )
 from .privacy.ledger.ledger import PrivacyLedger as PrivacyLedger
 from .privacy.releases import Release as Release
-from .sanitizers.policies import KeepPolicy as KeepPolicy
-from .sanitizers.preserving import class_preserving as class_preserving
-from .sanitizers.sanitizer import (
-    Sanitizer as Sanitizer,
+from .sanitizers.calibrated import (
+    class_preserving as class_preserving,
+    document_sanitizer as document_sanitizer,
     sanitizer as sanitizer,
 )
+from .sanitizers.policies import KeepPolicy as KeepPolicy
+from .sanitizers.sanitizer import Sanitizer as Sanitizer
 from .sanitizers.spans import Span as Span
 from .sessions.session import Session as Session
 from .vocabulary.classes import token_classes as token_classes

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -45,10 +45,9 @@ def encoder_source(name: str) -> str:
     if Path(name).is_dir():
         return name
     if name in _OFFLINE_PACKAGES:
-        package, folder = _OFFLINE_PACKAGES[name]
-        found = package_folder(package, folder)
-        if found is not None:
-            return str(found)
+        folder = package_folder(*_OFFLINE_PACKAGES[name])
+        if folder is not None:
+            return str(folder)
     return name if "/" in name else f"{_HUB_ORGANISATION}/{name}"
 
 
@@ -86,28 +85,26 @@ UNFINISHED = ".part"
 def load(kind: str, *key: str) -> dict[str, Any] | None:
     """What was stored under this key; ``None`` if it is absent or damaged."""
     try:
-        found = json.loads(_path(kind, key).read_text())
+        data = json.loads(_path(kind, key).read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return data if isinstance(data, dict) else None
 
 
 def store(data: dict[str, Any], kind: str, *key: str) -> None:
-    """Write whole or not at all; a folder that cannot be written costs time, not truth."""
+    """Write whole or not at all; without a folder that can be written, nothing is stored."""
     path = _path(kind, key)
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished(path) as file:
             file.write(json.dumps(data, indent=1).encode())
-    except OSError:
-        return
 
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[IO[bytes]]:
     """A file beside the path that takes its place at the end, and is removed after an error.
 
-    Others may read it, as far as the process lets them read its files: what it has is public.
+    Others may read it, where the process lets them read its files: its contents are public.
     """
     part = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{UNFINISHED}")
     try:
@@ -135,9 +132,10 @@ def code_fingerprint() -> str:
 
 @cache
 def folders_fingerprint(*folders: str) -> str:
-    """Of all code in these folders of the package."""
+    """Of all code and lists of words in these folders of the package."""
     package, digest = Path(__file__).parent, hashlib.sha256()
     for folder in folders:
-        for file in sorted((package / folder).rglob("*.py")):
-            digest.update(file.read_bytes())
+        for file in sorted((package / folder).rglob("*.*")):
+            if file.suffix in (".py", ".txt"):
+                digest.update(file.read_bytes())
     return digest.hexdigest()

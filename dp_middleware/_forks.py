@@ -1,9 +1,8 @@
-"""Objects where a process ends: in a forked child, and in pickles.
+"""What becomes of objects in a forked child, and in pickles.
 
-In a child only one thread goes on: locks begin anew, and torch computes with one.
-
-The threads that held a lock are gone, and so are those of torch's OpenMP: a child would wait for
-them at its first parallel loop. What holds private text does not leave in a pickle.
+Only one thread goes on in a child. The threads that held a lock are gone, so locks are made anew;
+torch's own threads are gone, so torch computes with one: it would wait for the others at its first
+parallel loop. An object that holds private text does not leave its process in a pickle.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from weakref import WeakValueDictionary
 
 
 class Renewed(Protocol):
-    """What has locks."""
+    """An object with locks."""
 
     def after_fork(self) -> None:
-        """Called in the child, which has one thread: make new locks, and what they protected."""
+        """Called in the child, which has one thread: make the locks anew and what they protect."""
 
 
 _all: WeakValueDictionary[int, Renewed] = WeakValueDictionary()
 
 
-def renew(each: Renewed) -> None:
-    """Have an object renewed in every child that is forked while it lives."""
-    _all[id(each)] = each
+def renew(instance: Renewed) -> None:
+    """Renew an object in every child that is forked while it lives."""
+    _all[id(instance)] = instance
 
 
 def _after_fork() -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
-    for each in list(_all.values()):
-        each.after_fork()
+    for instance in list(_all.values()):
+        instance.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

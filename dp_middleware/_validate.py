@@ -23,6 +23,13 @@ def positive(**parameters: float) -> None:
             raise _fail(f"{name} > 0 and finite", name, value)
 
 
+def nonnegative(**parameters: float) -> None:
+    """Each parameter is a number of at least 0, or infinite."""
+    for name, value in parameters.items():
+        if not _is_real(value) or not value >= 0:
+            raise _fail(f"{name} >= 0", name, value)
+
+
 def at_least(minimum: int, **parameters: int) -> None:
     """Each parameter is an integer of at least ``minimum``."""
     for name, value in parameters.items():

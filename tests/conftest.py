@@ -1,9 +1,12 @@
-"""Settings for all tests: no time limits on examples, caches in a folder of their own."""
+"""Settings for all tests: no time limits on examples, files in memory, no certificates."""
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import tempfile
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -14,7 +17,29 @@ settings.load_profile("project")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # one thread a worker, or they wait for each other
 
-os.environ.setdefault("DP_MIDDLEWARE_CACHE", tempfile.mkdtemp(prefix="dp-middleware-tests-"))
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+MEMORY = Path("/dev/shm")
+ROOM = 2 << 30  # bytes; a container may have only a few there
+
 pytest_plugins = ["support.servers"]
+
+
+def pytest_configure(config):
+    """Files in memory: ledgers wait for the disk at every charge, though no machine loses power.
+
+    No certificates: every client of a model reads all of them, and only the network needs one.
+    """
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    if "DP_MIDDLEWARE_CACHE" not in os.environ:  # the workers of pytest-xdist inherit it
+        folder = tempfile.mkdtemp(prefix="dp-middleware-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ["DP_MIDDLEWARE_CACHE"] = folder
+    if "not network" in config.option.markexpr:
+        os.environ["SSL_CERT_DIR"] = os.environ["DP_MIDDLEWARE_CACHE"]  # which holds none
+
+
+def pytest_collection_finish():
+    """No search for garbage walks through all that the imported packages hold."""
+    gc.freeze()

@@ -73,11 +73,13 @@ assert cache.held == 0
 """
 
 
+@pytest.mark.slow
 def test_a_system_without_forks_caches_rows():
     done = subprocess.run([sys.executable, "-c", ELSEWHERE], timeout=120, check=False)
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_does_not_wait_for_a_search_of_its_parent(tmp_path):
     own = {**os.environ, "DP_MIDDLEWARE_CACHE": str(tmp_path)}
@@ -85,6 +87,7 @@ def test_a_child_does_not_wait_for_a_search_of_its_parent(tmp_path):
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_does_not_wait_for_threads_that_it_has_not():
     """OpenMP's threads are not forked: the first parallel loop would wait for them for ever."""

@@ -73,6 +73,7 @@ def runs_here(settings):
     return own in NARROW and NARROW.index(settings["ATEN_CPU_CAPABILITY"]) <= NARROW.index(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MACHINES)
 def test_another_machine_computes_the_same(name, here, tmp_path):
     if not runs_here(MACHINES[name]):

@@ -46,7 +46,6 @@ HELD = {
     "draft": lambda: SANITIZER.read(f"{CANARY} w1", [(0, len(CANARY))]),
     "private span": lambda: SANITIZER.read(f"{CANARY} w1").private[0],
     "public draft": lambda: SANITIZER.read(f"{CANARY} w1", []),
-    "token": lambda: SANITIZER.read(f"{CANARY} w1").tokens[0],
     "span": lambda: dp.Span(0, 4, text=CANARY),
     "session": used_session,
     "replay": replayed,
@@ -104,6 +103,7 @@ def test_a_sanitizer_on_the_default_space_is_pickled_without_it():
     assert pickle.loads(shipped).space is space
 
 
+@pytest.mark.slow
 def test_a_space_with_vectors_of_a_model_is_made_again_in_a_spawned_process(served):
     shipped = pickle.dumps(served)
     assert len(shipped) < served.vectors.nbytes / 50

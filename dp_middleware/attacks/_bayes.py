@@ -13,7 +13,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism
-from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, of_rates, sizes
+from dp_middleware.metrics.results import MISSED, AttackResult, exactly, of_ranks, sizes
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _ATTACKER = (
@@ -62,12 +62,15 @@ def bayes(
         ParameterError: The mechanism is no channel, or the prior is no law over the tokens.
     """
     counts, weights, law = sizes(top), prior_of(prior, space), channel(mechanism)
-    found = leaders(law, space, weights, outputs_of(law, space), min(counts[-1], len(space)))
-    reached = np.minimum(found.values.sum(dim=1).cumsum(dim=0).numpy(), 1.0)
+    likeliest = leaders(law, space, weights, outputs_of(law, space), min(counts[-1], len(space)))
+    reached = np.minimum(likeliest.values.sum(dim=1).cumsum(dim=0).numpy(), 1.0)
     guessed = np.minimum(np.cumsum(np.sort(weights)[::-1]), 1.0)
-    rates = {k: float(reached[min(k, len(space)) - 1]) for k in counts}
-    blind = {f"blind {k}": float(guessed[min(k, len(space)) - 1]) for k in counts}
-    return of_rates("bayes", rates, _EXACT, blind)
+    details = {f"top {k}": float(reached[min(k, len(space)) - 1]) for k in counts}
+    details |= {f"blind {k}": float(guessed[min(k, len(space)) - 1]) for k in counts}
+    rate = details[f"top {counts[0]}"]
+    return AttackResult(
+        attack="bayes", rate=rate, **exactly(rate), assumptions=_EXACT, details=details
+    )
 
 
 def bayes_on(
@@ -104,15 +107,15 @@ def bayes_on(
     seen = np.unique(np.concatenate([np.empty(0, np.int64), *attacked]))
     impossible = len(np.setdiff1d(seen, outputs_of(law, space)))
     if not impossible and len(seen):
-        found = leaders(law, space, weights, seen, min(counts[-1], len(space)))
-        impossible = int((found.ids[0] == UNKNOWN).sum())
+        likeliest = leaders(law, space, weights, seen, min(counts[-1], len(space)))
+        impossible = int((likeliest.ids[0] == UNKNOWN).sum())
     if impossible:
         raise ParameterError(
             f"expected releases of {law.name}, got {impossible} of {len(seen)} distinct tokens "
             "that it releases for no token of the prior; leave out tokens kept by a policy"
         )
     places = [
-        _places(found.ids.numpy()[:, np.searchsorted(seen, text.released[text.known])], own)
+        _places(likeliest.ids.numpy()[:, np.searchsorted(seen, text.released[text.known])], own)
         for text in texts
         if len(own := text.raw[text.known])
     ]
@@ -129,5 +132,4 @@ def _blind(texts: Sequence[Pair], prior: Floats, counts: Sequence[int]) -> dict[
 def _places(guesses: Ids, own: Ids) -> Ids:
     """Rank of each true token among its guesses (k, n), int64 (n,)."""
     right = guesses == own
-    found: Ids = np.where(right.any(axis=0), right.argmax(axis=0) + 1, MISSED)
-    return found
+    return np.where(right.any(axis=0), right.argmax(axis=0) + 1, MISSED)

@@ -76,7 +76,7 @@ def llm_inference(
         parts = []
         for start in range(0, len(text.raw), per_call):
             part = slice(start, start + per_call)
-            guesses = _asked(model, text.released[part], vocabulary, counts[-1])
+            guesses = _ask(model, text.released[part], vocabulary, counts[-1])
             known = text.known[part]
             parts.append(_places(guesses, text.raw[part], vocabulary)[known])
             calls, malformed = calls + 1, malformed + (not any(guesses))
@@ -98,7 +98,7 @@ def prompt(tokens: Sequence[str], count: int) -> list[dict[str, str]]:
     return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
 
 
-def _asked(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[list[str]]:
+def _ask(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[list[str]]:
     """Up to ``count`` candidates for each id, in letters of :func:`_letters`."""
     tokens = [vocabulary.tokens[number].strip() for number in ids]
     answer = model(prompt(tokens, count))
@@ -107,8 +107,8 @@ def _asked(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[li
             f"expected a chat model that returns text, got {type(answer).__name__}; see "
             "dp.chat_model"
         )
-    found = candidates(answer, len(tokens))
-    return [[_letters(guess, vocabulary) for guess in guesses[:count]] for guesses in found]
+    lists = candidates(answer, len(tokens))
+    return [[_letters(guess, vocabulary) for guess in guesses[:count]] for guesses in lists]
 
 
 def _letters(token: str, vocabulary: Vocabulary) -> str:
@@ -117,9 +117,9 @@ def _letters(token: str, vocabulary: Vocabulary) -> str:
 
 def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
     """Rank of each true token among its candidates; anything for an unknown token."""
-    found = np.full(len(raw), MISSED, dtype=np.int64)
+    places = np.full(len(raw), MISSED, dtype=np.int64)
     for position, (listed, number) in enumerate(zip(guesses, raw, strict=True)):
         token = _letters(vocabulary.tokens[number], vocabulary)
         if token in listed:
-            found[position] = listed.index(token) + 1
-    return found
+            places[position] = listed.index(token) + 1
+    return places

@@ -46,18 +46,18 @@ def embedding_inversion(
     lengths = [int(text.known.sum()) for text in texts]
     none = np.empty(0, dtype=np.int64)
     own = np.concatenate([none, *(text.raw[text.known] for text in texts)])
-    given = np.concatenate([none, *(text.released[text.known] for text in texts)])
-    places = np.split(_places(own, given, space), np.cumsum(lengths)[:-1])
+    released_ids = np.concatenate([none, *(text.released[text.known] for text in texts)])
+    places = np.split(_places(own, released_ids, space), np.cumsum(lengths)[:-1])
     return of_ranks("embedding_inversion", places, counts, _ASSUMPTIONS, {})
 
 
-def _places(own: Ids, given: Ids, space: EmbeddingSpace) -> Ids:
+def _places(own: Ids, released: Ids, space: EmbeddingSpace) -> Ids:
     """Rank of each true token by distance from the released one, int64 (n,)."""
-    distinct, inverse = np.unique(np.stack([given, own]), axis=1, return_inverse=True)
-    found = np.empty(distinct.shape[1], dtype=np.int64)
-    for start in range(0, len(found), BLOCK):
+    distinct, inverse = np.unique(np.stack([released, own]), axis=1, return_inverse=True)
+    places = np.empty(distinct.shape[1], dtype=np.int64)
+    for start in range(0, len(places), BLOCK):
         centres, tokens = distinct[:, start : start + BLOCK]
         distances = space.distances(centres)
         distances[np.arange(len(centres)), centres] = -1.0  # itself before its duplicates
-        found[start : start + BLOCK] = ranks(-distances, tokens)
-    return found[inverse.ravel()]
+        places[start : start + BLOCK] = ranks(-distances, tokens)
+    return places[inverse.ravel()]

@@ -99,11 +99,11 @@ def _log_likelihoods(law: ChannelMechanism, space: EmbeddingSpace, seen: Ids) ->
             f"expected releases of {law.name}, got tokens that it never releases; leave out "
             "tokens kept by a policy"
         )
-    found = np.empty((len(seen), len(space)))
+    columns = np.empty((len(seen), len(space)))
     for ids, block in blocks(law, space, np.arange(len(space)), seen):
-        found[:, ids] = on_host(block).T
+        columns[:, ids] = on_host(block).T
     with np.errstate(divide="ignore"):
-        return np.log(found, out=found)
+        return np.log(columns, out=columns)
 
 
 def _with_raw(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:

@@ -24,27 +24,12 @@ def candidates(answer: str, count: int) -> list[list[str]]:
     an array of lists or of such objects, or what is whole of an object that was cut off. Else
     line by line: a number, then candidates between commas. What is neither is left out.
     """
-    single = (_only,) if count == 1 else ()
-    for read in (_object, *single, _array, _fragments, _lines):
-        found = dict(read(answer))
-        if found:
-            return [found.get(number, []) for number in range(1, count + 1)]
-    return [[] for _ in range(count)]
-
-
-def _object(answer: str) -> Entries:
-    return _entries(_json(answer, "{", "}"))
-
-
-def _array(answer: str) -> Entries:
-    return _entries(_json(answer, "[", "]"))
-
-
-def _only(answer: str) -> Entries:
-    """A plain list of texts holds all candidates where one token was asked for."""
     listed = _json(answer, "[", "]")
-    plain = isinstance(listed, list) and all(isinstance(each, str) for each in listed)
-    return [(1, _texts(listed))] if plain else []
+    readings = [_entries(_json(answer, "{", "}")), _entries(listed), _fragments(answer)]
+    if count == 1 and isinstance(listed, list) and all(isinstance(text, str) for text in listed):
+        readings.insert(1, [(1, _texts(listed))])  # a plain list is that of the only token
+    entries = next((dict(entries) for entries in (*readings, _lines(answer)) if entries), {})
+    return [entries.get(number, []) for number in range(1, count + 1)]
 
 
 def _fragments(answer: str) -> Entries:
@@ -67,8 +52,12 @@ def _json(answer: str, opening: str, closing: str) -> Any:
 
 def _entries(data: Any) -> Entries:
     if isinstance(data, dict):
-        pairs = [(_number(str(key)), value) for key, value in data.items()]
-        return [(number, _texts(value)) for number, value in pairs if number is not None]
+        keys = [(str(key).strip(), value) for key, value in data.items()]
+        return [
+            (int(key[:_DIGITS]), _texts(value))
+            for key, value in keys
+            if key.isascii() and key.isdigit()
+        ]
     if not isinstance(data, list):
         return []
     if any(isinstance(item, dict) for item in data):
@@ -76,22 +65,16 @@ def _entries(data: Any) -> Entries:
     return [(number, _texts(value)) for number, value in enumerate(data, start=1)]
 
 
-def _number(key: str) -> int | None:
-    digits = key.strip()
-    return int(digits[:_DIGITS]) if digits.isascii() and digits.isdigit() else None
-
-
 def _texts(value: Any) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    return [text for each in values if isinstance(each, str) and (text := each.strip())]
+    return [text for guess in values if isinstance(guess, str) and (text := guess.strip())]
 
 
 def _lines(answer: str) -> Entries:
-    found = []
+    entries = []
     for line in answer.splitlines():
-        matched = _LINE.match(line)
-        if matched is not None:
-            listed = _SEPARATOR.split(_REPEATED.sub("", matched[2]))
-            cleaned = [text for each in listed if (text := each.strip(_AROUND))]
-            found.append((int(matched[1]), cleaned))
-    return found
+        if numbered := _LINE.match(line):
+            parts = _SEPARATOR.split(_REPEATED.sub("", numbered[2]))
+            texts = [text for part in parts if (text := part.strip(_AROUND))]
+            entries.append((int(numbered[1]), texts))
+    return entries

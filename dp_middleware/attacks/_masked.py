@@ -13,7 +13,8 @@ from dp_middleware.attacks._pairs import Pair, pairs, ranks
 from dp_middleware.contexts import MaskedContext
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError
+from dp_middleware.metrics.inputs import library
 from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
 from dp_middleware.metrics.words import Words
 
@@ -57,7 +58,9 @@ def masked_token(
         ParameterError: Ids that are not aligned, the model cannot be loaded or cannot mask, or
             the context is an unmasked one.
     """
-    counts, texts, score = sizes(top), pairs(raw, released, space), _rouge_l()
+    counts, texts = sizes(top), pairs(raw, released, space)
+    scorers = library("rouge_score.rouge_scorer", "rouge-score")
+    scorer = scorers.RougeScorer(["rougeL"], tokenizer=Words())
     context = model if isinstance(model, MaskedContext) else MaskedContext(model)
     if context.unmasked:
         raise ParameterError("expected a context that masks, got one with unmasked=True")
@@ -65,15 +68,15 @@ def masked_token(
     for text in texts:
         if not text.known.any():
             continue
-        found, guesses = _attacked(text, space, context)
-        places.append(found)
+        own, guesses = _attack(text, space, context)
+        places.append(own)
         decoded = (space.vocabulary.decode(ids) for ids in (text.raw[text.known], guesses))
-        overlaps.append(score(*decoded))
+        overlaps.append(float(scorer.score(*decoded)["rougeL"].fmeasure))
     details = {"rouge_l": float(np.mean(overlaps))} if overlaps else {}
     return of_ranks("masked_token", places, counts, _ASSUMPTIONS, details)
 
 
-def _attacked(text: Pair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids]:
+def _attack(text: Pair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids]:
     """Ranks of the known tokens, and the first guesses for them."""
     own, start = np.where(text.known, text.raw, 0), 0
     places, guesses = np.empty_like(own), np.empty_like(own)
@@ -82,13 +85,3 @@ def _attacked(text: Pair, space: EmbeddingSpace, context: MaskedContext) -> tupl
         places[part], guesses[part] = ranks(logits, own[part]), logits.argmax(axis=1)
         start = part.stop
     return places[text.known], guesses[text.known]
-
-
-def _rouge_l() -> Any:
-    """(target, prediction) -> F measure of the longest common subsequence of words."""
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError:
-        raise MissingExtra("rouge-score", "eval") from None
-    scorer = RougeScorer(["rougeL"], tokenizer=Words())
-    return lambda target, guess: float(scorer.score(target, guess)["rougeL"].fmeasure)

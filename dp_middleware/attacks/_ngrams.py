@@ -8,11 +8,8 @@ import numpy as np
 
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics import results
-from dp_middleware.metrics.results import AttackResult, sizes
+from dp_middleware.metrics.results import AttackResult, over_texts, rate_interval, sizes
 from dp_middleware.metrics.words import words
-
-Grams = frozenset[tuple[str, ...]]
 
 _ASSUMPTIONS = (
     "words are runs of letters and digits, whatever the case, and each Chinese or Japanese "
@@ -49,29 +46,30 @@ def ngram_leakage(
     lengths = sizes(n)
     pairs = list(zip(raw_texts, answers, strict=True))
     shifted = list(zip(raw_texts, [*answers[1:], *answers[:1]], strict=True))
-    found = {size: _counted(pairs, size) for size in lengths}
-    hits, totals = found[lengths[0]]
+    counts = {size: _count(pairs, size) for size in lengths}
+    hits, totals = counts[lengths[0]]
     if not len(totals):
         raise ParameterError(f"expected a text of {lengths[0]} words or more, got none")
-    details = {f"{size}-gram": _share(*found[size]) for size in lengths}
+    details = {f"{size}-gram": _share(*counts[size]) for size in lengths}
     if len(pairs) > 1:
-        details |= {f"chance {size}-gram": _share(*_counted(shifted, size)) for size in lengths}
-    low, high = results.rate_interval(hits, totals)
+        details |= {f"chance {size}-gram": _share(*_count(shifted, size)) for size in lengths}
     return AttackResult(
         attack="ngram_leakage",
         rate=details[f"{lengths[0]}-gram"],
-        low=low,
-        high=high,
-        confidence=results.CONFIDENCE,
-        trials=len(totals),
+        **over_texts(rate_interval(hits, totals), len(totals)),
         assumptions=_ASSUMPTIONS,
         details=details,
     )
 
 
-def _counted(pairs: Sequence[tuple[str, str]], size: int) -> tuple[Floats, Floats]:
+def _count(pairs: Sequence[tuple[str, str]], size: int) -> tuple[Floats, Floats]:
     """Shared and own distinct n-grams of each text that has any, float64 (m,) each."""
-    sets = [(_grams(text, size), _grams(answer, size)) for text, answer in pairs]
+
+    def grams(text: str) -> frozenset[tuple[str, ...]]:
+        own = words(text)
+        return frozenset(zip(*(own[start:] for start in range(size)), strict=False))
+
+    sets = [(grams(text), grams(answer)) for text, answer in pairs]
     counts = [(len(own & theirs), len(own)) for own, theirs in sets if own]
     hits, totals = np.array(counts, dtype=np.float64).reshape(-1, 2).T
     return hits, totals
@@ -80,8 +78,3 @@ def _counted(pairs: Sequence[tuple[str, str]], size: int) -> tuple[Floats, Float
 def _share(hits: Floats, totals: Floats) -> float:
     """0 where no text is long enough."""
     return float(hits.sum() / totals.sum()) if len(totals) else 0.0
-
-
-def _grams(text: str, size: int) -> Grams:
-    own = words(text)
-    return frozenset(zip(*(own[start:] for start in range(size)), strict=False))

@@ -30,8 +30,7 @@ class Pair(StaysHere):
     @property
     def known(self) -> NDArray[np.bool_]:
         """Positions whose raw token is in the vocabulary, bool (n,)."""
-        known: NDArray[np.bool_] = self.raw != UNKNOWN
-        return known
+        return np.asarray(self.raw != UNKNOWN)
 
 
 def pairs(
@@ -46,9 +45,9 @@ def pairs(
         raise ParameterError(
             f"expected a release for each text, got {len(raw)} texts, {len(released)} releases"
         )
-    found = []
-    for number, (own, given) in enumerate(zip(raw, released, strict=True)):
-        before, after = np.asarray(own), np.asarray(given)
+    texts = []
+    for number, ids_of_text in enumerate(zip(raw, released, strict=True)):
+        before, after = map(np.asarray, ids_of_text)
         if before.shape != after.shape or before.ndim != 1:
             raise ParameterError(
                 f"expected ids aligned token by token, got shapes {before.shape} and "
@@ -57,8 +56,8 @@ def pairs(
         known = before != UNKNOWN
         ids = np.full(before.shape, UNKNOWN, dtype=np.int64)
         ids[known] = space.checked(before[known])
-        found.append(Pair(ids, space.checked(after)))
-    return found
+        texts.append(Pair(ids, space.checked(after)))
+    return texts
 
 
 def ranks(scores: Floats, ids: Ids) -> Ids:
@@ -71,5 +70,4 @@ def ranks(scores: Floats, ids: Ids) -> Ids:
     own = scores[np.arange(len(ids)), ids][:, None]
     better = (scores > own).sum(axis=1)
     before = ((scores == own) & (np.arange(scores.shape[1]) < ids[:, None])).sum(axis=1)
-    found: Ids = better + before + 1
-    return found
+    return np.asarray(better + before + 1)

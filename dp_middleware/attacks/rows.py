@@ -48,8 +48,7 @@ def prior_of(prior: ArrayLike | None, space: EmbeddingSpace) -> Floats:
             f"expected a prior of probabilities that sum to one, got a sum of {weights.sum():g}; "
             "divide counts by their sum"
         )
-    shares: Floats = weights / weights.sum()
-    return shares
+    return np.asarray(weights / weights.sum())
 
 
 def outputs_of(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Ids:
@@ -106,9 +105,9 @@ class Leaders:
         owners = ids[:, None].expand(-1, len(moved))
         values = torch.cat([self.values[:, moved], block[:, moved]])
         names = torch.cat([self.ids[:, moved], owners])
-        found, order = values.sort(dim=0, descending=True, stable=True)
+        ordered, order = values.sort(dim=0, descending=True, stable=True)
         count = len(self.values)
-        self.values[:, moved] = found[:count]
+        self.values[:, moved] = ordered[:count]
         self.ids[:, moved] = names.gather(0, order[:count])
 
 
@@ -116,9 +115,9 @@ def leaders(
     mechanism: ChannelMechanism, space: EmbeddingSpace, prior: Floats, outputs: Ids, count: int
 ) -> Leaders:
     """For each output y the ``count`` inputs x of largest prior(x) P(y|x), in one pass."""
-    found = Leaders(count, len(outputs), space.device)
+    likeliest = Leaders(count, len(outputs), space.device)
     for ids, block in blocks(mechanism, space, np.flatnonzero(prior), outputs):
         shares = space.on_device(prior[ids])
-        found.update(space.on_device(ids), block.mul_(shares[:, None]))
-    found.values, found.ids = found.values.cpu(), found.ids.cpu()
-    return found
+        likeliest.update(space.on_device(ids), block.mul_(shares[:, None]))
+    likeliest.values, likeliest.ids = likeliest.values.cpu(), likeliest.ids.cpu()
+    return likeliest

@@ -12,13 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 NOWHERE = -1
 """Instead of a column: the output is impossible for all rows of the block."""
@@ -51,10 +49,15 @@ class Block:
         high, low = self.rows.amax(dim=0), self.rows.amin(dim=0)
         return on_host(high) * self.scale, on_host(low) * self.scale
 
+    def likeliest(self, shares: Floats) -> Floats:
+        """The largest product of a row's share, (n,), and its number in each column, (C,)."""
+        weights = torch.from_numpy(shares).to(self.rows.device)
+        return on_host((self.rows * weights[:, None]).amax(dim=0)) * self.scale
+
     def by_output(self, numbers: Floats, impossible: float) -> Floats:
         """One of each column as one of each output, (m,)."""
-        found: Floats = np.append(numbers, impossible)[self.columns]  # the last: nowhere
-        return found
+        outputs: Floats = np.append(numbers, impossible)[self.columns]  # the last: nowhere
+        return outputs
 
     def smallest(self) -> Floats:
         """The smallest probability above 0 of each row, (n,)."""
@@ -70,12 +73,12 @@ class Block:
         holders = np.zeros(len(asked), dtype=np.int64)  # where impossible, all of them
         if len(columns):
             rows = _columns_of(self.rows, columns)
-            found = rows.argmax(dim=0) if largest else rows.argmin(dim=0)
-            holders[columns] = found.cpu().numpy()
+            places = rows.argmax(dim=0) if largest else rows.argmin(dim=0)
+            holders[columns] = places.cpu().numpy()
         return self.ids[holders[chosen]]
 
     def at(self, outputs: Ids) -> Floats:
-        """The numbers of one output for each row, those that are somewhere.
+        """The number of one output in each row, 0 where it is nowhere, (n,).
 
         Args:
             outputs: int64 (n,); :data:`UNKNOWN` for none.
@@ -83,7 +86,9 @@ class Block:
         columns = np.where(outputs == UNKNOWN, NOWHERE, self.columns[outputs])
         rows = np.flatnonzero(columns != NOWHERE)
         places = (_beside(self.rows, rows), _beside(self.rows, columns[rows]))
-        return on_host(self.rows[places]) * self.scale
+        numbers = np.zeros(len(columns))
+        numbers[rows] = on_host(self.rows[places]) * self.scale
+        return numbers
 
     def part(self, chosen: NDArray[np.bool_]) -> Block:
         """Some of the rows."""

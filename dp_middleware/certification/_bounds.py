@@ -8,16 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dp_middleware.certification.enumeration import BORDER, RECOMPUTED, left_over_drift
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.sampling import sampler
-
-Ids = NDArray[np.int64]
 
 _ARITHMETIC = 1e-14  # relative error of the float64 arithmetic on one probability
 

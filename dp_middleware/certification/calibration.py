@@ -6,27 +6,26 @@ import math
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.certification import storage
 from dp_middleware.certification.certificates import certify, check
 from dp_middleware.certification.contextual import calibrate_contextual
 from dp_middleware.certification.enumeration import RECOMPUTED, classes_of, scout
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate
-from dp_middleware.mechanisms.base import (
-    ChannelMechanism,
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
-    Mechanism,
     NoiseMechanism,
+    TextMechanism,
 )
 from dp_middleware.privacy import Adjacency
 
 M = TypeVar("M", bound=Mechanism)
 C = TypeVar("C", bound=ChannelMechanism)
 N = TypeVar("N", bound=NoiseMechanism)
-Ids = NDArray[np.int64]
 
 _CLOSE = 1e-3  # accepted: an exact loss within this share below the target
 _AIM = 4e-4  # aimed at: this share below the target
@@ -56,7 +55,7 @@ def calibrate(
     Args:
         mechanism: Its ``epsilon`` (or ``eta``) is ignored.
         space: V tokens with vectors.
-        epsilon: Target, nats per occurrence.
+        epsilon: Target, nats per occurrence or text.
         adjacency: As for :func:`certify`.
         length: As for :func:`certify`.
 
@@ -69,12 +68,13 @@ def calibrate(
         ParameterError: As for :func:`certify`.
     """
     _validate.positive(epsilon=epsilon)
-    relation = adjacency if adjacency is not None else Adjacency.substitution()
-    check(mechanism, space, relation, length)
+    relation = check(mechanism, space, adjacency, length)
     if isinstance(mechanism, NoiseMechanism):
         return _by_constant(mechanism, space, epsilon, relation, length)
     if isinstance(mechanism, ContextualMechanism):
         return calibrate_contextual(mechanism, space, epsilon, relation, length)
+    if isinstance(mechanism, TextMechanism):  # its loss is its epsilon, rounded down
+        return mechanism.at(min(epsilon, mechanism.largest))
     assert isinstance(mechanism, ChannelMechanism)  # as checked
     key = (mechanism.at(1.0).fingerprint, relation.fingerprint, repr(float(epsilon)))
     stored = storage.load("calibrations", mechanism, space, *key)
@@ -82,9 +82,9 @@ def calibrate(
         known = mechanism.at(stored["nominal"])
         if certify(known, space, adjacency=relation).epsilon <= epsilon:
             return known
-    found = _by_enumeration(mechanism, space, epsilon, relation)
-    storage.store({"nominal": found.nominal}, "calibrations", mechanism, space, *key)
-    return found
+    calibrated = _by_enumeration(mechanism, space, epsilon, relation)
+    storage.store({"nominal": calibrated.nominal}, "calibrations", mechanism, space, *key)
+    return calibrated
 
 
 def _by_constant(
@@ -104,24 +104,24 @@ def _by_enumeration(mechanism: C, space: EmbeddingSpace, epsilon: float, adjacen
     if mechanism.tight:
         margin = max(_ROUNDING * epsilon, min(4 * RECOMPUTED, epsilon / 2))
         for _ in range(2):  # rows may be so flat that they move further
-            found = mechanism.at(epsilon - margin)
-            excess = certify(found, space, adjacency=adjacency).epsilon - epsilon
+            candidate = mechanism.at(epsilon - margin)
+            excess = certify(candidate, space, adjacency=adjacency).epsilon - epsilon
             if excess <= 0:
-                return found
+                return candidate
             margin = min(margin + 2 * excess, epsilon / 2)
     rows = _telling_rows(mechanism, space, adjacency, epsilon)
     best: tuple[float, C] | None = None
     for _ in range(_PASSES):
         nominal, closed = _root(mechanism, space, adjacency, rows, epsilon * (1 - _AIM))
-        found = mechanism.at(nominal)
-        exact = certify(found, space, adjacency=adjacency).epsilon
+        candidate = mechanism.at(nominal)
+        exact = certify(candidate, space, adjacency=adjacency).epsilon
         if math.isinf(exact):
             raise CannotCalibrate(_infinite(mechanism))
         if exact <= epsilon and (best is None or exact > best[0]):
-            best = (exact, found)
+            best = (exact, candidate)
         if exact <= epsilon and (closed or exact >= epsilon * (1 - _CLOSE)):
             break
-        rows = np.union1d(rows, scout(found, space, adjacency).extreme)
+        rows = np.union1d(rows, scout(candidate, space, adjacency).extreme)
     if best is None:
         raise CannotCalibrate(_unreachable(mechanism, epsilon))
     return best[1]
@@ -147,11 +147,10 @@ def _spread_rows(space: EmbeddingSpace, adjacency: Adjacency) -> Ids:
     if not several:
         return np.empty(0, dtype=np.int64)
     if len(several) == 1:
-        members = several[0]
-        spread: Ids = members[np.unique(np.linspace(0, len(members) - 1, _FIRST_ROWS).astype(int))]
-        return spread
-    mean_size = sum(map(len, several)) / len(several)
-    count = min(len(several), max(2, round(_FIRST_ROWS / mean_size)))
+        several, count = list(several[0][:, None]), _FIRST_ROWS
+    else:
+        mean_size = sum(map(len, several)) / len(several)
+        count = min(len(several), max(2, round(_FIRST_ROWS / mean_size)))
     chosen = np.unique(np.linspace(0, len(several) - 1, count).astype(int))
     return np.concatenate([several[k] for k in chosen])
 

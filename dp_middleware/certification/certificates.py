@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from contextlib import suppress
 
 from dp_middleware import _validate
 from dp_middleware.certification import storage, wording
 from dp_middleware.certification.contextual import certify_contextual
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
 from dp_middleware.certification.noise import certify_noise
+from dp_middleware.certification.texts import certify_text
+from dp_middleware.certification.vectors import certify_vectors
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import (
-    ChannelMechanism,
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
-    Mechanism,
     NoiseMechanism,
+    TextMechanism,
 )
+from dp_middleware.mechanisms.vector_response import VectorResponse
 from dp_middleware.privacy import (
     Adjacency,
     Certificate,
-    Guarantee,
-    Method,
     MetricDP,
     NoGuarantee,
     PureDP,
@@ -43,54 +44,83 @@ _UNKNOWN_DISTANCE = (
 
 def certify(
     mechanism: Mechanism,
-    space: EmbeddingSpace,
+    space: EmbeddingSpace | None = None,
     *,
     adjacency: Adjacency | None = None,
     length: int | None = None,
 ) -> Certificate:
-    """What the mechanism guarantees per token occurrence on the space.
+    """What the mechanism guarantees per token occurrence on the space, or for a whole text.
 
     A channel: exact, by enumeration of the integers drawn from: O(V^2 d) time, O(V) memory beside
     one block. Under substitution a channel with a metric proof has that guarantee beside the exact
     one. Kept on disk, keyed by mechanism, space, adjacency and the code that computes rows. A noise
-    or contextual mechanism: by its proof, with constants for this space and length.
+    or contextual mechanism: by its proof, with constants for this space and length. A
+    ``VectorResponse``, which has no space: by its proof, per text.
 
     Args:
         mechanism: A mechanism of any shape.
-        space: V tokens with vectors.
-        adjacency: Default :meth:`Adjacency.substitution`, over V plus the unknown symbol.
+        space: V tokens with vectors; ``None`` for a mechanism of vectors.
+        adjacency: Default :meth:`Adjacency.substitution`, over V plus the unknown symbol; of a
+            mechanism of whole texts :meth:`Adjacency.texts`, and no other.
         length: Number of tokens of the text, public; ``None``: any. Matters only where a token
             moves the law at other positions: a window (``DChiStencil``) or a raw context
             (``Cape``), for which nothing finite holds at every length.
 
     Raises:
         ParameterError: ``adjacency`` has labels for another number of tokens, or ``length`` is
-            not a positive integer.
+            not a positive integer, or the space is missing.
     """
-    relation = adjacency if adjacency is not None else Adjacency.substitution()
-    check(mechanism, space, relation, length)
+    if isinstance(mechanism, VectorResponse):
+        return certify_vectors(mechanism, adjacency)
+    if space is None:
+        raise ParameterError("expected space= for a mechanism of tokens, got none")
+    relation = check(mechanism, space, adjacency, length)
+    if isinstance(mechanism, TextMechanism):
+        return certify_text(mechanism, space, relation)
     if isinstance(mechanism, NoiseMechanism):
         return certify_noise(mechanism, space, relation, length)
     if isinstance(mechanism, ContextualMechanism):
         return certify_contextual(mechanism, space, relation, length)
     assert isinstance(mechanism, ChannelMechanism)  # as checked
     key = (mechanism.fingerprint, relation.fingerprint)
-    stored = _from(storage.load("certificates", mechanism, space, *key), relation)
+    stored = storage.load("certificates", mechanism, space, *key)
     if stored is not None:
-        return stored
+        with suppress(ValueError, KeyError, TypeError):  # damaged: computed again
+            return Certificate.from_dict(stored, relation)
     certificate = _certificate(mechanism, space, relation)
     storage.store(certificate.to_dict(), "certificates", mechanism, space, *key)
     return certificate
 
 
+def adjacency_of(mechanism: Mechanism) -> Adjacency:
+    """What a certificate compares if nothing else is asked for."""
+    whole = isinstance(mechanism, TextMechanism)
+    return Adjacency.texts() if whole else Adjacency.substitution()
+
+
 def check(
-    mechanism: Mechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
-) -> None:
-    """Refuse arguments that cannot be certified together."""
-    if not isinstance(mechanism, ChannelMechanism | ContextualMechanism | NoiseMechanism):
+    mechanism: Mechanism, space: EmbeddingSpace, adjacency: Adjacency | None, length: int | None
+) -> Adjacency:
+    """The adjacency, default substitution; refuses what cannot be certified together."""
+    if adjacency is None:
+        adjacency = adjacency_of(mechanism)
+    if not isinstance(
+        mechanism, ChannelMechanism | ContextualMechanism | NoiseMechanism | TextMechanism
+    ):
         raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
     if not isinstance(adjacency, Adjacency):
         raise ParameterError(f"expected dp.Adjacency, got {type(adjacency).__name__}")
+    if isinstance(mechanism, TextMechanism):
+        if not adjacency.whole:
+            raise ParameterError(
+                f"expected dp.Adjacency.texts() for {mechanism.name}, which releases whole texts; "
+                "its guarantee covers any change of tokens"
+            )
+    elif adjacency.whole:
+        raise ParameterError(
+            f"expected an adjacency of tokens for {mechanism.name}, got dp.Adjacency.texts(): its "
+            "release shows the number of tokens; mechanisms of whole texts hide it"
+        )
     labels = adjacency.classes
     if labels is not None and len(labels) not in (len(space), len(space) + 1):
         raise ParameterError(
@@ -98,64 +128,41 @@ def check(
         )
     if length is not None:
         _validate.at_least(1, length=length)
-
-
-def _from(data: dict[str, Any] | None, adjacency: Adjacency) -> Certificate | None:
-    try:
-        return None if data is None else Certificate.from_dict(data, adjacency)
-    except (ValueError, KeyError, TypeError):
-        return None  # damaged: computed again
+    return adjacency
 
 
 def _certificate(
     mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
 ) -> Certificate:
     loss = enumerate_pairs(mechanism, space, adjacency)
-    epsilon = loss.epsilon
-    method: Method = "exact"
-    guarantee: Guarantee = PureDP(epsilon=epsilon)
+    reason = wording.dropped(space, adjacency)
+    if not reason and math.isinf(loss.epsilon):
+        reason = "some output is possible for one token and impossible for another; see the witness"
     metric: MetricDP | None = None
-    beside_unknown = wording.unknown_has_neighbours(space, adjacency)
-    if beside_unknown and space.vocabulary.unknown == "drop":
-        epsilon, method = math.inf, "none"
-        guarantee = NoGuarantee(reason=wording.DROPPED)
-    elif math.isinf(epsilon):
-        method = "none"
-        guarantee = NoGuarantee(
-            reason="some output is possible for one token and impossible "
-            "for another; see the witness"
-        )
-    elif mechanism.notion == "metric" and adjacency.classes is None:
+    if not reason and mechanism.notion == "metric" and adjacency.classes is None:
         metric = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding)
+    unknown_has_distance = metric is not None and space.vocabulary.has_unknown_symbol
     return Certificate(
-        guarantee=guarantee,
+        guarantee=NoGuarantee(reason=reason) if reason else PureDP(epsilon=loss.epsilon),
         adjacency=adjacency,
-        method=method,
-        assumptions=_assumptions(mechanism, space, adjacency, metric),
+        method="none" if reason else "exact",
+        assumptions=(
+            *_ALWAYS,
+            wording.unknown(space),
+            *wording.classes(space, adjacency),
+            *((_UNKNOWN_DISTANCE,) if unknown_has_distance else ()),
+            *mechanism.assumptions(space),
+        ),
         claimed=mechanism.claimed_on(space),
-        epsilon=epsilon,
+        epsilon=math.inf if reason else loss.epsilon,
         mechanism=mechanism.fingerprint,
         space=space.fingerprint,
         metric=metric,
         witness=_witness(loss, space),
         recovery=loss.recovery,
         retention=loss.retention,
-    )
-
-
-def _assumptions(
-    mechanism: ChannelMechanism,
-    space: EmbeddingSpace,
-    adjacency: Adjacency,
-    metric: MetricDP | None,
-) -> tuple[str, ...]:
-    unknown_has_distance = metric is not None and space.vocabulary.has_unknown_symbol
-    return (
-        *_ALWAYS,
-        wording.unknown(space),
-        *wording.classes(space, adjacency),
-        *((_UNKNOWN_DISTANCE,) if unknown_has_distance else ()),
-        *mechanism.assumptions(space),
+        recovery_in_english=None if loss.english is None else loss.english[0],
+        retention_in_english=None if loss.english is None else loss.english[1],
     )
 
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
-from dp_middleware import _validate
 from dp_middleware.certification import wording
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate
-from dp_middleware.mechanisms.base import ContextualMechanism
-from dp_middleware.privacy import Adjacency, Certificate, Guarantee, Method, NoGuarantee, PureDP
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
+from dp_middleware.privacy import Adjacency, Certificate, NoGuarantee, PureDP
 from dp_middleware.sampling import sampler
 
 M = TypeVar("M", bound=ContextualMechanism)
@@ -44,20 +43,13 @@ def certify_contextual(
         length: Positions that a changed token can influence through raw logits: the number of
             tokens of the text or the context's window, whichever is smaller. Public. Not used
             with ``context="released"``.
-
-    Raises:
-        ParameterError: ``length`` is not a positive integer.
     """
-    if length is not None:
-        _validate.at_least(1, length=length)
     reason = _why_none(mechanism, space, adjacency, length)
     epsilon = math.inf if reason else _epsilon(mechanism, space, length)
-    guarantee: Guarantee = NoGuarantee(reason=reason) if reason else PureDP(epsilon=epsilon)
-    method: Method = "none" if reason else "proof"
     return Certificate(
-        guarantee=guarantee,
+        guarantee=NoGuarantee(reason=reason) if reason else PureDP(epsilon=epsilon),
         adjacency=adjacency,
-        method=method,
+        method="none" if reason else "proof",
         assumptions=_assumptions(mechanism, space, adjacency, length),
         claimed=mechanism.claimed_on(space),
         epsilon=epsilon,
@@ -88,9 +80,6 @@ def calibrate_contextual(
         CannotCalibrate: What the sizes of the buckets alone reveal exceeds the target, or
             nothing is guaranteed whatever the parameter.
     """
-    _validate.positive(epsilon=epsilon)
-    if length is not None:
-        _validate.at_least(1, length=length)
     reason = _why_none(mechanism, space, adjacency, length)
     if reason:
         raise CannotCalibrate(f"nothing is guaranteed by {mechanism.name}: {reason}")
@@ -101,7 +90,11 @@ def calibrate_contextual(
     low, high = min(_SMALLEST * epsilon, mechanism.largest), mechanism.largest
     least = certified(low)
     if least > epsilon:
-        raise CannotCalibrate(_unreachable(mechanism, epsilon, least))
+        raise CannotCalibrate(
+            f"no parameter of {mechanism.name} has a certified epsilon below {least:.4g}, which "
+            "the sizes of its buckets alone can reveal; expected more than that, got "
+            f"epsilon={epsilon:g}; use cape-strict, fewer buckets, or a shorter text"
+        )
     if certified(high) <= epsilon:
         return mechanism.at(high)
     while high > low * (1 + _CLOSED):
@@ -117,17 +110,14 @@ def _why_none(
     length: int | None,
 ) -> str:
     """Why nothing is guaranteed; empty if something is."""
-    if space.vocabulary.unknown == "drop" and wording.unknown_has_neighbours(space, adjacency):
-        return wording.DROPPED
-    if mechanism.context == "raw" and length is None:
-        return _NO_LENGTH
-    return ""
+    without_length = mechanism.context == "raw" and length is None
+    return wording.dropped(space, adjacency) or (_NO_LENGTH if without_length else "")
 
 
 def _epsilon(mechanism: ContextualMechanism, space: EmbeddingSpace, length: int | None) -> float:
     loss = mechanism.position_loss(len(space))
-    each = loss + _slack(loss, len(space))
-    return each if mechanism.context == "released" or length is None else length * each
+    loss += _slack(loss, len(space))
+    return loss if mechanism.context == "released" or length is None else length * loss
 
 
 def _slack(loss: float, size: int) -> float:
@@ -164,12 +154,4 @@ def _assumptions(
         *wording.classes(space, adjacency),
         seen,
         *mechanism.assumptions(space),
-    )
-
-
-def _unreachable(mechanism: ContextualMechanism, epsilon: float, least: float) -> str:
-    return (
-        f"no parameter of {mechanism.name} has a certified epsilon below {least:.4g}, which the "
-        f"sizes of its buckets alone can reveal; expected more than that, got epsilon={epsilon:g}; "
-        "use cape-strict, fewer buckets, or a shorter text"
     )

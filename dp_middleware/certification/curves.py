@@ -13,12 +13,13 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.certification._bounds import blocks, pairwise, whole
 from dp_middleware.certification.certificates import certify, check
 from dp_middleware.certification.enumeration import classes_of
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism
@@ -26,7 +27,6 @@ from dp_middleware.privacy import Adjacency
 from dp_middleware.privacy.conversions import zcdp_of_bounded_range, zcdp_of_pure
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
-Ids = NDArray[np.int64]
 Way = Literal["auto", "exact", "bound"]
 
 EXACT_UP_TO = 1 << 31
@@ -55,7 +55,7 @@ class DeltaCurve:
     def epsilon_at(self, delta: float) -> float:
         """The smallest listed epsilon with at most this delta; ``inf`` if there is none."""
         pairs = zip(self.epsilons, self.deltas, strict=True)
-        return min((epsilon for epsilon, found in pairs if found <= delta), default=math.inf)
+        return min((epsilon for epsilon, reached in pairs if reached <= delta), default=math.inf)
 
 
 def delta_curve(
@@ -91,19 +91,24 @@ def delta_curve(
             another number of tokens.
     """
     _validate.one_of(("auto", "exact", "bound"), method=method)
-    asked = _checked_epsilons(epsilons)
+    try:
+        asked = np.asarray(epsilons, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError("expected epsilons as numbers >= 0") from None
+    if asked.ndim != 1 or not (asked >= 0).all():
+        raise ParameterError("expected epsilons as a one-dimensional sequence of numbers >= 0")
     classes = _neighbours(mechanism, space, adjacency)
     chosen = method if method != "auto" else "exact" if _is_small(classes, space) else "bound"
-    factors = [math.exp(min(epsilon, _LARGEST_EPSILON)) for epsilon in asked]
+    factors = [math.exp(min(epsilon, _LARGEST_EPSILON)) for epsilon in asked.tolist()]
     deltas = np.zeros(len(asked))
-    if _reveals_unknown(classes, space):
-        deltas, classes = np.ones(len(asked)), []
+    if space.vocabulary.unknown == "drop" and any(UNKNOWN in members for members in classes):
+        deltas, classes = np.ones(len(asked)), []  # the number of tokens reveals it
     of_class = _exact_deltas if chosen == "exact" else _bounded_deltas
     for members in classes:
         deltas = np.maximum(deltas, of_class(mechanism, space, members, factors))
     summed = 1 + 2.0**-52 * len(space)  # rounding of a sum of V terms, none negative
     return DeltaCurve(
-        epsilons=tuple(asked),
+        epsilons=tuple(asked.tolist()),
         deltas=tuple(np.minimum(deltas * summed, 1.0).tolist()),
         method=chosen,
     )
@@ -147,25 +152,13 @@ def zcdp(
     return min(zcdp_of_pure(loss), zcdp_of_bounded_range(widest))
 
 
-def _checked_epsilons(epsilons: ArrayLike) -> list[float]:
-    try:
-        values = np.asarray(epsilons, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError("expected epsilons as numbers >= 0") from None
-    if values.ndim != 1 or not (values >= 0).all():
-        raise ParameterError("expected epsilons as a one-dimensional sequence of numbers >= 0")
-    listed: list[float] = values.tolist()
-    return listed
-
-
 def _neighbours(
     mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency | None
 ) -> list[Ids]:
     """Classes of more than one input."""
     if not isinstance(mechanism, ChannelMechanism):
         raise ParameterError(f"expected a channel mechanism, got {type(mechanism).__name__}")
-    relation = adjacency if adjacency is not None else Adjacency.substitution()
-    check(mechanism, space, relation, None)
+    relation = check(mechanism, space, adjacency, None)
     return [members for members in classes_of(space, relation) if len(members) > 1]
 
 
@@ -173,21 +166,15 @@ def _is_small(classes: list[Ids], space: EmbeddingSpace) -> bool:
     return sum(len(members) ** 2 for members in classes) * len(space) <= EXACT_UP_TO
 
 
-def _reveals_unknown(classes: list[Ids], space: EmbeddingSpace) -> bool:
-    """Whether an unknown token is dropped, unlike its neighbours: their number tells."""
-    return space.vocabulary.unknown == "drop" and any(UNKNOWN in members for members in classes)
-
-
 def _exact_deltas(
     mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids, factors: list[float]
 ) -> list[float]:
     high, low = whole(mechanism, space, members)
-
-    def largest(factor: float) -> float:
-        excess = pairwise(high, factor * low, lambda block: block.clamp_(min=0.0).sum(dim=-1))
-        return float(excess.max())
-
-    return [largest(factor) for factor in factors]
+    excesses = (
+        pairwise(high, factor * low, lambda block: block.clamp_(min=0.0).sum(dim=-1))
+        for factor in factors
+    )
+    return [float(excess.max()) for excess in excesses]
 
 
 def _bounded_deltas(

@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from dp_middleware.certification._blocks import Block, block_of
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.privacy import Adjacency
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 Number = TypeVar("Number", float, "torch.Tensor")
 
 _SUM_DRIFT = 2.0**-50  # of a sum of probabilities, for each nat of |ln P|
@@ -52,6 +52,8 @@ class Loss:
         rounding: Nats that integers and recomputation can add to ln P(y|x) - ln P(y|x').
         recovery: Success of the Bayes attacker, uniform prior over the V tokens.
         retention: Mean probability that a token is released unchanged.
+        english: Both, recovery first, for tokens that are as frequent as in English text; ``None``
+            if the vocabulary is not English.
         extreme: Rows that attain the extremes of the outputs of largest loss.
     """
 
@@ -62,6 +64,7 @@ class Loss:
     rounding: float
     recovery: float
     retention: float
+    english: tuple[float, float] | None
     extreme: Ids = field(repr=False, compare=False)
 
 
@@ -98,8 +101,8 @@ def classes_of(space: EmbeddingSpace, adjacency: Adjacency) -> list[Ids]:
     if adjacency.classes is None:
         return [inputs]
     order: dict[object, int] = {}
-    given = [order.setdefault(label, len(order)) for label in adjacency.classes]
-    labels = np.array([*given, len(order)])[: len(inputs)]
+    numbers = [order.setdefault(label, len(order)) for label in adjacency.classes]
+    labels = np.array([*numbers, len(order)])[: len(inputs)]
     members = np.argsort(labels, kind="stable")
     classes = np.split(inputs[members], np.cumsum(np.bincount(labels))[:-1])
     return [members for members in classes if members.size]
@@ -155,6 +158,31 @@ class _Extremes:
         return [(float(loss), int(x), int(other), int(y)) for loss, x, other, y in rows]
 
 
+class _Recovered:
+    """What the Bayes attacker recovers and what stays as it is, for a prior of tokens.
+
+    Attributes:
+        best: float64 (m,), of each output the largest product of prior and probability.
+        kept: Sum over tokens of prior times the probability of the token itself.
+    """
+
+    def __init__(self, place: Ids, outputs: int, prior: Floats | None) -> None:
+        self._place, self._prior = place, prior  # None: 1 for each token
+        self.best, self.kept = np.zeros(outputs), 0.0
+
+    def update(self, tokens: Block) -> None:
+        """Take in rows of probabilities."""
+        own = tokens.at(self._place[tokens.ids])
+        if self._prior is None:
+            best = tokens.extremes[0]
+            self.kept += float(own.sum())
+        else:
+            shares = self._prior[tokens.ids]
+            best = tokens.likeliest(shares)
+            self.kept += float(shares @ own)
+        np.maximum(self.best, tokens.by_output(best, 0.0), out=self.best)
+
+
 class _Pass:
     """One streaming pass; collects what :class:`Loss` reports."""
 
@@ -166,8 +194,11 @@ class _Pass:
         self._outputs = np.arange(len(space)) if possible is None else possible
         self._place = np.full(len(space), UNKNOWN)  # of a token among the outputs
         self._place[self._outputs] = np.arange(len(self._outputs))
-        self._overall = np.zeros(len(self._outputs))
-        self._kept = 0.0
+        self._uniform = _Recovered(self._place, len(self._outputs), None)
+        self._english: _Recovered | None = None
+        if integers and frequencies.is_english(space.vocabulary):
+            shares = frequencies.english(space.vocabulary)
+            self._english = _Recovered(self._place, len(self._outputs), shares / shares.sum())
         self._smallest = np.inf  # integer
         self._steepest = 1.0  # largest |ln P|
         self._flattest = 1.0  # smallest of the rows' largest probabilities
@@ -184,22 +215,19 @@ class _Pass:
         size = self._space.block
         for start in range(0, len(order), size):
             ids, own = order[start : start + size], labels[start : start + size]
-            block = self._block(ids)
+            block = block_of(
+                self._mechanism, self._space, ids, self._outputs, integers=self._integers
+            )
             units = self._units(block)
             for label in np.unique(own[own < len(several)]).tolist():
                 if label not in extremes:
-                    worst += [
-                        found for done in extremes.values() for found in done.worst(per_class)
-                    ]
+                    worst += [pair for done in extremes.values() for pair in done.worst(per_class)]
                     extremes = {label: _Extremes(len(self._outputs))}
                 for unit in set(units[own == label]):
                     part = block.part((own == label) & (units == unit))
                     extremes[label].update(part, unit)
-        worst += [found for done in extremes.values() for found in done.worst(per_class)]
+        worst += [pair for done in extremes.values() for pair in done.worst(per_class)]
         return self._loss(worst)
-
-    def _block(self, ids: Ids) -> Block:
-        return block_of(self._mechanism, self._space, ids, self._outputs, integers=self._integers)
 
     def _units(self, block: Block) -> NDArray[np.object_]:
         """By how much each row may move where it is recomputed; statistics are taken in."""
@@ -208,9 +236,9 @@ class _Pass:
         known = block.ids != UNKNOWN
         if known.any():
             tokens = block.part(known)
-            best = tokens.by_output(tokens.extremes[0], 0.0)
-            np.maximum(self._overall, best, out=self._overall)
-            self._kept += float(tokens.at(self._place[tokens.ids]).sum())
+            self._uniform.update(tokens)
+            if self._english is not None:
+                self._english.update(tokens)
         units = 2.0 ** -block.bits.astype(np.float64)
         if (block.bits == 64).all() and (least := float(block.extremes[1].min())) > 0:
             smallest = np.full(len(units), least)
@@ -224,8 +252,8 @@ class _Pass:
         return units.astype(object)
 
     def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
-        loss, token, other, output = max(worst, key=lambda found: found[0])
-        size = len(self._space)
+        loss, token, other, output = max(worst, key=lambda pair: pair[0])
+        size, english = len(self._space), self._english
         recomputed = RECOMPUTED * max(1.0, 0.1 * self._steepest)
         recomputed += left_over_drift(self._steepest, size, self._flattest)
         rows = {row for _, *pair, _ in worst for row in pair}
@@ -235,7 +263,8 @@ class _Pass:
             other=other,
             output=int(self._outputs[output]),
             rounding=3.0 / self._smallest + 2 * recomputed,
-            recovery=float(self._overall.sum() / size),
-            retention=self._kept / size,
+            recovery=float(self._uniform.best.sum() / size),
+            retention=self._uniform.kept / size,
+            english=None if english is None else (float(english.best.sum()), english.kept),
             extreme=np.array(sorted(rows), dtype=np.int64),
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from dp_middleware.certification import wording
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import NoiseMechanism
 from dp_middleware.mechanisms.kernels import noise
+from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.privacy import (
     Adjacency,
     Certificate,
@@ -35,14 +34,6 @@ _ROUNDING = 1 + 2.0**-52  # a distance is the root of an exact number, rounded o
 _LARGEST_FLOAT_DISTANCE = 1e-6
 
 
-@runtime_checkable
-class _Rounded(Protocol):
-    """A mechanism that bounds what floating point does to all positions that one token moves."""
-
-    def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
-        """Total variation between the program's law and the proved one, at most 1."""
-
-
 def certify_noise(
     mechanism: NoiseMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> Certificate:
@@ -59,14 +50,21 @@ def certify_noise(
         length: Tokens of the text, public; ``None``: the worst over all lengths.
     """
     constant = mechanism.lipschitz(length)
-    floats = mechanism.float_distance(space, length) if isinstance(mechanism, _Rounded) else 0.0
+    floats = mechanism.float_distance(space, length)
     guarantee, epsilon = _guarantee(constant, floats, space, adjacency)
+    lengths = "the constant is the largest over all numbers of tokens"
+    if length is not None:
+        lengths = f"the constant is for a text of {length} tokens"
     return Certificate(
         guarantee=guarantee,
         adjacency=adjacency,
         method="none" if isinstance(guarantee, NoGuarantee) else "proof",
         assumptions=(
-            *_assumptions(mechanism, space, adjacency, length),
+            *_ALWAYS,
+            lengths,
+            wording.unknown(space, _REPLACED),
+            *wording.classes(space, adjacency),
+            *mechanism.assumptions(space),
             *((_price(floats, epsilon),) if floats > 0 and math.isfinite(epsilon) else ()),
         ),
         claimed=mechanism.claimed_on(space),
@@ -84,8 +82,8 @@ def _guarantee(
         return NoGuarantee(reason=_NO_NOISE), math.inf
     if floats > _LARGEST_FLOAT_DISTANCE:
         return NoGuarantee(reason=_coarse(floats)), math.inf
-    if space.vocabulary.unknown == "drop" and wording.unknown_has_neighbours(space, adjacency):
-        return NoGuarantee(reason=wording.DROPPED), math.inf
+    if reason := wording.dropped(space, adjacency):
+        return NoGuarantee(reason=reason), math.inf
     if adjacency.classes is None:
         return MetricDP(epsilon=constant), constant * space.diameter * _ROUNDING
     if wording.unknown_has_neighbours(space, adjacency):  # of which it may become any token
@@ -102,12 +100,12 @@ def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
     labels = np.array([numbers[label] for label in classes[: len(space)]])
 
     def largest() -> float:
-        ids, found, labelled = np.arange(len(space)), 0.0, space.on_device(labels)
+        ids, diameter, labelled = np.arange(len(space)), 0.0, space.on_device(labels)
         for start in range(0, len(space), space.block):
             distances = space.distance_rows(ids[start : start + space.block])
             same = labelled[start : start + space.block, None] == labelled
-            found = max(found, float(distances.where(same, 0.0).max()))
-        return found * _ROUNDING
+            diameter = max(diameter, float(distances.where(same, 0.0).max()))
+        return diameter * _ROUNDING
 
     return space.derived(("class-diameter", adjacency.fingerprint), largest)
 
@@ -128,18 +126,4 @@ def _coarse(floats: float) -> str:
         "the vectors are so long for this noise that float64 cannot draw it: the law may differ "
         f"by {noise.rounded_up(floats)} in total variation; expected at most "
         f"{_LARGEST_FLOAT_DISTANCE:g}; scale the vectors down, or leave out those far from the rest"
-    )
-
-
-def _assumptions(
-    mechanism: NoiseMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
-) -> tuple[str, ...]:
-    return (
-        *_ALWAYS,
-        "the constant is the largest over all numbers of tokens"
-        if length is None
-        else f"the constant is for a text of {length} tokens",
-        wording.unknown(space, _REPLACED),
-        *wording.classes(space, adjacency),
-        *mechanism.assumptions(space),
     )

@@ -6,17 +6,25 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.privacy import Adjacency
 
 ENTROPY = "the operating system's entropy is uniform"
+TEXT_TIME = (
+    "the number of texts is public, and so is the time that one takes, which grows with its length "
+    "up to the encoder's window"
+)
+ENCODER = (
+    "the encoder answers for every text, and the vector of a text does not depend on what else is "
+    "encoded at that time; by how much rounding breaks the latter is not covered"
+)
 NOISE_ENTROPY = (
     "the bytes that noise is made of are uniform: from OpenSSL's generator, seeded with the "
     "operating system's entropy, or from the latter where Python has no OpenSSL"
 )
 LENGTH = "the number of tokens is public; a changed word may change several tokens"
-DROPPED = "an unknown token is dropped: the number of tokens reveals it"
+_DROPPED = "an unknown token is dropped: the number of tokens reveals it"
 
 _UNKNOWN = {
     "uniform": "an unknown token is {fate}",
     "split": "an unknown word is split into known tokens; what is left is {fate}",
-    "drop": DROPPED,
+    "drop": _DROPPED,
     "raise": "a text with an unknown token is refused, which reveals that it has one",
 }
 
@@ -43,3 +51,9 @@ def unknown_has_neighbours(space: EmbeddingSpace, adjacency: Adjacency) -> bool:
         return False
     labels = adjacency.classes
     return labels is None or (len(labels) == len(space) + 1 and labels[-1] in labels[:-1])
+
+
+def dropped(space: EmbeddingSpace, adjacency: Adjacency) -> str:
+    """Why nothing is guaranteed where an unknown token is dropped, unlike neighbours; or empty."""
+    drops = space.vocabulary.unknown == "drop" and unknown_has_neighbours(space, adjacency)
+    return _DROPPED if drops else ""

@@ -97,6 +97,8 @@ def _show(names: list[str], certificates: list[Certificate]) -> None:
         ("witness", [c.witness and _witness(c.witness) for c in certificates]),
         ("recovery", [show.percent(c.recovery) for c in certificates]),
         ("retention", [show.percent(c.retention) for c in certificates]),
+        ("recovery in English", [show.percent(c.recovery_in_english) for c in certificates]),
+        ("retention in English", [show.percent(c.retention_in_english) for c in certificates]),
     ):
         table.add_row(Text(label, style="bold"), *(Text(value or "none") for value in values))
     console = Console()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dp_middleware as dp
 from dp_middleware import _validate
 from dp_middleware.cli.failures import expected
-from dp_middleware.cli.options import SpaceName
+from dp_middleware.cli.options import SpaceName, UnitName
 from dp_middleware.cli.progress import working
 from dp_middleware.errors import ParameterError
 
@@ -33,16 +33,23 @@ def require(what: str, typed: Iterable[str], names: Iterable[str]) -> None:
             raise ParameterError(expected(what, word, names))
 
 
-def mechanism_of(name: str | None, *epsilons: float) -> type[Mechanism]:
-    """The mechanism of this name, ``None`` for the library's default.
+def mechanism_of(
+    name: str | None, *epsilons: float, unit: UnitName = UnitName.occurrence
+) -> type[Mechanism]:
+    """The mechanism of this name, ``None`` for the library's default for the unit.
 
     Raises:
-        ParameterError: No such mechanism, or an epsilon is not positive.
+        ParameterError: No such mechanism, one of tokens for whole texts, or an epsilon is not
+            positive.
     """
     with working("loading the library"):
-        from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
-    name = DEFAULT_MECHANISM if name is None else name
+        from dp_middleware.mechanisms.text_mechanisms import TextMechanism
+        from dp_middleware.sanitizers.calibrated import DEFAULT_MECHANISM
+    if name is None:
+        name = DEFAULT_MECHANISM if unit is UnitName.occurrence else dp.DocumentResponse.name
     require("a mechanism", [name], dp.MECHANISMS)
+    if unit is UnitName.text and not issubclass(dp.MECHANISMS[name], TextMechanism):
+        raise ParameterError("expected a mechanism of whole texts for --unit text: none of tokens")
     for epsilon in epsilons:
         _validate.positive(epsilon=epsilon)
     return dp.MECHANISMS[name]

@@ -65,7 +65,14 @@ def run(out: Console) -> None:
     space = choices.space_of(SpaceName.default)
     with working("calibrating (about a minute the first time)"):
         samples = [release(space, epsilon) for epsilon in EPSILONS]
-    out.print(_side_by_side(space, samples))
+    names = [f"released at exact epsilon {sample.epsilon:g}" for sample in samples]
+    table = Table("original (fictional)", *names, header_style="bold", expand=True)
+    for column in table.columns:
+        column.ratio = 1
+    continuation = space.vocabulary.tokenizer.continuation
+    texts = [mark(sample.tokens, sample.same, continuation) for sample in samples]
+    table.add_row(Text(DOCUMENT), *texts)
+    out.print(table)
     out.print(Text("Replaced tokens are magenta; those that came through are green, [so].", "dim"))
     out.print(_certificates(samples))
     _round_trip(out, samples[0].sanitizer)
@@ -94,17 +101,6 @@ def release(space: dp.EmbeddingSpace, epsilon: float) -> Sample:
     )
 
 
-def _side_by_side(space: dp.EmbeddingSpace, samples: list[Sample]) -> Table:
-    names = [f"released at exact epsilon {sample.epsilon:g}" for sample in samples]
-    table = Table("original (fictional)", *names, header_style="bold", expand=True)
-    for column in table.columns:
-        column.ratio = 1
-    continuation = space.vocabulary.tokenizer.continuation
-    texts = [mark(sample.tokens, sample.same, continuation) for sample in samples]
-    table.add_row(Text(DOCUMENT), *texts)
-    return table
-
-
 def _certificates(samples: list[Sample]) -> Table:
     """What the releases are worth."""
     names = [f"exact epsilon {sample.epsilon:g}" for sample in samples]
@@ -114,8 +110,14 @@ def _certificates(samples: list[Sample]) -> Table:
         ("mechanism", [s.sanitizer.mechanism.name for s in samples]),
         ("claimed for its parameter", [f"{show.nats(c.claimed)}-DP" for c in certificates]),
         ("certified", [f"{show.guarantee(c.guarantee)} ({c.method})" for c in certificates]),
-        ("best context-free attacker recovers", [show.percent(c.recovery) for c in certificates]),
-        ("released as it is, on average", [show.percent(c.retention) for c in certificates]),
+        (
+            "best context-free attacker recovers, of English words",
+            [show.percent(c.recovery_in_english) for c in certificates],
+        ),
+        (
+            "released as they are, of English words",
+            [show.percent(c.retention_in_english) for c in certificates],
+        ),
         ("came through here", [f"{sum(s.same)} of {len(s.same)} tokens" for s in samples]),
         ("calibrated and certified in", [f"{s.calibrated:.1f} s" for s in samples]),
         ("drawn in", [f"{1000 * s.drawn:.0f} ms" for s in samples]),

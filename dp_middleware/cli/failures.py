@@ -82,18 +82,13 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         sys.stdout = None  # the reader has left: nothing is flushed at exit
         return UNEXPECTED
-    code, message = _code(error), _message(error)
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), UNEXPECTED)
+    code, message = USAGE if _from_parser(error) else code, _message(error)
     if as_json:
         failure = {"type": type(error).__name__, "message": message, "exit_code": code}
         typer.echo(json.dumps({"error": failure}))
     typer.echo(f"error: {message}", err=True)
     return code
-
-
-def _code(error: Exception) -> int:
-    if _from_parser(error):
-        return USAGE
-    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), UNEXPECTED)
 
 
 def _message(error: Exception) -> str:

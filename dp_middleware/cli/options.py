@@ -19,6 +19,13 @@ class SpaceName(StrEnum):
     o200k = "o200k"
 
 
+class UnitName(StrEnum):
+    """What epsilon protects."""
+
+    occurrence = "occurrence"
+    text = "text"
+
+
 class Keep(StrEnum):
     """Public lists of tokens that may be released unchanged."""
 
@@ -50,6 +57,7 @@ class Format(StrEnum):
 
 CHOICES: dict[str, type[StrEnum]] = {
     "--space": SpaceName,
+    "--unit": UnitName,
     "--keep": Keep,
     "--fallback": FallbackName,
     "--sensitivity": SensitivityName,
@@ -65,7 +73,14 @@ Words = Annotated[
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
 Epsilon = Annotated[
-    float, typer.Option("--epsilon", "-e", help="Nats per token, certified exactly.")
+    float, typer.Option("--epsilon", "-e", help="Nats per token or text, certified exactly.")
+]
+UnitOption = Annotated[
+    UnitName,
+    typer.Option(
+        "--unit",
+        help="What epsilon protects: a token, or the whole text (key words of it are released).",
+    ),
 ]
 Nominal = Annotated[
     bool,
@@ -88,7 +103,8 @@ ContextOption = Annotated[
     str | None,
     typer.Option(
         "--context",
-        help="For cape, cape-strict: a local model, masked:NAME or causal:NAME. Reads the text.",
+        help="For cape, cape-strict, contextual-response: a local model, masked:NAME or "
+        "causal:NAME. Reads the text.",
     ),
 ]
 AcceptInfinite = Annotated[

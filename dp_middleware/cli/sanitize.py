@@ -32,7 +32,13 @@ def sanitize(
     """Perturb a text: the release on standard output, what it is worth on standard error."""
     private = read_text(text, file)
     if explain:
-        _explain(private, settings, as_json=as_json)
+        sanitizer = settings.uncharged().sanitizer()
+        with working("computing the laws of these tokens"):
+            explanation = sanitizer.explain(private)
+        if as_json:
+            show.data(asdict(explanation))
+        else:
+            _show(explanation)
         return
     sanitizer = settings.sanitizer()
     with working("certifying and drawing"):
@@ -42,16 +48,6 @@ def sanitize(
         return
     show.line(release.text)
     show.summary(release, sanitizer, settings.asked)
-
-
-def _explain(private: str, settings: Settings, *, as_json: bool) -> None:
-    sanitizer = settings.uncharged().sanitizer()
-    with working("computing the laws of these tokens"):
-        explanation = sanitizer.explain(private)
-    if as_json:
-        show.data(asdict(explanation))
-        return
-    _show(explanation)
 
 
 def _show(explanation: Explanation) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import dp_middleware as dp
 from dp_middleware.cli import budget, choices, options
-from dp_middleware.cli.options import SpaceName
+from dp_middleware.cli.options import SpaceName, UnitName
 from dp_middleware.cli.progress import working
 from dp_middleware.errors import ParameterError
 
@@ -22,7 +22,8 @@ class Settings:
     A command gets them by :func:`with_settings`: their names, help and defaults are these.
 
     Attributes:
-        epsilon: Nats per token, see ``nominal``.
+        epsilon: Nats per token or text, see ``unit`` and ``nominal``.
+        unit: What it protects; ``text`` is for mechanisms of whole texts.
         nominal: Whether ``epsilon`` is the mechanism's parameter; else it is the certified one.
         mechanism: A name of ``MECHANISMS``; ``None`` for the library's default.
         space: Vocabulary and vectors.
@@ -38,6 +39,7 @@ class Settings:
     """
 
     epsilon: options.Epsilon = 10.0
+    unit: options.UnitOption = UnitName.occurrence
     nominal: options.Nominal = False
     mechanism: options.MechanismName = None
     space: options.SpaceOption = SpaceName.default
@@ -76,7 +78,7 @@ class Settings:
         """
         if self.accept_infinite and not self.nominal:
             raise ParameterError("expected --nominal with --accept-infinite: infinity has no exact")
-        kind = choices.mechanism_of(self.mechanism, self.epsilon)
+        kind = choices.mechanism_of(self.mechanism, self.epsilon, unit=self.unit)
         context = choices.context_of(self.context)
         from dp_middleware.mechanisms.drawing import check_context
 

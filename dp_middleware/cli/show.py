@@ -15,7 +15,7 @@ from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import budget
-from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee
+from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
@@ -63,13 +63,16 @@ def json_number(value: float) -> float | str:
     return "inf" if math.isinf(value) else value
 
 
-def guarantee(statement: Guarantee) -> str:
+_UNITS = {"occurrence": "token", "text": "text"}
+
+
+def guarantee(statement: Guarantee, unit: Unit = "occurrence") -> str:
     """The true statement in a phrase."""
     if isinstance(statement, NoGuarantee):
         return f"none: {statement.reason}"
     if isinstance(statement, MetricDP):
         return f"{nats(statement.epsilon)} per unit of {statement.distance} distance"
-    return f"{nats(statement.epsilon)}-DP per token"
+    return f"{nats(statement.epsilon)}-DP per {_UNITS[unit]}"
 
 
 def claim(certificate: Certificate) -> str:
@@ -108,18 +111,26 @@ def summary(
     """What a release is worth and what it cost, on standard error; ``details`` after epsilon."""
     certificate = release.certificate
     kept = f"{release.tokens_verbatim} released unchanged by policy"
+    unit = _UNITS[certificate.unit]
+    statement = guarantee(certificate.guarantee, certificate.unit)
     attack = "not computed: the law is not enumerated"
     if certificate.recovery is not None:
         attack = (
             f"the best context-free attacker recovers {percent(certificate.recovery)} of tokens; "
             f"{percent(certificate.retention)} stay as they are"
         )
+    if certificate.recovery_in_english is not None:
+        attack = (
+            "the best context-free attacker recovers "
+            f"{percent(certificate.recovery_in_english)} of English words; "
+            f"{percent(certificate.retention_in_english)} stay as they are"
+        )
     rows = [
-        ("epsilon", f"{nats(certificate.epsilon)} per token ({certificate.method}); {asked}"),
+        ("epsilon", f"{nats(certificate.epsilon)} per {unit} ({certificate.method}); {asked}"),
         *details,
-        ("guarantee", f"{guarantee(certificate.guarantee)}; {certificate.adjacency}"),
+        ("guarantee", f"{statement}; {certificate.adjacency}"),
         ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
-        ("tokens", f"{release.tokens_total}, {kept}"),
+        *([("tokens", f"{release.tokens_total}, {kept}")] if unit == "token" else []),
         ("attack", attack),
     ]
     account = budget.account_of(sanitizer)

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
-
-Ids = NDArray[np.int64]
 
 _LENGTHS = (2, 32)  # tokens; one token weighs most in a short text
 _TRIALS = 2

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
-
-Ids = NDArray[np.int64]
 
 _BLANK_BYTE, _BLANK_PIECE = "Ġ", "▁"  # a blank before, in byte-level and SentencePiece tokens
 _COMMON = 0.02  # share of tokens with the mark that makes it one: it may also be a letter
 _CONTINUATION = "##"
+_CLOSING = frozenset(".,;:!?)]}%'")  # WordPieces of their own, but written without a blank before
 
 
 class _Form(NamedTuple):
@@ -27,23 +26,28 @@ class _Form(NamedTuple):
 def model_ids(vocabulary: Vocabulary, tokenizer: Any) -> Ids:
     """The model's id for each token of the vocabulary, int64 (V,).
 
-    The model's own token of the same letters that also starts (or continues) a word; where there
+    The model's own token of the same letters that also starts (or continues) a word, and of a
+    closing sign the one that follows without a blank; where there
     is none, the first piece into which the model's tokenizer splits the token; where there is no
     piece, the model's unknown token. One model token per vocabulary token, so that positions
     stay aligned: a token that the model would split is an approximation.
     """
     own = _own_tokens(tokenizer)
     forms = _forms(vocabulary)
-    found = [own.get(form) for form in forms]
-    missing = [k for k, number in enumerate(found) if number is None]
+    if vocabulary.tokenizer.continuation and _mark(tokenizer):
+        forms = [
+            form._replace(starts=form.starts and form.letters not in _CLOSING) for form in forms
+        ]
+    numbers = [own.get(form) for form in forms]
+    missing = [k for k, number in enumerate(numbers) if number is None]
     if missing:
         blank = " " if _mark(tokenizer) == _BLANK_BYTE else ""
         texts = [(blank if forms[k].starts else "") + forms[k].letters for k in missing]
         pieces = tokenizer(texts, add_special_tokens=False)["input_ids"]
         unknown = unknown_id(tokenizer)
         for k, parts in zip(missing, pieces, strict=True):
-            found[k] = parts[0] if parts else unknown
-    return np.array(found, dtype=np.int64)
+            numbers[k] = parts[0] if parts else unknown
+    return np.array(numbers, dtype=np.int64)
 
 
 def unknown_id(tokenizer: Any) -> int:
@@ -64,15 +68,18 @@ def _forms(vocabulary: Vocabulary) -> list[_Form]:
     """Three kinds of vocabulary: ``##x`` continues; a blank starts; or all are words."""
     continuation = vocabulary.tokenizer.continuation
     blanks = any(token.startswith(" ") for token in vocabulary.tokens)
-    forms = []
-    for token in vocabulary.tokens:
-        if continuation and token.startswith(continuation) and token != continuation:
-            forms.append(_Form(token.removeprefix(continuation), False))
-        elif blanks and not continuation:
-            forms.append(_Form(token.removeprefix(" "), token.startswith(" ")))
-        else:
-            forms.append(_Form(token, True))
-    return forms
+    if continuation:
+        return [_word_piece(token, continuation) for token in vocabulary.tokens]
+    return [
+        _Form(token.removeprefix(" "), token.startswith(" ")) if blanks else _Form(token, True)
+        for token in vocabulary.tokens
+    ]
+
+
+def _word_piece(token: str, continuation: str) -> _Form:
+    if token.startswith(continuation) and token != continuation:
+        return _Form(token.removeprefix(continuation), False)
+    return _Form(token, True)
 
 
 def _own_tokens(tokenizer: Any) -> dict[_Form, int]:
@@ -84,7 +91,13 @@ def _own_tokens(tokenizer: Any) -> dict[_Form, int]:
     for token, number in entries:
         if number in special:
             continue
-        form = _marked_form(token, mark, tokenizer) if mark else _plain_form(token)
+        if not mark:
+            form = _word_piece(token, _CONTINUATION)
+        elif token.isascii():
+            form = _Form(token, False)
+        else:  # the mark, and letters that stand for bytes
+            letters = tokenizer.convert_tokens_to_string([token]).removeprefix(" ")
+            form = _Form(letters, token.startswith(mark))
         own.setdefault(form, number)
     return own
 
@@ -96,16 +109,3 @@ def _mark(tokenizer: Any) -> str:
         if sum(token.startswith(mark) for token in tokens) > _COMMON * len(tokens):
             return mark
     return ""
-
-
-def _plain_form(token: str) -> _Form:
-    if token.startswith(_CONTINUATION) and token != _CONTINUATION:
-        return _Form(token.removeprefix(_CONTINUATION), False)
-    return _Form(token, True)
-
-
-def _marked_form(token: str, mark: str, tokenizer: Any) -> _Form:
-    starts = token.startswith(mark)
-    if not token.isascii():  # the mark, and letters that stand for bytes
-        token = tokenizer.convert_tokens_to_string([token]).removeprefix(" ")
-    return _Form(token, starts)

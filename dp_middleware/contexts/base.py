@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any, ClassVar, Protocol
@@ -12,16 +13,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware.contexts._probes import check_sequences_are_apart
 from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 _WINDOW = 512  # of a model that does not say
 _UNLIMITED = 10**6  # what tokenizers say when they do not know
@@ -114,21 +113,14 @@ class Loaded:
     @property
     def window(self) -> int:
         """Tokens, special ones included, that one pass takes."""
-        config, tokenizer = self.network.config, self.tokenizer
-        limits = [getattr(tokenizer, "model_max_length", None)]
-        positions = getattr(config, "max_position_embeddings", None)
-        limits.append(None if positions is None else positions - self._skipped_positions)
-        known = [int(limit) for limit in limits if limit is not None and 0 < limit < _UNLIMITED]
-        return min(known, default=_WINDOW)
-
-    @property
-    def _skipped_positions(self) -> int:
-        """RoBERTa and its kin count positions from behind the padding id."""
+        positions = getattr(self.network.config, "max_position_embeddings", None) or 0
         for name, module in self.network.named_modules():
             padding = getattr(module, "padding_idx", None)
             if name.endswith("position_embeddings") and padding is not None:
-                return int(padding) + 1
-        return 0
+                positions -= padding + 1  # RoBERTa and its kin count from behind the padding id
+                break
+        limits = (getattr(self.tokenizer, "model_max_length", None) or 0, positions)
+        return min((int(limit) for limit in limits if 0 < limit < _UNLIMITED), default=_WINDOW)
 
 
 class ModelContext(Context):
@@ -162,14 +154,13 @@ class ModelContext(Context):
         self._maps: dict[str, Ids] = {}
         self._loaded: Loaded | None = None
         self._given: Loaded | None = None
-        if isinstance(model, tuple):
-            network, tokenizer = model
-            self.model = type(network).__name__
-            self._given = Loaded(
-                (network if device == "auto" else network.to(device)).eval(), tokenizer
-            )
-        else:
+        if not isinstance(model, tuple):
             self.model = str(model)
+            return
+        network, tokenizer = model
+        self.model = type(network).__name__
+        moved = network if device == "auto" else network.to(device)
+        self._given = Loaded(moved.eval(), tokenizer)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
@@ -181,7 +172,7 @@ class ModelContext(Context):
                 "expected a context made from a name or folder, got one made from a loaded "
                 "model; save the model to a folder to pickle the context"
             )
-        return _rebuilt, (type(self), self.parameters)
+        return partial(type(self), **self.parameters), ()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -214,11 +205,10 @@ class ModelContext(Context):
     def _load(self) -> Loaded:
         import transformers
 
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        loader = getattr(transformers, self._loader)
+        auto = "cuda" if torch.cuda.is_available() else "cpu"
+        device = auto if self.device == "auto" else self.device
         try:
+            loader = getattr(transformers, self._loader)
             network = loader.from_pretrained(self.model, dtype=torch.float32)
             tokenizer = transformers.AutoTokenizer.from_pretrained(self.model)
         except (OSError, ValueError) as error:
@@ -258,7 +248,3 @@ def shifted(logits: Any) -> Floats:
     rows: Floats = logits.double().cpu().numpy()
     rows -= rows.mean(axis=1, keepdims=True)
     return rows
-
-
-def _rebuilt(kind: type[ModelContext], parameters: dict[str, Any]) -> Any:
-    return kind(**parameters)

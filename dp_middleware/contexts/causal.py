@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware.contexts._probes import check_causal
-from dp_middleware.contexts.base import Floats, Ids, Loaded, ModelContext, shifted
+from dp_middleware.contexts.base import Loaded, ModelContext, shifted
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 
@@ -28,21 +30,38 @@ class CausalContext(ModelContext):
     Args:
         model: See :class:`ModelContext`; a causal language model.
         device: See :class:`ModelContext`.
+        prompt: **Public** text that the model reads before every text, always.
 
     Raises:
         ParameterError: At first use: see :class:`ModelContext`; or the model sees later tokens,
-            or it keeps no key-value cache.
+            or it keeps no key-value cache, or the prompt leaves no room in its window.
     """
 
     _loader: ClassVar[str] = "AutoModelForCausalLM"
 
+    def __init__(
+        self, model: str | Path | tuple[Any, Any], *, device: str = "auto", prompt: str = ""
+    ) -> None:
+        super().__init__(model, device=device)
+        if not isinstance(prompt, str):
+            raise ParameterError(f"expected prompt of type str, got {type(prompt).__name__}")
+        self.prompt = prompt
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters by name."""
+        return super().parameters | ({"prompt": self.prompt} if self.prompt else {})
+
     @property
     def capacity(self) -> int:
-        """Tokens of a text that fit into one pass behind the start token."""
+        """Tokens of a text that fit into one pass behind the start token and the prompt."""
         loaded = self.ready()
         left = loaded.window - len(self.before())
         if left < 1:
-            raise ParameterError(f"expected a model of 2 positions or more, got {loaded.window}")
+            raise ParameterError(
+                "expected a model with room for a token behind the start token and the prompt, "
+                f"got one of {loaded.window} positions"
+            )
         return left
 
     @property
@@ -51,10 +70,15 @@ class CausalContext(ModelContext):
         return self.capacity + 1
 
     def before(self) -> list[int]:
-        """The start token, if there is one."""
-        tokenizer = self.ready().tokenizer
+        """The start token, if there is one, and the tokens of the public prompt."""
+        loaded = self.ready()
+        tokenizer = loaded.tokenizer
         numbers = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        return [number for number in numbers if number is not None][:1]
+        started = [number for number in numbers if number is not None][:1]
+        if not self.prompt:
+            return started
+        with loaded.lock:
+            return [*started, *tokenizer(self.prompt, add_special_tokens=False)["input_ids"]]
 
     def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
         """Logits of each position from its left, teacher-forced."""
@@ -143,8 +167,18 @@ class CausalStream:
 
     def logits(self) -> Floats:
         """For the next position, float64 (1, V)."""
-        if self._row is None:
-            self._row = self._next()
+        if self._row is not None:
+            return self._row.copy()
+        start = int(left_starts(np.array(len(self._released)), self._context.capacity))
+        if self._cache is None or start != self._start:
+            self._cache, self._start = None, start
+            tokens = [*self._before, *self._released[start:]]
+        else:
+            tokens = self._released[self._passed :]
+        self._row = np.zeros((1, len(self._space)))
+        if tokens:
+            self._row, self._cache = self._context.scores(tokens, [-1], self._space, self._cache)
+            self._passed = len(self._released)
         return self._row.copy()
 
     def append(self, number: int) -> None:
@@ -153,22 +187,9 @@ class CausalStream:
         self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
         self._row = None
 
-    def _next(self) -> Floats:
-        start = int(left_starts(np.array(len(self._released)), self._context.capacity))
-        if self._cache is None or start != self._start:
-            self._cache, self._start = None, start
-            tokens = [*self._before, *self._released[start:]]
-        else:
-            tokens = self._released[self._passed :]
-        if not tokens:
-            return np.zeros((1, len(self._space)))
-        row, self._cache = self._context.scores(tokens, [-1], self._space, self._cache)
-        self._passed = len(self._released)
-        return row
 
-
-def left_starts(positions: NDArray[np.int64], capacity: int) -> NDArray[np.int64]:
+def left_starts(positions: Ids, capacity: int) -> Ids:
     """First token that each position sees, so that it sees ``capacity`` tokens at most."""
     stride = max(1, capacity // 2)
-    starts: NDArray[np.int64] = -((capacity - positions) // stride) * stride  # rounded up
+    starts: Ids = -((capacity - positions) // stride) * stride  # rounded up
     return np.maximum(starts, 0)

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.contexts.base import Floats, Ids, Loaded, ModelContext, shifted
+from dp_middleware.contexts.base import Loaded, ModelContext, shifted
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 
@@ -66,7 +67,7 @@ class MaskedContext(ModelContext):
     def capacity(self) -> int:
         """Tokens of a text that fit into one pass beside the special ones."""
         loaded = self.ready()
-        left = loaded.window - len(_before(loaded)) - len(_after(loaded))
+        left = loaded.window - sum(map(len, _ends(loaded)))
         if left < 1:
             raise ParameterError(f"expected a model of 3 positions or more, got {loaded.window}")
         return left
@@ -113,10 +114,9 @@ class MaskedContext(ModelContext):
             space: V tokens.
         """
         loaded = self.ready()
-        before, after = _before(loaded), _after(loaded)
-        ends = (np.tile(part, (len(sequences), 1)) for part in (before, after))
-        whole = np.concatenate([next(ends), sequences, next(ends)], axis=1).astype(np.int64)
-        places = torch.from_numpy(rows), torch.from_numpy(columns + len(before))
+        before, after = (np.tile(end, (len(sequences), 1)) for end in _ends(loaded))
+        whole = np.concatenate([before, sequences, after], axis=1).astype(np.int64)
+        places = torch.from_numpy(rows), torch.from_numpy(columns + before.shape[1])
         columns_of = torch.from_numpy(self.ids_of(space))
         with loaded.lock, torch.inference_mode():
             found = _at(loaded.network, torch.from_numpy(whole).to(loaded.device), places)
@@ -174,14 +174,10 @@ def window_starts(size: int, length: int, stride: int) -> Ids:
     return np.clip(starts, 0, max(0, size - length))
 
 
-def _before(loaded: Loaded) -> list[int]:
-    number = loaded.tokenizer.cls_token_id
-    return [] if number is None else [number]
-
-
-def _after(loaded: Loaded) -> list[int]:
-    number = loaded.tokenizer.sep_token_id
-    return [] if number is None else [number]
+def _ends(loaded: Loaded) -> list[list[int]]:
+    """The special tokens before and after a text, of those that the model has."""
+    numbers = (loaded.tokenizer.cls_token_id, loaded.tokenizer.sep_token_id)
+    return [[] if number is None else [number] for number in numbers]
 
 
 def _at(network: Any, inputs: Any, places: tuple[Any, Any]) -> Any:

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from dp_middleware.embedding.backends import Rows
+from dp_middleware.errors import ParameterError
+
+
+def check_texts(texts: Sequence[str]) -> list[str]:
+    """The texts, of the type ``str`` itself.
+
+    Raises:
+        ParameterError: Not a list of texts.
+    """
+    if isinstance(texts, str):
+        raise ParameterError("expected a list of texts, got one str")
+    listed = list(texts)
+    for text in listed:
+        if not issubclass(type(text), str):
+            raise ParameterError(f"expected texts of type str, got {type(text).__name__}")
+    # A subclass may compare and hash as it likes, on the thread that all callers share.
+    return [text if type(text) is str else str.__str__(text) for text in listed]
 
 
 @dataclass(eq=False)
@@ -26,7 +44,7 @@ class Request:
 
 
 class Queue:
-    """Requests in their order; whoever calls it holds a lock, except for :meth:`leave`.
+    """Requests in order of arrival; hold a lock around all calls but those of :meth:`leave`.
 
     Args:
         capacity: Most texts in the queue; requests beyond that are outside.
@@ -48,7 +66,7 @@ class Queue:
         return len(self._inside)
 
     def put(self, request: Request) -> None:
-        """At the end."""
+        """Add a request at the end."""
         self.clear_places()
         self.outside.append(request)
         self._admit()
@@ -74,14 +92,14 @@ class Queue:
         return waiting
 
     def leave(self, request: Request) -> None:
-        """A cancelled request is to lose its place, at the next call of another method.
+        """Note a cancelled request; the next call of another method frees its place.
 
         Needs no lock: garbage collection may call it anywhere, also where the lock is held.
         """
         self._left.append(request)
 
     def clear_places(self) -> None:
-        """Free the places of those who left."""
+        """Free the places of cancelled requests."""
         while self._left:
             request = self._left.popleft()
             if request in self.outside:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save
 
 from dp_middleware import _files
 from dp_middleware.embedding.grid import unit_rows
@@ -16,11 +18,60 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Table = NDArray[np.float32]
+Vectors = Literal["input", "encoded"]
+
+_STEP = 256  # tokens per step of a progress bar
 
 
-def input_table(model: str, vocabulary: Vocabulary) -> Table:
+def named_model(
+    model: str,
+    precision: str,
+    vocabulary: Vocabulary,
+    vectors: Vectors,
+    encode: Callable[[list[str]], Table],
+) -> Table:
+    """The vectors of a vocabulary by a named model, from disk if they are there.
+
+    Another table for other weights; one that is damaged or of another length is made again. A
+    folder that cannot be written costs time only.
+    """
+    half = vectors == "encoded" and precision != "float32"
+    kind = f"{vectors}/{precision}" if half else vectors
+    key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
+    name = hashlib.sha256(key.encode()).hexdigest()[:32]
+    path = _files.cache_dir() / "vectors" / f"{name}.safetensors"
+    with suppress(OSError, KeyError, SafetensorError):
+        table: Table = load_file(path)["vectors"]
+        if len(table) == len(vocabulary):
+            return table
+    table = _input(model, vocabulary) if vectors == "input" else encode_tokens(vocabulary, encode)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _files.unfinished(path) as file:
+            file.write(save({"vectors": np.ascontiguousarray(table, dtype=np.float32)}))
+    return table
+
+
+def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) -> Table:
+    """Each token encoded as a text of its own; a progress bar, where there is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    texts = [(token.strip() or token).removeprefix("##") for token in vocabulary.tokens]
+    console = Console(stderr=True)
+    steps = track(
+        range(0, len(texts), _STEP), "Encoding", console=console, disable=not console.is_terminal
+    )
+    return np.concatenate([encode(texts[start : start + _STEP]) for start in steps])
+
+
+def _input(model: str, vocabulary: Vocabulary) -> Table:
     """Rows of the model's input-embedding matrix, averaged over the WordPieces of a token."""
-    matrix = unit_rows(_input_matrix(model)).astype(np.float32)
+    with safe_open(_files.encoder_file(model, "model.safetensors"), "np") as file:
+        names = [name for name in file.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
+        if len(names) != 1:
+            raise ParameterError(f'expected one word-embedding matrix in {model!r}; use "encoded"')
+        matrix = unit_rows(file.get_tensor(names[0]).astype(np.float32)).astype(np.float32)
     source = _files.encoder_tokenizer(model)
     if vocabulary.tokenizer.name == f"wordpiece:{model}":
         own = source.get_vocab()
@@ -29,24 +80,6 @@ def input_table(model: str, vocabulary: Vocabulary) -> Table:
     pieces = source.encode_batch(texts, add_special_tokens=False)
     nothing = np.zeros(matrix.shape[1], dtype=np.float32)
     return np.stack([sum(matrix[p.ids], nothing) / max(1, len(p.ids)) for p in pieces])
-
-
-def table_path(model: str, vocabulary: Vocabulary, kind: str) -> Path:
-    """Where the table of a vocabulary is kept; changes with the model's weights."""
-    key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
-    name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    return _files.cache_dir() / "vectors" / f"{name}.safetensors"
-
-
-def _input_matrix(model: str) -> Table:
-    """The model's input-embedding matrix, read without loading the model."""
-    from safetensors import safe_open
-
-    with safe_open(_files.encoder_file(model, "model.safetensors"), "np") as file:
-        names = [name for name in file.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
-        if len(names) != 1:
-            raise ParameterError(f'expected one word-embedding matrix in {model!r}; use "encoded"')
-        return np.asarray(file.get_tensor(names[0]), dtype=np.float32)
 
 
 def _revision(model: str) -> str:
@@ -59,29 +92,3 @@ def _revision(model: str) -> str:
         file.seek(max(0, size - part))
         digest.update(file.read(part))
     return digest.hexdigest()[:16]
-
-
-def read_table(path: Path, rows: int) -> Table | None:
-    """What was kept there; ``None`` if it is absent, damaged or of another length."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        table = load_file(path)["vectors"]
-    except (OSError, KeyError, SafetensorError):
-        return None
-    return table if len(table) == rows else None
-
-
-def write_table(path: Path, table: Table) -> None:
-    """Written whole or not at all; a folder that cannot be written costs time only."""
-    from safetensors.numpy import save_file
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        os.close(handle)
-        save_file({"vectors": np.ascontiguousarray(table, dtype=np.float32)}, name)
-        Path(name).replace(path)
-    except OSError:
-        return

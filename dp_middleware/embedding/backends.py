@@ -1,10 +1,10 @@
-"""What turns texts into vectors, and what is taken from it."""
+"""Backends, which turn texts into vectors, and checks of the vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -13,11 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _files, _validate
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import EmbeddingError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sentence_transformers import SentenceTransformer
-
 
 Rows = NDArray[np.float32]
 Encode = Callable[[list[str]], ArrayLike]
@@ -31,24 +26,24 @@ class Backend(Protocol):
         """Most texts in one call."""
 
     def open(self) -> Encode:
-        """What is called with lists of texts and gives (n, d) numbers; loads what it needs.
+        """Load the model; returns a function from a list of texts to (n, d) numbers.
 
-        Called on the worker's thread, which then makes all calls, one at a time.
+        The worker's thread calls both, one call at a time.
         """
 
 
-def checked_rows(found: ArrayLike, count: int, width: int | None) -> Rows:
+def check_rows(vectors: ArrayLike, count: int, width: int | None) -> Rows:
     """Rows of unit length, float32 (count, d); zero rows stay zero.
 
     Args:
-        found: What a backend gave for ``count`` texts.
+        vectors: From a backend, for ``count`` texts.
         count: How many there should be.
         width: d, if it is known.
 
     Raises:
         EmbeddingError: Another shape, or numbers that are not finite.
     """
-    rows = np.asarray(found, dtype=np.float64)
+    rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) != count or width not in (None, rows.shape[1]):
         raise EmbeddingError(
             f"expected {count} vectors of {width or 'equal'} length, got an array of {rows.shape}"
@@ -58,8 +53,8 @@ def checked_rows(found: ArrayLike, count: int, width: int | None) -> Rows:
     return unit_rows(rows).astype(np.float32)
 
 
-def opened(backend: Backend) -> Encode:
-    """What the backend opens.
+def open_backend(backend: Backend) -> Encode:
+    """Open a backend.
 
     Raises:
         EmbeddingError: It cannot be opened.
@@ -72,7 +67,7 @@ def opened(backend: Backend) -> Encode:
 
 
 def wordless(error: BaseException) -> str:
-    """A message without text: others than ours may quote what they were given."""
+    """The message of our own error; of another only its type, as it may quote text."""
     if isinstance(error, EmbeddingError):
         return str(error)
     return f"the embedding model failed with {type(error).__name__}"
@@ -114,24 +109,20 @@ class SentenceModel:
 
     def open(self) -> Encode:
         """Load the model."""
-        encoder = self._load()
+        from sentence_transformers import SentenceTransformer
+
+        device = None if self.device == "auto" else self.device
+        encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
+        encoder = encoder.to(dtype=getattr(torch, self.precision))
         at_once = _ON_CPU if encoder.device.type == "cpu" else self.batch
 
         def encode(texts: list[str]) -> ArrayLike:
             rows = encoder.encode(
                 texts, batch_size=at_once, convert_to_tensor=True, show_progress_bar=False
             )
-            found: ArrayLike = rows.float().cpu().numpy()
-            return found
+            return np.asarray(rows.float().cpu().numpy())
 
         return encode
-
-    def _load(self) -> SentenceTransformer:
-        from sentence_transformers import SentenceTransformer
-
-        device = None if self.device == "auto" else self.device
-        encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
-        return encoder.to(dtype=getattr(torch, self.precision))
 
 
 class Given:

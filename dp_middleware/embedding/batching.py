@@ -13,7 +13,14 @@ from threading import Condition, Lock, Thread, current_thread
 from weakref import WeakSet
 
 from dp_middleware.embedding._requests import Queue, Request
-from dp_middleware.embedding.backends import Backend, Encode, Rows, checked_rows, opened, wordless
+from dp_middleware.embedding.backends import (
+    Backend,
+    Encode,
+    Rows,
+    check_rows,
+    open_backend,
+    wordless,
+)
 from dp_middleware.embedding.usage import ServiceMetrics, Tally
 from dp_middleware.errors import EmbeddingError
 from dp_middleware.unrecorded.recording import call_unrecorded
@@ -60,7 +67,7 @@ class Batcher:
             return self._tally.snapshot(self._queue.depth, len(self._queue.outside))
 
     def submit(self, texts: list[str]) -> Future[Rows]:
-        """The unit rows of 1 to ``backend.batch`` texts, when they are there.
+        """Queue 1 to ``backend.batch`` texts; the future will hold their unit rows.
 
         The future fails with an :class:`EmbeddingError` only, which holds no text.
 
@@ -72,15 +79,15 @@ class Batcher:
             if self._closed:
                 raise EmbeddingError("the interpreter exits; nothing is embedded any more")
             if self._thread is None:
-                self._thread = self._started()
+                self._thread = self._start_thread()
             self._queue.put(request)
             if len(self._queue) == 1 or self._is_full():
                 self._more.notify()
-        request.answer.add_done_callback(lambda answer: self._left(request, answer))
+        request.answer.add_done_callback(lambda answer: self._leave(request, answer))
         return request.answer
 
     def close(self) -> Thread | None:
-        """Fail whatever waits and take no more; the thread, if there is one, ends."""
+        """Fail all waiting requests, refuse new ones and let the thread, if there is one, end."""
         with self._more:
             self._closed = True
             waiting, thread = self._queue.take_all(), self._thread
@@ -89,9 +96,9 @@ class Batcher:
         return thread
 
     def after_fork(self) -> None:
-        """In the child: the parent's requests are the parent's.
+        """Begin anew in the child, without the parent's requests.
 
-        A model that the parent was using at that moment may be in any state and is opened again.
+        A model that the parent was using at that moment may be in any state: open it again.
         """
         if self._computing:
             self._encode, self._computing = None, False
@@ -106,7 +113,7 @@ class Batcher:
         self._closed = False
         self.width: int | None = None
 
-    def _started(self) -> Thread:
+    def _start_thread(self) -> Thread:
         thread = Thread(target=self._work, name="dp-middleware-embed", daemon=True)
         try:
             thread.start()
@@ -116,10 +123,10 @@ class Batcher:
             return thread
         raise EmbeddingError(failed)
 
-    def _left(self, request: Request, answer: Future[Rows]) -> None:
-        """A cancelled request frees its place, or whoever has the lock does it next time.
+    def _leave(self, request: Request, answer: Future[Rows]) -> None:
+        """Free the place of a cancelled request, or leave that to the holder of the lock.
 
-        Never waits: an abandoned call may be collected on a thread that has the lock.
+        Never waits: garbage collection may call this on a thread that holds the lock.
         """
         if not answer.cancelled():
             return
@@ -161,7 +168,7 @@ class Batcher:
             return True
 
     def _answer(self, batch: list[Request]) -> None:
-        """Together, and each alone if the model fails on them."""
+        """Answer requests together; if the model fails on them, try each one alone."""
         parts = deque([list(batch)] if batch else [])
         while parts:
             part = parts.popleft()
@@ -187,38 +194,33 @@ class Batcher:
             self._fail(part, message)
 
     def _rows_of(self, requests: list[Request]) -> list[Rows]:
+        """The rows of each request; equal texts are computed once."""
         numbers: dict[str, int] = {}
-        places = [[numbers.setdefault(t, len(numbers)) for t in each.texts] for each in requests]
+        places = [[numbers.setdefault(t, len(numbers)) for t in r.texts] for r in requests]
         rows = self._rows(list(numbers))
-        self._count(requests, len(numbers))
-        return [rows[mine] for mine in places]
+        now = time.perf_counter()
+        with self._more:
+            waited = [now - request.entered for request in requests]
+            self._tally.count_answers(sum(map(len, places)), len(numbers), waited)
+        return [rows[own] for own in places]
 
     def _rows(self, texts: list[str]) -> Rows:
         self._computing = True
         try:
             if self._encode is None:
-                self._encode = opened(self.backend)
+                self._encode = open_backend(self.backend)
             with self._more:
-                self._tally.called(len(texts))
-            found = call_unrecorded(Context(), self._encode, texts)
-            rows = checked_rows(found, len(texts), self.width)
+                self._tally.count_call(len(texts))
+            vectors = call_unrecorded(Context(), self._encode, texts)
+            rows = check_rows(vectors, len(texts), self.width)
         finally:
             self._computing = False
         self.width = rows.shape[1]
         return rows
 
-    def _count(self, batch: list[Request], distinct: int) -> None:
-        now = time.perf_counter()
-        texts = sum(len(request.texts) for request in batch)
-        with self._more:
-            self._tally.answered(texts, distinct, [now - each.entered for each in batch])
-
     def _fail(self, requests: list[Request], message: str) -> None:
-        unanswered = [
-            answer
-            for answer in (request.answer for request in requests)
-            if answer.cancelled() or not answer.done()
-        ]
+        answers = [request.answer for request in requests]
+        unanswered = [answer for answer in answers if answer.cancelled() or not answer.done()]
         with self._more:
             self._tally.failures += len(unanswered)
         for answer in unanswered:

@@ -35,6 +35,28 @@ _COARSE = 0.01  # of the distance of two tokens: more than this the grid must no
 _SOME = 1024  # tokens whose distances are looked at for that
 
 
+def check(vectors: Floats, count: int) -> None:
+    """Refuse what has no products.
+
+    Raises:
+        ParameterError: Not (count, d), or a value is NaN, infinite or too large to be squared.
+    """
+    if vectors.ndim != 2 or len(vectors) != count:
+        raise ParameterError(f"expected vectors of shape ({count}, d), got {vectors.shape}")
+    if vectors.shape[1] == 0:
+        raise ParameterError("expected vectors of at least one dimension, got d=0")
+    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if broken.size:
+        raise ParameterError(
+            f"expected finite vectors, got NaN or infinity in {broken.size} of {count} rows, the "
+            f"first at row {broken[0]}"
+        )
+    with np.errstate(over="ignore"):
+        longest = np.einsum("vd,vd->v", vectors, vectors).max()
+    if not np.isfinite(16 * longest):
+        raise ParameterError("expected vectors whose squared lengths do not overflow")
+
+
 def mean(vectors: Floats) -> Floats:
     """The mean vector, (d,): vectors added one after another."""
     total = sum(vectors, np.zeros(vectors.shape[1]))  # Python's: NumPy's order is its own affair
@@ -51,8 +73,7 @@ def folded(values: Floats) -> Floats:
         half = (width + 1) // 2
         values[..., : width - half] += values[..., half:width]
         width = half
-    total: Floats = values[..., 0]
-    return total
+    return np.asarray(values[..., 0])
 
 
 def unit_rows(vectors: ArrayLike) -> Floats:
@@ -70,7 +91,7 @@ def unit_points(vectors: ArrayLike) -> Floats:
     A coordinate moves by 2^-27 = 7.5e-9 at most, and a row is not longer than
     1 + sqrt(d) 2^-27, so the products of two rows are exact.
     """
-    return _rounded(unit_rows(vectors), 2.0**-BITS)
+    return _round(unit_rows(vectors), 2.0**-BITS)
 
 
 def points_of(vectors: Floats) -> tuple[Floats, float]:
@@ -102,7 +123,7 @@ def points_of(vectors: Floats) -> tuple[Floats, float]:
     exponent = max(_SMALLEST, exponent + int(_exponent(longest / _LONGEST)))
     spacing = 2.0 ** (exponent - BITS)
     _refuse_coarse(vectors, spacing)
-    return _rounded(centred, spacing), spacing
+    return _round(centred, spacing), spacing
 
 
 def _refuse_coarse(vectors: Floats, spacing: float) -> None:
@@ -126,11 +147,10 @@ def _exponent(values: ArrayLike) -> NDArray[np.int32]:
 
 def _lengths(rows: Floats) -> Floats:
     """Euclidean lengths of rows, (n,)."""
-    lengths: Floats = np.sqrt(folded(np.square(rows)))
-    return lengths
+    return np.asarray(np.sqrt(folded(np.square(rows))))
 
 
-def _rounded(rows: Floats, spacing: float) -> Floats:
+def _round(rows: Floats, spacing: float) -> Floats:
     """The nearest multiples of a power of two; overwrites."""
     rows /= spacing
     np.rint(rows, out=rows)

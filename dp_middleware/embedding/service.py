@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
 from functools import lru_cache, partial
+from itertools import islice
 from threading import Lock
-from typing import Any, Literal, Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -15,8 +19,9 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.embedding import _vector_tables
-from dp_middleware.embedding._job import Job
-from dp_middleware.embedding.backends import Backend, Given, Precision, SentenceModel
+from dp_middleware.embedding._requests import check_texts
+from dp_middleware.embedding._vector_tables import Vectors
+from dp_middleware.embedding.backends import Backend, Given, Precision, Rows, SentenceModel
 from dp_middleware.embedding.batching import Batcher
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -25,10 +30,11 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
-Vectors = Literal["input", "encoded"]
 
 _WARM = ["a warm and public sentence"]
-_SHOWN = 256  # tokens per step of a progress bar
+_AHEAD = 2  # batches of a call in the queue: one with the model, one ready; others get their turn
+
+_Places = list[int]
 
 
 class EmbeddingService:
@@ -71,7 +77,7 @@ class EmbeddingService:
         precision: Precision = "float32",
     ) -> None:
         self.backend: Backend = SentenceModel(model, device=device, precision=precision)
-        self._batcher = _shared(self.backend)
+        self._batcher = _worker_of(self.backend)
         _lasting.add(self._batcher)
 
     @classmethod
@@ -98,7 +104,7 @@ class EmbeddingService:
             backend = Given(backend)
         service = cls.__new__(cls)
         service.backend = backend
-        service._batcher = _shared(backend)
+        service._batcher = _worker_of(backend)
         return service
 
     def __repr__(self) -> str:
@@ -108,14 +114,11 @@ class EmbeddingService:
         return f"EmbeddingService({model!r}, {device=}, {precision=})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Shipped without the model and the queue."""
-        return type(self)._restored, (self.backend,)
-
-    @classmethod
-    def _restored(cls, backend: Backend) -> Self:
-        if isinstance(backend, SentenceModel):
-            return cls(backend.model, backend.device, backend.precision)
-        return cls.of(backend)
+        """A pickle holds neither the model nor the queue."""
+        named = self.backend
+        if isinstance(named, SentenceModel):
+            return type(self), (named.model, named.device, named.precision)
+        return type(self).of, (named,)
 
     @property
     def metrics(self) -> ServiceMetrics:
@@ -128,28 +131,41 @@ class EmbeddingService:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of whole texts, float32 (n, d), rows of unit length; blocks the thread."""
-        job = Job(self._batcher, texts)
-        try:
-            while (answer := job.next()) is not None:
-                job.keep(answer.result())
-        finally:
-            job.give_up()
-        return job.rows if len(job.rows) else np.empty((0, self._width()), np.float32)
+        with closing(self._answers(check_texts(texts))) as answers:
+            parts = [(places, answer.result()) for places, answer in answers]
+        return _in_order(parts) if parts else np.empty((0, self._width()), np.float32)
 
     async def aencode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As :meth:`encode`, on any event loop and without blocking it.
 
         A cancelled call leaves the queue.
         """
-        job = Job(self._batcher, texts)
-        try:
-            while (answer := job.next()) is not None:
-                job.keep(await asyncio.wrap_future(answer))
-        finally:
-            job.give_up()
-        if len(job.rows):
-            return job.rows
+        with closing(self._answers(check_texts(texts))) as answers:
+            parts = [(places, await asyncio.wrap_future(answer)) for places, answer in answers]
+        if parts:
+            return _in_order(parts)
         return np.empty((0, await asyncio.to_thread(self._width)), np.float32)
+
+    def _answers(self, texts: list[str]) -> Generator[tuple[_Places, Future[Rows]]]:
+        """Batch by batch the places of its texts and their rows; when closed, cancels the rest.
+
+        Texts of like length share a batch, which saves padding.
+        """
+        order = sorted(range(len(texts)), key=lambda k: -len(texts[k]))
+        size = self._batcher.backend.batch
+        batches = (order[start : start + size] for start in range(0, len(order), size))
+        pending: deque[tuple[_Places, Future[Rows]]] = deque()
+        try:
+            while True:
+                for places in islice(batches, _AHEAD - len(pending)):
+                    pending.append((places, self._batcher.submit([texts[k] for k in places])))
+                if not pending:
+                    return
+                yield pending[0]
+                pending.popleft()
+        finally:
+            for _, answer in pending:
+                answer.cancel()
 
     def space(self, vocabulary: Vocabulary, vectors: Vectors = "input") -> EmbeddingSpace:
         """The vocabulary with unit vectors of this model.
@@ -168,9 +184,10 @@ class EmbeddingService:
         """
         _validate.one_of(("input", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
-            table = self._kept(self.backend, vocabulary, vectors)
+            model, precision = self.backend.model, self.backend.precision
+            table = _vector_tables.named_model(model, precision, vocabulary, vectors, self.encode)
         elif vectors == "encoded":
-            table = self._encoded(vocabulary)
+            table = _vector_tables.encode_tokens(vocabulary, self.encode)
         else:
             raise ParameterError(
                 'expected vectors="encoded", as only a named model has input vectors, got "input"'
@@ -180,32 +197,10 @@ class EmbeddingService:
             space.recipe = partial(self.space, vocabulary)
         return space
 
-    def _kept(
-        self, named: SentenceModel, vocabulary: Vocabulary, vectors: Vectors
-    ) -> NDArray[np.float32]:
-        """The table of a named model, from disk if it is there."""
-        in_half = vectors == "encoded" and named.precision != "float32"
-        kind = f"{vectors}/{named.precision}" if in_half else vectors
-        path = _vector_tables.table_path(named.model, vocabulary, kind)
-        table = _vector_tables.read_table(path, len(vocabulary))
-        if table is None:
-            if vectors == "input":
-                table = _vector_tables.input_table(named.model, vocabulary)
-            else:
-                table = self._encoded(vocabulary)
-            _vector_tables.write_table(path, table)
-        return table
-
     def _width(self) -> int:
         if self._batcher.width is None:
             self.warm_up()
         return self._batcher.width or 0
-
-    def _encoded(self, vocabulary: Vocabulary) -> NDArray[np.float32]:
-        texts = [token.strip() or token for token in vocabulary.tokens]
-        public = [text.removeprefix("##") for text in texts]
-        starts = range(0, len(public), _SHOWN)
-        return np.concatenate([self.encode(public[k : k + _SHOWN]) for k in _shown(starts)])
 
 
 @lru_cache(maxsize=1)
@@ -224,7 +219,7 @@ _workers: WeakValueDictionary[Backend, Batcher] = WeakValueDictionary()
 _lasting: set[Batcher] = set()  # of named models, which are loaded once per process
 
 
-def _shared(backend: Backend) -> Batcher:
+def _worker_of(backend: Backend) -> Batcher:
     """The worker of this backend and of equal ones."""
     with _sharing:
         batcher = _workers.get(backend)
@@ -234,7 +229,7 @@ def _shared(backend: Backend) -> Batcher:
 
 
 def _after_fork() -> None:
-    """Another thread of the parent may have held it."""
+    """Make a new lock: another thread of the parent may have held the old one."""
     global _sharing
     _sharing = Lock()
 
@@ -243,10 +238,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _shown(steps: Sequence[int]) -> Iterable[int]:
-    """With a progress bar, where there is a terminal."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    return track(steps, "Encoding", console=console, disable=not console.is_terminal)
+def _in_order(parts: Sequence[tuple[_Places, Rows]]) -> Rows:
+    """The rows of all texts, each at its place."""
+    count = sum(len(places) for places, _ in parts)
+    table = np.empty((count, parts[0][1].shape[1]), np.float32)
+    for places, rows in parts:
+        table[places] = rows
+    return table

@@ -6,17 +6,16 @@ import hashlib
 import math
 import threading
 from collections.abc import Callable
-from functools import cached_property
-from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
+from functools import cached_property, partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
-from dp_middleware.embedding import grid
+from dp_middleware.embedding import grid, products
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.embedding.blocks import parts
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -29,35 +28,19 @@ _DEVICE_BLOCK = 1024
 """The same on another device, which has more to do at a time."""
 
 
-class _Points(NamedTuple):
-    """Points on a grid.
-
-    Attributes:
-        host: float64 (V, d), read-only.
-        spacing: Of the grid, in units of the vectors.
-        placed: The same on the device.
-        squares: Squared lengths, exact; float64 (V,), on the device.
-    """
-
-    host: Floats
-    spacing: float
-    placed: torch.Tensor
-    squares: torch.Tensor
-
-
 class EmbeddingSpace:
     """Vectors of a vocabulary's tokens; public and read-only.
 
     Args:
         vocabulary: V tokens.
-        vectors: Finite floats (V, d), kept as they are (nothing is normalised).
+        vectors: Finite floats (V, d), kept unchanged (nothing is normalised).
         device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one. Products are
             float64, so a device without float64 (``"mps"``) is replaced by the CPU.
 
     Attributes:
         vectors: float64 (V, d), read-only.
-        recipe: Makes an equal space in another process, of the same bits; it is pickled in place
-            of the vectors. ``None``: they are pickled.
+        recipe: A function that makes the same space, bit for bit, in another process. Pickles hold
+            it in place of the vectors; if it is ``None``, they hold the vectors.
 
     Raises:
         ParameterError: Not (V, d), or a value is NaN or infinite.
@@ -66,32 +49,20 @@ class EmbeddingSpace:
     def __init__(self, vocabulary: Vocabulary, vectors: ArrayLike, *, device: str = "auto") -> None:
         self.vocabulary = vocabulary
         self.vectors: Floats = np.array(vectors, dtype=np.float64, order="C")
-        if self.vectors.ndim != 2 or len(self.vectors) != len(vocabulary):
-            raise ParameterError(
-                f"expected vectors of shape ({len(vocabulary)}, d), got {self.vectors.shape}"
-            )
-        if self.vectors.shape[1] == 0:
-            raise ParameterError("expected vectors of at least one dimension, got d=0")
-        broken = np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))
-        if broken.size:
-            raise ParameterError(
-                f"expected finite vectors, got NaN or infinity in {broken.size} of "
-                f"{len(vocabulary)} rows, the first at row {broken[0]}"
-            )
-        with np.errstate(over="ignore"):
-            longest = np.einsum("vd,vd->v", self.vectors, self.vectors).max()
-        if not np.isfinite(16 * longest):
-            raise ParameterError("expected vectors whose squared lengths do not overflow")
+        grid.check(self.vectors, len(vocabulary))
         self.vectors.setflags(write=False)
         self.recipe: Callable[[], EmbeddingSpace] | None = None
         self._asked_device = device
-        self.device = _float64_device(device)
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        wanted = torch.device(device)
+        self.device = torch.device("cpu") if wanted.type == "mps" else wanted
         self._derived: dict[object, Any] = {}
         self.after_fork()
         _forks.renew(self)
 
     def after_fork(self) -> None:
-        """With a lock that nobody holds."""
+        """Make a new lock: a thread of the parent may have held the old one."""
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -109,20 +80,11 @@ class EmbeddingSpace:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         if self.recipe is None:
-            return super().__reduce_ex__(protocol)
+            make = partial(type(self), device=self._asked_device)
+            return make, (self.vocabulary, self.vectors)
         return _make_again, (self.recipe, self.fingerprint)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            "vocabulary": self.vocabulary,
-            "vectors": self.vectors,
-            "device": self._asked_device,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["vocabulary"], state["vectors"], device=state["device"])  # type: ignore[misc]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -174,7 +136,7 @@ class EmbeddingSpace:
 
     @property
     def resolution(self) -> float:
-        """How far a distance may lie from that of the vectors as they were given, at most."""
+        """The most by which a distance differs from that of the original vectors."""
         return math.sqrt(self.vectors.shape[1]) * self._points.spacing
 
     @property
@@ -183,12 +145,12 @@ class EmbeddingSpace:
         return math.sqrt(float(self._points.squares.max()))
 
     @property
-    def _points(self) -> _Points:
-        def compute() -> _Points:
+    def _points(self) -> products.Points:
+        def compute() -> products.Points:
             host, spacing = grid.points_of(self.vectors)
             placed = self.on_device(host)
             host.setflags(write=False)
-            return _Points(host, spacing, placed, placed.square().sum(dim=1))
+            return products.Points(host, spacing, placed, placed.square().sum(dim=1))
 
         return self.derived("points", compute)
 
@@ -203,21 +165,7 @@ class EmbeddingSpace:
 
     def distance_rows(self, ids: Ids) -> torch.Tensor:
         """:meth:`distances` of ids that are in 0 .. V - 1, on the space's device."""
-        rows = self._squared_distances(ids)
-        if rows.device.type != "cpu":
-            return rows.sqrt_()
-        for (part,) in parts(rows):  # torch takes MKL's roots, which are not IEEE 754's
-            np.sqrt(part.numpy(), out=part.numpy())
-        return rows
-
-    def _squared_distances(self, ids: Ids, first: int = 0) -> torch.Tensor:
-        """To the tokens from ``first`` on, exact."""
-        _, _, points, squares = self._points
-        own = self.on_device(ids)
-        rows = (points[own] * -2.0) @ points[first:].T
-        for part, lengths in parts(rows, squares[own][:, None]):
-            part.add_(lengths).add_(squares[first:])
-        return rows
+        return products.take_roots(self._points.squared_distances(self.on_device(ids)))
 
     def cosines(self, ids: ArrayLike) -> Floats:
         """Cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
@@ -230,7 +178,7 @@ class EmbeddingSpace:
     def cosine_rows(self, ids: Ids) -> torch.Tensor:
         """:meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
         unit = self.derived("unit", lambda: self.on_device(grid.unit_points(self.vectors)))
-        return _cosines(unit[self.on_device(ids)], unit)
+        return products.cosines(unit[self.on_device(ids)], unit)
 
     @property
     def centred_unit(self) -> Floats:
@@ -263,30 +211,27 @@ class EmbeddingSpace:
         if columns is not None:
             key = ("centred-unit", columns.tobytes())
             others = self.derived(key, lambda: unit[self.on_device(columns)])
-        return _cosines(unit[self.on_device(ids)], others)
+        return products.cosines(unit[self.on_device(ids)], others)
 
     @property
     def diameter(self) -> float:
         """The largest of all :meth:`distances`, once per process: half a pass over the pairs."""
 
         def compute() -> float:
-            ids, starts = np.arange(len(self)), range(0, len(self), self.block)
-            blocks = (self._squared_distances(ids[s : s + self.block], s) for s in starts)
+            ids, points = self.on_device(np.arange(len(self))), self._points
+            starts = range(0, len(self), self.block)
+            blocks = (points.squared_distances(ids[s : s + self.block], s) for s in starts)
             return math.sqrt(max(float(block.max()) for block in blocks))
 
         return self.derived("diameter", compute)
 
     def on_device(self, values: NDArray[Any]) -> torch.Tensor:
-        """An array where products are made; on the CPU it is the same memory."""
+        """The array as a tensor on the space's device; on the CPU it is the same memory."""
         return torch.from_numpy(values).to(self.device)
 
 
 def _make_again(recipe: Callable[[], EmbeddingSpace], fingerprint: str) -> EmbeddingSpace:
-    """The space of a pickle.
-
-    Raises:
-        ParameterError: What it is made of is no longer the same.
-    """
+    """The space of a pickle; refuses one that is no longer the same."""
     space = recipe()
     if space.fingerprint != fingerprint:
         raise ParameterError(
@@ -297,22 +242,6 @@ def _make_again(recipe: Callable[[], EmbeddingSpace], fingerprint: str) -> Embed
     return space
 
 
-def _cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Dot products of unit rows on a grid, exact, and zero of one sign."""
-    products = rows @ others.T
-    for (part,) in parts(products):
-        part.clamp_(-1.0, 1.0).add_(0.0)
-    return products
-
-
 def on_host(rows: torch.Tensor) -> Floats:
     """A tensor as an array; on the CPU it is the same memory."""
-    found: Floats = rows.cpu().numpy()
-    return found
-
-
-def _float64_device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    wanted = torch.device(device)
-    return torch.device("cpu") if wanted.type == "mps" else wanted
+    return np.asarray(rows.cpu().numpy())

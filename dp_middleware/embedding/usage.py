@@ -48,7 +48,7 @@ class ServiceMetrics:
 
 @dataclass
 class Tally:
-    """Counts as they grow; whoever changes it holds a lock."""
+    """Running counts; change them under a lock only."""
 
     requests: int = 0
     texts: int = 0
@@ -58,12 +58,12 @@ class Tally:
     failures: int = 0
     latencies: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
-    def called(self, distinct: int) -> None:
+    def count_call(self, distinct: int) -> None:
         """The model is given a batch."""
         self.batches += 1
         self.largest_batch = max(self.largest_batch, distinct)
 
-    def answered(self, texts: int, distinct: int, latencies: list[float]) -> None:
+    def count_answers(self, texts: int, distinct: int, latencies: list[float]) -> None:
         """A batch of requests was answered, each after so many seconds."""
         self.requests += len(latencies)
         self.texts += texts
@@ -72,17 +72,8 @@ class Tally:
 
     def snapshot(self, queue_depth: int, outside: int) -> ServiceMetrics:
         """The counts now."""
-        seconds = list(self.latencies) or [0.0]
-        p50, p99 = np.quantile(seconds, (0.5, 0.99)).tolist()
+        counts = {name: value for name, value in vars(self).items() if name != "latencies"}
+        p50, p99 = np.quantile(list(self.latencies) or [0.0], (0.5, 0.99)).tolist()
         return ServiceMetrics(
-            queue_depth=queue_depth,
-            outside=outside,
-            requests=self.requests,
-            texts=self.texts,
-            deduplicated=self.deduplicated,
-            batches=self.batches,
-            largest_batch=self.largest_batch,
-            failures=self.failures,
-            latency_p50=p50,
-            latency_p99=p99,
+            queue_depth=queue_depth, outside=outside, latency_p50=p50, latency_p99=p99, **counts
         )

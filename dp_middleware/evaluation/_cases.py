@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._forks import StaysHere
+from dp_middleware.certification import calibrate, certify
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._laws import Law
+from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.evaluation.data import Texts
-from dp_middleware.mechanisms.drawing import Drawer
+from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.metrics.inputs import Encoder
-from dp_middleware.sampling import sampler
+from dp_middleware.privacy import Certificate
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Vector = NDArray[np.float32]
@@ -51,8 +51,16 @@ class Encoded:
         return np.stack([self.rows[text] for text in texts])
 
 
+Chosen = str | Mechanism
 Chat = Callable[[list[dict[str, str]]], str]
+Model = Literal["context", "masked", "chat"]
 
+_WANTED: dict[Model, str] = {
+    "context": "a language model: context=, or --context",
+    "masked": "a masked language model: masked=, or --masked-model",
+    "chat": "a chat model: chat=, or --chat-model",
+}
+_NOT_CALIBRATED = "cannot be calibrated to this exact epsilon; drawn at the nominal one"
 _ASK = "Continue this text in one or two sentences. Answer with the continuation only.\n\n"
 
 
@@ -69,6 +77,17 @@ class Models:
     context: Context | None = None
     masked: MaskedContext | None = None
     chat: Chat | None = None
+
+    def need(self, kind: Model) -> Any:
+        """The model of this kind.
+
+        Raises:
+            ParameterError: There is none.
+        """
+        model = getattr(self, kind)
+        if model is None:
+            raise ParameterError(f"needs {_WANTED[kind]}")
+        return model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,21 +106,60 @@ class Cut:
     ids: tuple[Ids, ...] = field(repr=False)
     known: dict[str, Any] = field(repr=False)
 
-    @property
-    def tokens(self) -> int:
-        """Of all texts together."""
-        return sum(map(len, self.ids))
-
 
 def cut(data: Texts, space: EmbeddingSpace, tokens: int) -> Cut:
     """The data set with the first ``tokens`` tokens of each text."""
     texts, ids = [], []
     for text in data.texts:
-        found = space.vocabulary.occurrences(text)[:tokens]
-        texts.append(text[: found[-1].end] if found else "")
-        ids.append(np.array([each.id for each in found], dtype=np.int64))
+        first = space.vocabulary.occurrences(text)[:tokens]
+        texts.append(text[: first[-1].end] if first else "")
+        ids.append(np.array([token.id for token in first], dtype=np.int64))
     cut_data = replace(data, texts=tuple(texts))
     return Cut(data=cut_data, digest=data.digest, ids=tuple(ids), known={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """A mechanism at an epsilon.
+
+    Attributes:
+        mechanism: With the parameter that is drawn with.
+        certificate: Of texts of the evaluated length, any token replaced by any other.
+        note: Why it is not what was asked for, else empty.
+        seconds: To calibrate and certify; less where that is on disk.
+    """
+
+    mechanism: Mechanism
+    certificate: Certificate
+    note: str = ""
+    seconds: float = 0.0
+
+
+def law_of(
+    chosen: Chosen, epsilon: float, space: EmbeddingSpace, *, exact: bool, length: int
+) -> Law:
+    """The mechanism at this epsilon, with its certificate.
+
+    Args:
+        chosen: A name of ``MECHANISMS``, with public defaults, or a mechanism.
+        epsilon: Nats per token.
+        space: V tokens with vectors.
+        exact: Calibrate to it, where that can be done; else it is the nominal parameter.
+        length: Tokens of the longest text.
+    """
+    started, note = time.perf_counter(), ""
+    if isinstance(chosen, str):
+        mechanism = MECHANISMS[chosen].with_defaults(epsilon, space)
+    else:
+        mechanism = chosen if chosen.scale is None else chosen.at(epsilon)
+    if exact:
+        try:
+            mechanism = calibrate(mechanism, space, epsilon, length=length)
+        except CannotCalibrate:
+            note = _NOT_CALIBRATED
+    certificate = certify(mechanism, space, length=length)
+    seconds = time.perf_counter() - started
+    return Law(mechanism=mechanism, certificate=certificate, note=note, seconds=seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,15 +204,12 @@ class Case(StaysHere):
         counts = np.bincount(ids[ids != UNKNOWN], minlength=len(self.space)).astype(np.float64)
         if not counts.any():
             raise ParameterError("expected texts with a token of the vocabulary, got none")
-        shares: Floats = counts / counts.sum()
-        return shares
+        return np.asarray(counts / counts.sum())
 
     @cached_property
     def answers(self) -> list[str]:
         """How the chat model goes on from each released text."""
-        chat = self.models.chat
-        if chat is None:
-            raise ParameterError("needs a chat model: chat=, or --chat-model")
+        chat = self.models.need("chat")
         return [chat([{"role": "user", "content": _ASK + text}]) for text in self.texts]
 
     @cached_property
@@ -163,69 +218,13 @@ class Case(StaysHere):
         if len(self.data) <= self.sample:
             return self
         places = np.linspace(0, len(self.data) - 1, self.sample).astype(int).tolist()
-        data = replace(
-            self.data,
-            texts=tuple(self.data.texts[k] for k in places),
-            labels=tuple(self.data.labels[k] for k in places if self.data.labels),
-            questions=tuple(self.data.questions[k] for k in places if self.data.questions),
-        )
         return replace(
             self,
-            data=data,
+            data=self.data.pick(places),
             raw=tuple(self.raw[k] for k in places),
             released=tuple(self.released[k] for k in places),
             spelt=None if self.spelt is None else tuple(self.spelt[k] for k in places),
         )
-
-
-def drawn(
-    drawer: Drawer,
-    law: Law,
-    whole: Cut,
-    space: EmbeddingSpace,
-    models: Models,
-    encoder: Encoded,
-    sample: int,
-) -> Case:
-    """Draw a release of every text, with the operating system's entropy."""
-    started = time.perf_counter()
-    released: Sequence[Ids] = drawer.draw(whole.ids, sampler.os_entropy)
-    return Case(
-        law=law,
-        space=space,
-        data=whole.data,
-        raw=whole.ids,
-        released=tuple(released),
-        models=models,
-        encoder=encoder,
-        sample=sample,
-        seconds=time.perf_counter() - started,
-    )
-
-
-def chat(models: Models) -> Chat:
-    """From messages to text.
-
-    Raises:
-        ParameterError: There is none; so for the others.
-    """
-    if models.chat is None:
-        raise ParameterError("needs a chat model: chat=, or --chat-model")
-    return models.chat
-
-
-def masked(models: Models) -> MaskedContext:
-    """Fills in masked tokens."""
-    if models.masked is None:
-        raise ParameterError("needs a masked language model: masked=, or --masked-model")
-    return models.masked
-
-
-def context(models: Models) -> Context:
-    """A prior of each token from those before it."""
-    if models.context is None:
-        raise ParameterError("needs a language model: context=, or --context")
-    return models.context
 
 
 def label(model: object) -> str | None:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from dp_middleware import _validate
+from dp_middleware._files import code_fingerprint, folders_fingerprint
 from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.evaluation import _cases
-from dp_middleware.evaluation._cases import Case, Cut, Encoded, Models, drawn
-from dp_middleware.evaluation._cells import Cell, Key, Row
-from dp_middleware.evaluation._laws import Law, law
-from dp_middleware.evaluation.measures import MEASURES, Result
+from dp_middleware.evaluation._cases import Case, Chosen, Cut, Encoded, Law, Models
+from dp_middleware.evaluation._cells import Cell, Row
+from dp_middleware.evaluation.measures import MEASURES
 from dp_middleware.evaluation.results import COLUMNS
-from dp_middleware.mechanisms import Mechanism
-from dp_middleware.mechanisms.base import ContextualMechanism
 from dp_middleware.mechanisms.drawing import Drawer, drawer
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
 from dp_middleware.metrics.inputs import Encoder
 from dp_middleware.sampling import sampler
-
-Chosen = str | Mechanism
 
 SAMPLE = (
     "the nurse wrote that the young patient felt much better after the second week of treatment"
@@ -34,7 +32,9 @@ SAMPLE = (
 """Public and the project's own; what becomes of its tokens is shown."""
 
 _MISSING = "missing package"  # marks a result that an installation changes; no column
-_RESULT = ("value", "low", "high", "trials", "confidence")
+_RESULT = ("low", "high", "trials", "confidence")
+_PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
+_FORMAT = 1  # raised when what a cell holds changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,66 +70,83 @@ class Part:
         self.chosen, self.epsilon = chosen, epsilon
         self.name = chosen if isinstance(chosen, str) else chosen.name
         self._setup = setup
-        self._ready: tuple[Law | None, Drawer | None, str] | None = None
+        self._asked = "exact" if setup.exact else "nominal"
 
-    def key(self, whole: Cut) -> Key:
-        """Of the part on this data set."""
-        run = self._setup
-        models = (run.models.context, run.models.masked, run.models.chat)
+    def filename(self, whole: Cut) -> str | None:
+        """Names all that decides the cell of this data set, code included; public.
+
+        ``None`` for a model without a name, which cannot be told from another: nothing is kept.
+        """
+        run, models = self._setup, self._setup.models
         backend = getattr(run.service, "backend", run.service)
-        labels = [_cases.label(model) for model in (*models, backend)]
+        labels = [_cases.label(m) for m in (models.context, models.masked, models.chat, backend)]
         named = [label for label in labels if label is not None]
-        settings = (*run.measures, str(run.tokens), str(run.sample), *named)
-        return Key(
-            chosen=self.chosen,
-            epsilon=self.epsilon,
-            exact=run.exact,
-            data=whole.data.name,
-            digest=whole.digest,
-            space=run.space.fingerprint,
-            settings=settings if len(named) == len(labels) else None,
+        if len(named) < len(labels):
+            return None
+        parts = (
+            *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), _measures_fingerprint()),
+            self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint,
+            *(repr(self.epsilon), str(run.exact), whole.digest, run.space.fingerprint),
+            *(*run.measures, str(run.tokens), str(run.sample), *named),
         )
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        return f"{whole.data.name}-{self.name}-{self._asked}-{self.epsilon:g}-{digest}.json"
 
     def cell(self, whole: Cut) -> Cell:
         """Draw once and measure."""
-        law, drawer, reason = self._set_up()
+        law, drawer, reason = self._law
         about = {
-            **_about_data(whole, self._setup.space),
-            **({} if law is None else _about_law(law)),
+            **_about(whole, self._setup.space, law),
             "mechanism": self.name,
-            "asked": "exact" if self._setup.exact else "nominal",
+            "asked": self._asked,
             "asked_epsilon": self.epsilon,
         }
         if law is None or drawer is None:
-            results = [_skipped(name, reason) for name in self._setup.measures]
-            return Cell(rows=[_row(about, each) for each in results], example=None)
-        case = self._case(law, drawer, whole)
-        results = [_measured(name, case) for name in self._setup.measures]
-        _keep(whole, case.encoder)
-        rows = [_row(about, each) for each in results]
-        complete = not any(_MISSING in each for each in results)
-        return Cell(rows=rows, example=self._example(law, drawer), complete=complete)
+            results = [_skip(name, reason) for name in self._setup.measures]
+            return Cell(rows=[_row(about, result) for result in results], example=None)
+        case = self._release(law, drawer, whole)
+        results = [_measure(name, case) for name in self._setup.measures]
+        vectors = case.encoder.rows
+        texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
+        whole.known.update({text: vectors[text] for text in texts if text in vectors})
+        return Cell(
+            rows=[_row(about, result) for result in results],
+            example=self._example(law, drawer),
+            complete=not any(_MISSING in result for result in results),
+        )
 
-    def _case(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
-        run, encoder = self._setup, Encoded(self._setup.service, whole.known)
-        return drawn(drawer, law, whole, run.space, run.models, encoder, run.sample)
-
-    def _set_up(self) -> tuple[Law | None, Drawer | None, str]:
-        if self._ready is None:
-            self._ready = self._fresh()
-        return self._ready
-
-    def _fresh(self) -> tuple[Law | None, Drawer | None, str]:
-        run, found = self._setup, None
+    @cached_property
+    def _law(self) -> tuple[Law | None, Drawer | None, str]:
+        """The law and what draws from it, or the reason why one of them is missing."""
+        run, law = self._setup, None
         try:
-            found = law(self.chosen, self.epsilon, run.space, exact=run.exact, length=run.tokens)
-            contextual = isinstance(found.mechanism, ContextualMechanism)
+            law = _cases.law_of(
+                self.chosen, self.epsilon, run.space, exact=run.exact, length=run.tokens
+            )
+            contextual = isinstance(law.mechanism, ContextualMechanism)
             context = run.models.context if contextual else None
-            return found, drawer(found.mechanism, run.space, context), ""
+            return law, drawer(law.mechanism, run.space, context), ""
         except ParameterError as error:
-            return found, None, str(error)
+            return law, None, str(error)
+
+    def _release(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
+        """Draw a release of every text, with the operating system's entropy."""
+        started = time.perf_counter()
+        released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
+        return Case(
+            law=law,
+            space=self._setup.space,
+            data=whole.data,
+            raw=whole.ids,
+            released=released,
+            models=self._setup.models,
+            encoder=Encoded(self._setup.service, whole.known),
+            sample=self._setup.sample,
+            seconds=time.perf_counter() - started,
+        )
 
     def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
+        """What becomes of the public sample sentence."""
         ids = self._setup.space.vocabulary.encode(SAMPLE)
         released = drawer.draw([ids], sampler.os_entropy)[0]
         names = (*self._setup.space.vocabulary.tokens, "(unknown)")  # the last for -1
@@ -142,83 +159,68 @@ class Part:
         }
 
 
-def _keep(whole: Cut, encoder: Encoded) -> None:
-    """Vectors of texts that every mechanism is compared with."""
-    texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
-    whole.known.update({text: encoder.rows[text] for text in texts if text in encoder.rows})
+def _measures_fingerprint() -> str:
+    """Changes whenever a file that decides a measure does."""
+    return folders_fingerprint("attacks", "metrics", "evaluation", "contexts")
 
 
-def _about_data(whole: Cut, space: EmbeddingSpace) -> Row:
-    """What all rows of a data set have."""
-    return {
+def _about(whole: Cut, space: EmbeddingSpace, law: Law | None) -> Row:
+    """What all rows of a data set and a law have."""
+    row: Row = {
         "data": whole.data.name,
         "data_digest": whole.digest,
         "texts": len(whole.data),
-        "tokens": whole.tokens,
+        "tokens": sum(map(len, whole.ids)),
         "space": space.fingerprint,
         "space_tokens": len(space),
-        **_versions(),
+        **{column: version(package) for column, package in _PACKAGES.items()},
     }
+    if law is not None:
+        row |= {
+            "fingerprint": law.mechanism.fingerprint,
+            "nominal_epsilon": None if law.mechanism.scale is None else law.mechanism.nominal,
+            "exact_epsilon": law.certificate.epsilon,
+            "method": law.certificate.method,
+            "guarantee": type(law.certificate.guarantee).__name__,
+        }
+    return row
 
 
-def _about_law(law: Law) -> Row:
-    """What all rows of a mechanism at an epsilon have."""
-    return {
-        "fingerprint": law.mechanism.fingerprint,
-        "nominal_epsilon": law.nominal,
-        "exact_epsilon": law.certificate.epsilon,
-        "method": law.certificate.method,
-        "guarantee": type(law.certificate.guarantee).__name__,
-    }
-
-
-def _measured(name: str, case: Case) -> Row:
+def _measure(name: str, case: Case) -> Row:
     """One result, or the reason why there is none."""
     measure, started = MEASURES[name], time.perf_counter()
     chosen = case.sampled if measure.slow else case
     try:
-        found = _of(measure.run(chosen))
+        result = measure.run(chosen)
     except MissingExtra as error:
-        return {**_skipped(name, str(error)), _MISSING: True}
+        return {**_skip(name, str(error)), _MISSING: True}
     except ParameterError as error:
-        return _skipped(name, str(error))
-    notes = list(found.pop("assumptions"))
+        return _skip(name, str(error))
+    notes = list(result.assumptions)
     if measure.needs is not None:
-        notes.append(f"model: {_cases.label(measure.needs(case.models)) or 'without a name'}")
+        model = case.models.need(measure.needs)
+        notes.append(f"model: {_cases.label(model) or 'without a name'}")
     if len(chosen.data) < len(case.data):
         notes.append(f"on {len(chosen.data)} of {len(case.data)} texts, evenly spaced")
     if case.law.note:
         notes.append(case.law.note)
-    seconds = time.perf_counter() - started
-    return {**_named(name), **found, "assumptions": "; ".join(notes), "seconds": seconds}
-
-
-def _skipped(name: str, reason: str) -> Row:
-    """A row without a result."""
-    return {**_named(name), "reason": reason}
-
-
-def _row(*parts: Row) -> Row:
-    """A row with every column, in order."""
-    merged = {name: value for part in parts for name, value in part.items()}
-    return {name: merged.get(name) for name in COLUMNS}
-
-
-def _named(name: str) -> Row:
-    return {"kind": MEASURES[name].kind, "name": name}
-
-
-def _of(result: Result) -> Row:
-    value = result.rate if isinstance(result, AttackResult) else result.value
-    numbers = (value, result.low, result.high, result.trials, result.confidence)
     return {
-        **dict(zip(_RESULT, numbers, strict=True)),
+        "kind": measure.kind,
+        "name": name,
+        "value": result.rate if isinstance(result, AttackResult) else result.value,
+        **{column: getattr(result, column) for column in _RESULT},
         "details": dict(result.details),
-        "assumptions": result.assumptions,
+        "assumptions": "; ".join(notes),
+        "seconds": time.perf_counter() - started,
     }
 
 
-@lru_cache(maxsize=1)
-def _versions() -> Row:
-    packages = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
-    return {column: version(package) for column, package in packages.items()}
+def _skip(name: str, reason: str) -> Row:
+    """A row without a result."""
+    return {"kind": MEASURES[name].kind, "name": name, "reason": reason}
+
+
+def _row(about: Row, result: Row) -> Row:
+    """A row with every column, in order."""
+    values = about | result
+    return {column: values.get(column) for column in COLUMNS}

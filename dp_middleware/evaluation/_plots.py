@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dp_middleware.evaluation._cells import Row
 from dp_middleware.evaluation.measures import MEASURES
 from dp_middleware.evaluation.results import Results
-
-Row = dict[str, Any]
 
 _SIZE = (7.2, 4.2)  # inches
 _MARKERS = "osD^v<>Ph"
@@ -31,6 +29,7 @@ _NAMES = {
     "mapping-set-size": "distinct outputs in 100 draws",
     "rouge-l": "ROUGE-L",
 }
+# HTML needs no declarations, which are addresses
 _ADDRESSES = re.compile(r'\s(?:xmlns(?::\w+)?)="[^"]*"')
 _METADATA = re.compile(r"<metadata>.*?</metadata>", flags=re.DOTALL)
 
@@ -85,7 +84,8 @@ def drawn(plot: Plot, table: Results, data: str) -> str | None:
         figure.legend(loc="outside right upper", fontsize=7)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
-    return _bare(text.getvalue())
+    svg = text.getvalue()
+    return _ADDRESSES.sub("", _METADATA.sub("", svg[svg.index("<svg") :]))
 
 
 def _fill(axes: Any, lines: dict[str, list[tuple[float, float]]]) -> None:
@@ -93,7 +93,7 @@ def _fill(axes: Any, lines: dict[str, list[tuple[float, float]]]) -> None:
     import matplotlib as mpl
 
     places = [x for points in lines.values() for x, _ in points]
-    edge = _edge(places)
+    edge = 1.15 * max([x for x in places if math.isfinite(x)], default=1.0)
     for number, (name, points) in enumerate(lines.items()):
         axes.plot(
             [min(x, edge) for x, _ in points],
@@ -113,30 +113,19 @@ def _fill(axes: Any, lines: dict[str, list[tuple[float, float]]]) -> None:
 def _lines(plot: Plot, table: Results, data: str) -> dict[str, list[tuple[float, float]]]:
     """Points of each mechanism, by x."""
     others = {_cell(row): row["value"] for row in table.values(plot.x, data)}
-    found: dict[str, list[tuple[float, float]]] = {}
+    lines: dict[str, list[tuple[float, float]]] = {}
     for row in table.values(plot.y, data):
         x = others.get(_cell(row)) if plot.x in MEASURES else row[f"{plot.x}_epsilon"]
         if x is not None and math.isfinite(row["value"]):
-            found.setdefault(row["mechanism"], []).append((x, row["value"]))
-    return {name: sorted(points) for name, points in found.items()}
+            lines.setdefault(row["mechanism"], []).append((x, row["value"]))
+    return {name: sorted(points) for name, points in lines.items()}
 
 
 def _cell(row: Row) -> tuple[str, float]:
     return row["mechanism"], row["asked_epsilon"]
 
 
-def _edge(xs: Sequence[float]) -> float:
-    """Where infinity is drawn."""
-    return 1.15 * max([x for x in xs if math.isfinite(x)], default=1.0)
-
-
 def _label(name: str) -> str:
     if name in ("exact", "nominal"):
         return f"{name} epsilon, nats per token"
     return _NAMES.get(name, name)
-
-
-def _bare(svg: str) -> str:
-    """For HTML, which needs no declarations: they are addresses."""
-    start = svg.index("<svg")
-    return _ADDRESSES.sub("", _METADATA.sub("", svg[start:]))

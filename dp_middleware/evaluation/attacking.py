@@ -11,11 +11,12 @@ from dp_middleware import _validate
 from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Case, Encoded, Models
-from dp_middleware.evaluation._laws import Law
+from dp_middleware.evaluation._cases import Case, Encoded, Law, Models
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.evaluation.measures import MEASURES, named
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import default_encoder
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -39,30 +40,38 @@ def attack(
         ChatError: The chat model failed.
     """
     _validate.one_of(named("attack"), attack=name)
-    given = models if models is not None else Models()
-    MEASURES[name].check(given, sanitizer.mechanism)
-    drafts = [sanitizer.read(text) for text in texts]
+    models = models if models is not None else Models()
+    MEASURES[name].check(models, sanitizer.mechanism)
+    if isinstance(sanitizer.mechanism, TextMechanism):
+        kind = sanitizer.mechanism.name
+        raise ParameterError(f"expected a mechanism of tokens, which are attacked, got {kind}")
+    drafts = [draft for text in texts if isinstance(draft := sanitizer.read(text), Draft)]
     started = time.perf_counter()
     released = sanitizer.release_drafts(drafts)
     seconds = time.perf_counter() - started
-    seen = [[t for t in draft.tokens if t.kept is None or t.id != UNKNOWN] for _, draft in released]
-    certificate = sanitizer.certificate
+    seen = [
+        [
+            (number, output) if kept is None else (UNKNOWN, number)
+            for number, kept, output in zip(draft.ids, draft.kept, draft.outputs, strict=True)
+            if kept is None or number != UNKNOWN
+        ]
+        for _, draft in released
+    ]
     case = Case(
-        law=Law(mechanism=sanitizer.mechanism, certificate=certificate, note="", seconds=0.0),
+        law=Law(mechanism=sanitizer.mechanism, certificate=sanitizer.certificate),
         space=sanitizer.space,
         data=Texts(name="text", texts=tuple(texts)),
-        raw=tuple(_ids(t.id if t.kept is None else UNKNOWN for t in each) for each in seen),
-        released=tuple(_ids(t.output if t.kept is None else t.id for t in each) for each in seen),
-        models=given,
+        raw=tuple(_ids(raw for raw, _ in tokens) for tokens in seen),
+        released=tuple(_ids(sent for _, sent in tokens) for tokens in seen),
+        models=models,
         encoder=Encoded(default_encoder()),
         sample=len(texts),
         seconds=seconds,
         spelt=tuple(release.text for release, _ in released),
     )
-    found = MEASURES[name].run(case)
-    if not isinstance(found, AttackResult):
-        raise ParameterError(f"expected an attack, got {name}")
-    return found
+    result = MEASURES[name].run(case)
+    assert isinstance(result, AttackResult)  # so are those of kind "attack"
+    return result
 
 
 def _ids(tokens: Iterable[int | None]) -> Ids:

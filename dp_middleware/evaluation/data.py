@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -78,18 +78,20 @@ class Texts(StaysHere):
     def head(self, limit: int) -> Texts:
         """The first so many texts; as many more, if they have labels, to train on."""
         _validate.at_least(1, limit=limit)
+        first = self.pick(range(len(self))[:limit])
         if not self.labels or self.training:
-            return self._cut(limit)
+            return first
         rest = slice(limit, 2 * limit)
         training = tuple(zip(self.texts[rest], self.labels[rest], strict=True))
-        return replace(self._cut(limit), training=training)
+        return replace(first, training=training)
 
-    def _cut(self, limit: int) -> Texts:
+    def pick(self, places: Sequence[int]) -> Texts:
+        """The texts at these places, with their labels and questions."""
         return replace(
             self,
-            texts=self.texts[:limit],
-            labels=self.labels[:limit],
-            questions=self.questions[:limit],
+            texts=tuple(self.texts[k] for k in places),
+            labels=tuple(self.labels[k] for k in places if k < len(self.labels)),
+            questions=tuple(self.questions[k] for k in places if self.questions),
         )
 
 
@@ -110,61 +112,49 @@ def load(source: str | Path, column: str | None = None, limit: int | None = None
             no text.
         MissingExtra: It is no file and ``datasets`` is not installed.
     """
-    path = Path(source)
-    if path.is_dir():
-        file = _file_in(path)
-        return _texts(_records(file), path.resolve().name, column, limit)
-    if path.is_file():
-        return _texts(_records(path), path.stem, column, limit)
-    return _texts(_from_library(str(source)), str(source), column, limit)
-
-
-def _texts(records: Iterable[Record], name: str, column: str | None, limit: int | None) -> Texts:
     if limit is not None:
         _validate.at_least(1, limit=limit)
-    rows = list(records)
-    chosen = _column(rows, column)
-    known = [row for row in rows if isinstance(row.get(chosen), str) and row[chosen].strip()]
-    known = known[:limit]
-    if not known:
+    path = Path(source)
+    if path.is_dir():
+        name, records = path.resolve().name, _records(_file_in(path))
+    elif path.is_file():
+        name, records = path.stem, _records(path)
+    else:
+        name, records = str(source), _from_library(str(source))
+    chosen = _text_column(records, column)
+    rows = [row for row in records if isinstance(row.get(chosen), str) and row[chosen].strip()]
+    rows = rows[:limit]
+    if not rows:
         raise ParameterError(f"expected a text in column {chosen!r}, got none")
-    texts = tuple(row[chosen] for row in known)
-    labels = next((name for name in _LABELS if all(_is_label(r.get(name)) for r in known)), None)
+    questions = [row.get(_QUESTION) for row in rows]
+    in_pairs = chosen != _QUESTION and all(isinstance(question, str) for question in questions)
     return Texts(
         name=re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data",
-        texts=texts,
-        labels=() if labels is None else _numbers([row[labels] for row in known]),
-        questions=_questions(known, chosen),
+        texts=tuple(row[chosen] for row in rows),
+        labels=_labels(rows),
+        questions=tuple(map(str, questions)) if in_pairs else (),
     )
 
 
-def _numbers(labels: list[Label]) -> tuple[Label, ...]:
-    """Those of a CSV file are all written as digits."""
-    digits = all(isinstance(x, str) and x.isascii() and x.isdigit() for x in labels)
-    return tuple(map(int, labels)) if digits else tuple(labels)
+def _labels(rows: list[Record]) -> tuple[Label, ...]:
+    """Of the first column that has one in every row; digits, as in CSV files, are numbers."""
+    for column in _LABELS:
+        labels: list[Any] = [row.get(column) for row in rows]
+        if all(isinstance(x, str | int) and not isinstance(x, bool) for x in labels):
+            digits = all(isinstance(x, str) and x.isascii() and x.isdigit() for x in labels)
+            return tuple(map(int, labels)) if digits else tuple(labels)
+    return ()
 
 
-def _questions(rows: list[Record], chosen: str) -> tuple[str, ...]:
-    """Of pairs such as QNLI's, whose sentences are the texts."""
-    found = [row.get(_QUESTION) for row in rows]
-    if chosen == _QUESTION or not all(isinstance(each, str) for each in found):
-        return ()
-    return tuple(map(str, found))
-
-
-def _column(rows: list[Record], column: str | None) -> str:
+def _text_column(rows: list[Record], column: str | None) -> str:
     names = {name for row in rows for name, value in row.items() if isinstance(value, str)}
     wanted = (column,) if column is not None else _COLUMNS
-    found = next((name for name in wanted if name in names), None)
-    if found is None:
-        raise ParameterError(
-            f"expected a column of texts, one of {', '.join(wanted)}; name another: column="
-        )
-    return found
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
+    for name in wanted:
+        if name in names:
+            return name
+    raise ParameterError(
+        f"expected a column of texts, one of {', '.join(wanted)}; name another: column="
+    )
 
 
 def _file_in(folder: Path) -> Path:
@@ -184,13 +174,22 @@ def _records(file: Path) -> list[Record]:
     text = _read(file)
     if file.suffix in (".jsonl", ".ndjson"):
         lines = enumerate(text.split("\n"), start=1)  # U+2028 may stand in a string
-        return [_object(line, f"line {number}") for number, line in lines if line.strip()]
+        numbered = {number: _parse(line) for number, line in lines if line.strip()}
+        for number, row in numbered.items():
+            if not isinstance(row, dict):
+                raise ParameterError(
+                    f"expected one JSON object a line, got something else at line {number}"
+                )
+        return list(numbered.values())
     if file.suffix == ".json":
-        return _objects(text)
+        rows = _parse(text)
+        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            return rows
+        raise ParameterError("expected a JSON list of objects, got something else")
     if file.suffix in (".csv", ".tsv"):
         csv.field_size_limit(_LARGEST_FIELD)
-        rows = csv.DictReader(io.StringIO(text), delimiter="\t" if file.suffix == ".tsv" else ",")
-        return [{name: value for name, value in row.items() if name} for row in rows]
+        reader = csv.DictReader(io.StringIO(text), delimiter="," if file.suffix == ".csv" else "\t")
+        return [{name: value for name, value in row.items() if name} for row in reader]
     return [{"text": line} for line in text.splitlines()]
 
 
@@ -202,24 +201,12 @@ def _read(file: Path) -> str:
     raise ParameterError(f"expected a readable UTF-8 file of data, got {reason}")
 
 
-def _object(line: str, place: str) -> Record:
+def _parse(text: str) -> Any:
+    """The value of a JSON text; ``None`` for a text that is no JSON."""
     try:
-        found = json.loads(line)
+        return json.loads(text)
     except ValueError:
-        found = None
-    if isinstance(found, dict):
-        return found
-    raise ParameterError(f"expected one JSON object a line, got something else at {place}")
-
-
-def _objects(text: str) -> list[Record]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if isinstance(found, list) and all(isinstance(row, dict) for row in found):
-        return found
-    raise ParameterError("expected a JSON list of objects, got something else")
+        return None
 
 
 def _from_library(name: str) -> list[Record]:
@@ -229,9 +216,9 @@ def _from_library(name: str) -> list[Record]:
     datasets = library("datasets", "datasets", "datasets")
     dataset, _, configuration = name.partition(":")
     try:
-        found = datasets.load_dataset(dataset, configuration or None)
-        split = next(split for split in (*_SPLITS, *found) if split in found)
-        return [dict(row) for row in found[split]]
+        splits = datasets.load_dataset(dataset, configuration or None)
+        split = next(split for split in (*_SPLITS, *splits) if split in splits)
+        return [dict(row) for row in splits[split]]
     except Exception as error:  # of many kinds, and they may quote rows
         failed = type(error).__name__
     raise ParameterError(

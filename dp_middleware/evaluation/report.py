@@ -6,18 +6,16 @@ import io
 import math
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from dp_middleware.evaluation import _plots
-from dp_middleware.evaluation._cells import write
+from dp_middleware.evaluation._cells import Row, write
 from dp_middleware.evaluation.results import Results
-
-Row = dict[str, Any]
 
 UTILITY = ("sbert-cosine", "rouge-l", "bert-score", "probe-accuracy")
 """Measures of what a text keeps, in the order of the report's tables."""
 
 _BEST = "In bold: the best, and those whose interval reaches it."
+_KEPT = ' class="kept"'
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
 h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
@@ -69,10 +67,10 @@ def report(table: Results) -> str:
 
 
 def _about(table: Results) -> str:
-    found = []
+    items = []
     for data in table.data:
         row = next(row for row in table if row["data"] == data)
-        found.append(
+        items.append(
             f"<li>{escape(data)}: {row['texts']} texts, {row['tokens']} tokens, digest "
             f"{row['data_digest'][:16]}</li>"
         )
@@ -82,14 +80,14 @@ def _about(table: Results) -> str:
         f"<p>Space of {first['space_tokens']} tokens, {first['space'][:16]}; {escape(versions)}. "
         "Exact epsilon is the largest loss over all pairs of tokens, enumerated from the integers "
         "that are drawn from, or else bounded by proof; nominal epsilon is the mechanism's own "
-        f"parameter. All numbers, with intervals, are in table.csv.</p><ul>{''.join(found)}</ul>"
+        f"parameter. All numbers, with intervals, are in table.csv.</p><ul>{''.join(items)}</ul>"
     )
 
 
 def _equal(name: str, table: Results, data: str) -> str:
     """A measure at equal exact epsilon; what cannot be told from the best stands out."""
-    found = table.equal(name, data)
-    reached = {mechanism: cells for mechanism, cells in found.items() if any(cells.values())}
+    asked = table.equal(name, data)
+    reached = {mechanism: cells for mechanism, cells in asked.items() if any(cells.values())}
     if not reached:
         return ""
     epsilons = sorted({epsilon for cells in reached.values() for epsilon in cells})
@@ -102,7 +100,7 @@ def _equal(name: str, table: Results, data: str) -> str:
         [escape(m), *(_value(cells.get(e), best[e], ran=(m, e) in ran) for e in epsilons)]
         for m, cells in reached.items()
     ]
-    left = ", ".join(mechanism for mechanism in found if mechanism not in reached)
+    left = ", ".join(mechanism for mechanism in asked if mechanism not in reached)
     note = f" Infinite, out of reach or not run: {escape(left)}." if left else ""
     heads = ["exact epsilon", *(f"{epsilon:g}" for epsilon in epsilons)]
     return f"<h3>{escape(name)} at equal exact epsilon</h3>{_html(heads, rows)}<p>{_BEST}{note}</p>"
@@ -129,14 +127,11 @@ def _examples(table: Results) -> str:
     if not table.examples:
         return ""
     rows = []
-    for each in table.examples:
-        pairs = zip(each["tokens"], each["released"], strict=True)
-        cells = [
-            f'<td class="kept">{escape(y)}</td>' if x == y else f"<td>{escape(y)}</td>"
-            for x, y in pairs
-        ]
-        exact = _epsilon(float(each["exact_epsilon"]))
-        rows.append([escape(each["mechanism"]), f"{each['asked_epsilon']:g}", exact, *cells])
+    for example in table.examples:
+        pairs = zip(example["tokens"], example["released"], strict=True)
+        cells = [f"<td{_KEPT if x == y else ''}>{escape(y)}</td>" for x, y in pairs]
+        exact = _epsilon(float(example["exact_epsilon"]))
+        rows.append([escape(example["mechanism"]), f"{example['asked_epsilon']:g}", exact, *cells])
     heads = ["mechanism", "asked", "exact", *map(escape, table.examples[0]["tokens"])]
     return f"<h2>A sentence, token by token</h2>{_html(heads, rows)}"
 
@@ -160,14 +155,14 @@ def _law_table(table: Results) -> str:
 
 
 def _skips(table: Results) -> str:
-    found = {
+    reasons = {
         (row["mechanism"], f"{row['asked_epsilon']:g}", row["name"], row["data"]): row["reason"]
         for row in table
         if row["reason"] is not None
     }
-    if not found:
+    if not reasons:
         return ""
-    rows = [[*map(escape, key), escape(reason)] for key, reason in found.items()]
+    rows = [[*map(escape, key), escape(reason)] for key, reason in reasons.items()]
     heads = ["mechanism", "asked", "measure", "data", "why not"]
     return f"<h2>What could not be run</h2>{_html(heads, rows)}"
 
@@ -180,7 +175,7 @@ def _epsilon(value: float | None) -> str:
 
 def _html(heads: list[str], rows: list[list[str]]) -> str:
     """A table; a cell that is not yet one becomes one."""
-    head = "".join(f"<th>{each}</th>" for each in heads)
+    head = "".join(f"<th>{name}</th>" for name in heads)
     body = "".join(
         "<tr>" + "".join(c if c.startswith("<td") else f"<td>{c}</td>" for c in row) + "</tr>"
         for row in rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.errors import MissingExtra
-from dp_middleware.evaluation._cells import Row, plain
+from dp_middleware.evaluation._cells import Row, pack_row
 from dp_middleware.metrics.inputs import library
 
 COLUMNS = (
@@ -91,17 +91,13 @@ class Results:
         ``None`` where a mechanism cannot be calibrated to it, or cannot be run. Empty if nothing
         was calibrated.
         """
-        asked = [
-            row
-            for row in self.rows
-            if (row["name"], row["data"], row["asked"]) == (name, data, "exact")
-        ]
-        found: dict[str, dict[float, Row | None]] = {}
-        for row in asked:
-            epsilon = row["asked_epsilon"]
-            reached = row["value"] is not None and row["exact_epsilon"] <= epsilon + _ROUNDING
-            found.setdefault(row["mechanism"], {})[epsilon] = row if reached else None
-        return found
+        reached: dict[str, dict[float, Row | None]] = {}
+        for row in self.rows:
+            if (row["name"], row["data"], row["asked"]) == (name, data, "exact"):
+                epsilon = row["asked_epsilon"]
+                equal = row["value"] is not None and row["exact_epsilon"] <= epsilon + _ROUNDING
+                reached.setdefault(row["mechanism"], {})[epsilon] = row if equal else None
+        return reached
 
     def to_csv(self) -> str:
         """The rows, one a line; details as JSON."""
@@ -113,7 +109,7 @@ class Results:
 
     def to_json(self) -> str:
         """The rows as a list."""
-        rows = [plain({**row, "details": _details(row)}) for row in self.rows]
+        rows = [pack_row({**row, "details": _details(row)}) for row in self.rows]
         return json.dumps(rows, indent=1)
 
     def to_pandas(self) -> Any:
@@ -144,5 +140,5 @@ def _flat(rows: list[Row]) -> list[Row]:
 
 
 def _details(row: Row) -> dict[str, Any]:
-    found = row["details"] or {}
-    return {name: None if math.isnan(value) else value for name, value in found.items()}
+    details = row["details"] or {}
+    return {name: None if math.isnan(value) else value for name, value in details.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,15 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Chat, Cut, Models, cut
-from dp_middleware.evaluation._cells import Cell, Cells, Row
-from dp_middleware.evaluation._parts import Chosen, Part, Setup
+from dp_middleware.evaluation._cases import Chat, Chosen, Cut, Models, cut
+from dp_middleware.evaluation._cells import Cell, Cells
+from dp_middleware.evaluation._parts import Part, Setup
 from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.evaluation.report import save
 from dp_middleware.evaluation.results import Results, check_extras
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import Encoder, default_encoder
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -54,7 +55,7 @@ def evaluate(
 
     Args:
         mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
-            names; default all.
+            names; none of whole texts. Default all others.
         epsilons: Nats per token.
         data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
             different names.
@@ -67,7 +68,7 @@ def evaluate(
         limit: Texts of each data set, from the first.
         tokens: Tokens of each text, from the first.
         sample: Texts that the slow measures take, evenly spaced; their rows say so.
-        context: A language model for cape, cape-strict and the attack "bayes-language-model".
+        context: A language model for contextual mechanisms and the attack "bayes-language-model".
         masked: What :class:`dp_middleware.MaskedContext` takes, for "masked-token".
         chat: From messages to text, for measures of answers. **It is sent all releases**, those
             of mechanisms without a guarantee too.
@@ -84,21 +85,24 @@ def evaluate(
     """
     if out is not None:
         check_extras()
-    wanted = tuple(mechanisms) if mechanisms is not None else tuple(MECHANISMS)
-    grid = [(e, each) for e in _positive(epsilons) for each in _known(wanted)]
+    for epsilon in epsilons:
+        _validate.positive(epsilon=epsilon)
+    chosen = _check_mechanisms(of_tokens() if mechanisms is None else mechanisms)
+    grid = [(epsilon, c) for epsilon in sorted({float(e) for e in epsilons}) for c in chosen]
     setup = Setup(
         measures=(*_names("attack", attacks), *_names("metric", metrics)),
         exact=exact,
         tokens=tokens,
         sample=sample,
         space=space if space is not None else default_space(),
-        models=Models(context=context, masked=_masked(masked), chat=chat),
+        models=Models(context=context, masked=_open(masked), chat=chat),
         service=service if service is not None else default_encoder(),
     )
-    sets = [each.head(limit) for each in _distinct([_read(each) for each in _sources(data)])]
+    sets = [texts.head(limit) for texts in _load_all(data)]
     cells = Cells(None if out is None else Path(out) / "cells")
-    whole = [cut(each, setup.space, tokens) for each in sets]
-    table = _table(grid, whole, setup, cells, progress)
+    table = _table(
+        grid, [cut(texts, setup.space, tokens) for texts in sets], setup, cells, progress
+    )
     if out is not None:
         save(table, Path(out))
     return table
@@ -113,107 +117,94 @@ def _table(
     grid: list[tuple[float, Chosen]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
 ) -> Results:
     """All parts, those on disk read; a mechanism at an epsilon is set up once for all data."""
-    found: dict[tuple[int, int], Cell] = {}
+    cells_of: list[list[Cell]] = [[] for _ in sets]
     with _bar(len(grid) * len(sets), progress) as advance:
-        for place, (epsilon, chosen) in enumerate(grid):
+        for epsilon, chosen in grid:
             part = Part(setup, chosen, epsilon)
-            for number, whole in enumerate(sets):
+            for own, whole in zip(cells_of, sets, strict=True):
                 advance(f"{part.name} at {epsilon:g} on {whole.data.name}")
-                key = part.key(whole)
-                cell = cells.load(key)
+                name = part.filename(whole)
+                cell = cells.load(name)
                 if cell is None:
                     cell = part.cell(whole)
-                    cells.store(key, cell)
-                found[number, place] = cell
-    return _joined([found[index] for index in sorted(found)])
-
-
-def _joined(cells: list[Cell]) -> Results:
-    """Rows in order; each example once, though every data set has one."""
-    rows: list[Row] = [row for cell in cells for row in cell.rows]
-    examples = [cell.example for cell in cells if cell.example is not None]
-    once = {(each["mechanism"], each["asked_epsilon"]): each for each in reversed(examples)}
+                    cells.store(name, cell)
+                own.append(cell)
+    done = [cell for own in cells_of for cell in own]
+    examples = [cell.example for cell in reversed(done) if cell.example is not None]
+    once = {(e["mechanism"], e["asked_epsilon"]): e for e in examples}  # of the first data set
+    rows = [row for cell in done for row in cell.rows]
     return Results(rows=rows, examples=list(reversed(once.values())))
 
 
-def _known(mechanisms: tuple[Chosen, ...]) -> tuple[Chosen, ...]:
-    for each in mechanisms:
-        if isinstance(each, str):
-            _validate.one_of(tuple(MECHANISMS), mechanism=each)
-        elif not isinstance(each, Mechanism):
-            raise ParameterError(f"expected names or mechanisms, got {type(each).__name__}")
-    known = tuple(dict.fromkeys(mechanisms))
-    names = [_public_name(each) for each in known]
-    if len(set(names)) < len(names):
+def of_tokens() -> tuple[str, ...]:
+    """Names of ``MECHANISMS`` but for those of whole texts."""
+    return tuple(n for n, kind in MECHANISMS.items() if not issubclass(kind, TextMechanism))
+
+
+def _check_mechanisms(mechanisms: Iterable[Chosen]) -> list[Chosen]:
+    """Known ones of different public names, each once."""
+    names: dict[Chosen, str] = {}
+    for mechanism in mechanisms:
+        if isinstance(mechanism, str):
+            _validate.one_of(of_tokens(), mechanism=mechanism)
+        elif isinstance(mechanism, TextMechanism) or not isinstance(mechanism, Mechanism):
+            raise ParameterError(
+                f"expected names or mechanisms of tokens, got {type(mechanism).__name__}"
+            )
+        name = mechanism if isinstance(mechanism, str) else mechanism.name
+        if not NAME.fullmatch(name):  # it names files and cells of the table
+            raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")
+        names[mechanism] = name
+    if len(set(names.values())) < len(names):
         raise ParameterError(
             "expected mechanisms of different names: rows are told apart by name; evaluate those "
             "of one name one after the other"
         )
-    return known
+    return list(names)
 
 
-def _public_name(chosen: Chosen) -> str:
-    """Of files and cells of the table."""
-    name = chosen if isinstance(chosen, str) else chosen.name
-    if not NAME.fullmatch(name):
-        raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")
-    return name
-
-
-def _distinct(sets: list[Texts]) -> list[Texts]:
-    """Each once; rows are told apart by name.
+def _load_all(data: Source | Sequence[Source]) -> list[Texts]:
+    """The data sets, each once.
 
     Raises:
-        ParameterError: Two data sets of one name.
+        ParameterError: None, or two of one name, by which rows are told apart.
     """
-    found = {(each.name, each.digest): each for each in sets}
-    names = [name for name, _ in found]
-    if len(set(names)) < len(names):
+    sources = [data] if isinstance(data, str | Path | Texts) else list(data)
+    if not sources:
+        raise ParameterError("expected data: a file, a folder or the name of a data set")
+    sets = [source if isinstance(source, Texts) else load(source) for source in sources]
+    once = {(texts.name, texts.digest): texts for texts in sets}
+    if len({name for name, _ in once}) < len(once):
         raise ParameterError(
             "expected data sets of different names, got two of one name; name their folders, or "
             "give Texts with names"
         )
-    return list(found.values())
+    return list(once.values())
 
 
-def _positive(epsilons: Sequence[float]) -> tuple[float, ...]:
-    for each in epsilons:
-        _validate.positive(epsilon=each)
-    return tuple(sorted({float(each) for each in epsilons}))
+def _open(masked: Any) -> MaskedContext | None:
+    return masked if masked is None or isinstance(masked, MaskedContext) else MaskedContext(masked)
 
 
 def _names(kind: Kind, asked: Sequence[str] | None) -> tuple[str, ...]:
     if asked is None:
         return named(kind, default=True)
-    for each in asked:
-        _validate.one_of(named(kind), **{kind: each})
+    for name in asked:
+        _validate.one_of(named(kind), **{kind: name})
     return tuple(name for name in MEASURES if name in asked)
-
-
-def _sources(data: Source | Sequence[Source]) -> list[Source]:
-    found = [data] if isinstance(data, str | Path | Texts) else list(data)
-    if not found:
-        raise ParameterError("expected data: a file, a folder or the name of a data set")
-    return found
-
-
-def _read(source: Source) -> Texts:
-    return source if isinstance(source, Texts) else load(source)
-
-
-def _masked(model: Any) -> MaskedContext | None:
-    return model if model is None or isinstance(model, MaskedContext) else MaskedContext(model)
 
 
 @contextmanager
 def _bar(total: int, shown: bool) -> Iterator[Any]:
-    """A function that takes what is begun next; a bar if a person is watching."""
+    """A function to call with each part that begins; shows a bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bar = Progress(
-        *(*columns, TimeElapsedColumn()),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
         console=Console(stderr=True),
         disable=not shown or not sys.stderr.isatty(),
     )

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError, RemoteError
 from dp_middleware.models.adapters.base import Adapter, Messages
 from dp_middleware.models.chat import ChatModel, chat_model, status_of
+from dp_middleware.privacy import Unit
 
 T = TypeVar("T")
 
@@ -47,6 +48,16 @@ class Progress:
 Listener = Callable[[Progress], object]
 
 
+_TASKS: dict[Unit, str] = {
+    "occurrence": "Words of the text below were replaced at random. Write one fluent text in its "
+    "place: keep the topic, the sentence structure and about the length, correct what makes no "
+    "sense, and add no facts. Answer with the text only.",
+    "text": "Below are key words and phrases of a text, one or two of them drawn at random. Write "
+    "one fluent text that they may be from, in two or three sentences, and leave out what does not "
+    "fit. Answer with the text only.",
+}
+
+
 class ProgressCount:
     """Counts the steps of a rewrite and tells a listener of them."""
 
@@ -63,14 +74,9 @@ class ProgressCount:
             self._listener(Progress(stage=stage, done=done, total=total))
 
 
-def prompt(sanitized: str) -> Messages:
+def prompt(sanitized: str, unit: Unit = "occurrence") -> Messages:
     """What the chat model is asked for one candidate. Public text only."""
-    task = (
-        "Words of the text below were replaced at random. Write one fluent text in its place: "
-        "keep the topic, the sentence structure and about the length, correct what makes no "
-        "sense, and add no facts. Answer with the text only."
-    )
-    return [{"role": "user", "content": f"{task}\n\nText:\n{sanitized}"}]
+    return [{"role": "user", "content": f"{_TASKS[unit]}\n\nText:\n{sanitized}"}]
 
 
 class _Marked(Adapter):
@@ -116,7 +122,7 @@ def generator_model(x: Any) -> ChatModel:
 
 async def answers(
     model: ChatModel,
-    sanitized: str,
+    question: Messages,
     k: int,
     minimum: int,
     gate: asyncio.Semaphore,
@@ -130,7 +136,7 @@ async def answers(
 
     Args:
         model: From :func:`generator_model`.
-        sanitized: Public.
+        question: From :func:`prompt`; public.
         k: Number of answers asked for.
         minimum: Fewest that must come.
         gate: Bounds how many calls run at once.
@@ -143,7 +149,7 @@ async def answers(
     if k > 1:
         with suppress(ChatError):  # what did not come at once is asked for alone
             async with gate:
-                texts = (await model.amany(prompt(sanitized), k) or [])[:k]
+                texts = (await model.amany(question, k) or [])[:k]
     for _ in texts:
         count.add("answered")
     failures: list[str] = []
@@ -151,7 +157,7 @@ async def answers(
     async def ask() -> str | None:
         try:
             async with gate:
-                answer = await model.acall(prompt(sanitized))
+                answer = await model.acall(question)
         except ChatError as error:
             failures.append(str(error))
             count.add("failed")

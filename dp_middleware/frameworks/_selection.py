@@ -1,17 +1,19 @@
-"""Choosing one of several public candidates for a private text: the exponential mechanism."""
+"""Choosing one of several public candidates for a private text, and the certificate of both."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import IncompatibleGuarantees, ParameterError
+from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.sampling import sampler
 from dp_middleware.sampling.sampler import Floats, Ids
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -66,40 +68,61 @@ class Selection:
         """u(x, y) for every candidate, float64 (m,) in [0, 1].
 
         Args:
-            ids: int64 (T,), T at least 1, -1 for an unknown token. Private.
+            ids: int64 (T,), -1 for an unknown token. Private.
             similarities: From :func:`token_similarities`.
         """
-        means = [math.fsum(column) / len(ids) for column in similarities[ids].T.tolist()]
+        count = max(1, len(ids))  # a text without tokens has the zero vector
+        means = [math.fsum(column) / count for column in similarities[ids].T.tolist()]
         utilities: Floats = (np.array(means) + self.alpha) / (1 + self.alpha)
         return utilities.clip(0.0, 1.0)
 
     def delta(self, count: int, similarities: Floats) -> float:
-        """The most that a utility moves when one of ``count`` tokens is replaced."""
+        """The most that a utility moves when one of ``count`` tokens is replaced.
+
+        1 for any text in place of any other: a mean of vectors is in their convex hull, so it
+        moves no further than a single token can.
+        """
         if self.sensitivity == "naive":
             return 1.0
         ranges = similarities.max(axis=0) - similarities.min(axis=0)
         widest = 2.0 if self.sensitivity == "paper" else float(ranges.max())
         return min(1.0, widest / (count * (1 + self.alpha)) + _ARITHMETIC)
 
-    def log_probs(self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace) -> Floats:
+    def log_probs(
+        self,
+        ids: Ids,
+        candidates: Sequence[Ids],
+        space: EmbeddingSpace,
+        *,
+        count: int | None = None,
+    ) -> Floats:
         """The law of the chosen index, float64 (m,).
 
         Args:
-            ids: int64 (T,), T at least 1, -1 for an unknown token. Private.
+            ids: int64 (T,), -1 for an unknown token. Private.
             candidates: Ids of each of m candidates, at least one id each. Public.
             space: V tokens with vectors of norm at most 1.
+            count: Public number of tokens, of which one may change, at most T; 1 where the whole
+                text may, whatever its length. Default T, which is then public.
         """
         similarities = token_similarities(candidates, space)
         utilities = self.utilities(ids, similarities)
         spent = max(0.0, self.epsilon - _ROUNDING)
-        scale = spent / (2 * self.delta(len(ids), similarities))
+        scale = spent / (2 * self.delta(len(ids) if count is None else count, similarities))
         below = np.maximum(scale * (utilities - utilities.max()), -_DEEPEST)
         law: Floats = sampler.log_softmax(below[None, :])[0]
         return law
 
-    def table(self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace) -> sampler.Table:
+    def table(
+        self,
+        ids: Ids,
+        candidates: Sequence[Ids],
+        space: EmbeddingSpace,
+        *,
+        count: int | None = None,
+    ) -> sampler.Table:
         """The integers that are drawn from; exact probabilities for audits. Private."""
-        return sampler.tables(self.log_probs(ids, candidates, space)[None, :])[0]
+        return sampler.tables(self.log_probs(ids, candidates, space, count=count)[None, :])[0]
 
     def draw(
         self,
@@ -107,9 +130,11 @@ class Selection:
         candidates: Sequence[Ids],
         space: EmbeddingSpace,
         entropy: sampler.Entropy = sampler.os_entropy,
+        *,
+        count: int | None = None,
     ) -> int:
         """The index of the chosen candidate."""
-        return int(self.table(ids, candidates, space).draw(1, entropy)[0])
+        return int(self.table(ids, candidates, space, count=count).draw(1, entropy)[0])
 
 
 def token_similarities(candidates: Sequence[Ids], space: EmbeddingSpace) -> Floats:
@@ -138,3 +163,55 @@ def require_short_vectors(space: EmbeddingSpace) -> None:
             f"expected token vectors of norm at most 1, got {above} of {len(space)} above it, "
             f"the largest {norms.max():.6g}; divide all vectors by that"
         )
+
+
+def pure_epsilon(certificate: Certificate) -> float:
+    """Nats per token occurrence.
+
+    Raises:
+        IncompatibleGuarantees: The guarantee is not pure or not finite.
+    """
+    guarantee = certificate.guarantee
+    if not isinstance(guarantee, PureDP) or not certificate.finite:
+        raise not_pure(type(guarantee).__name__)
+    return guarantee.epsilon
+
+
+def compose(first: Certificate, epsilon: float, settings: str) -> Certificate:
+    """The certificate of both phases.
+
+    Args:
+        first: Of the sanitizer.
+        epsilon: Of the choice, nats per token occurrence.
+        settings: Public parameters of the second phase, for the fingerprint.
+    """
+    one = pure_epsilon(first)
+    claimed = one if first.metric else first.claimed  # a metric claim is per unit of distance
+    digest = hashlib.sha256(f"{first.mechanism}/{settings}".encode()).hexdigest()[:16]
+    notes = (
+        f"the chat model alone sees {one:g} nats; {epsilon:g} more are for choosing a candidate",
+        "candidates, pruning and fallback depend on the text through what was sanitized only",
+    )
+    return replace(
+        first,
+        guarantee=PureDP(epsilon=one + epsilon),
+        epsilon=one + epsilon,
+        method="proof",
+        claimed=claimed + epsilon,
+        mechanism=f"privrewrite-{digest}",
+        assumptions=(*first.assumptions, *notes),
+        metric=None,
+        witness=None,
+        recovery=None,
+        retention=None,
+        recovery_in_english=None,
+        retention_in_english=None,
+    )
+
+
+def not_pure(kind: str) -> IncompatibleGuarantees:
+    """The refusal of a sanitizer with another kind of guarantee."""
+    return IncompatibleGuarantees(
+        f"expected a sanitizer with a pure, finite epsilon to add the choice's to, got {kind}; "
+        "use a mechanism such as dp.TokenExponential or dp.NearestResponse"
+    )

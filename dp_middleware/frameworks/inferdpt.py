@@ -11,27 +11,34 @@ from dp_middleware._forks import LeavesWithout
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.models.chat import chat_model
 from dp_middleware.models.local import local_model
+from dp_middleware.privacy.certificate import Unit
 from dp_middleware.privacy.releases import Release
 
 Messages = list[dict[str, str]]
 
-_PERTURBED = "Words of the text were replaced at random; go by its overall sense."
+PERTURBED: dict[Unit, str] = {
+    "occurrence": "Words of the text were replaced at random; go by its overall sense.",
+    "text": "These are key words and phrases of a text, one or two of them drawn at random; go by "
+    "what they have in common.",
+}
+"""What a remote model is told about a release, by what its guarantee protects."""
 
 
-def for_remote(released: str, instruction: str | None) -> Messages:
+def for_remote(released: str, instruction: str | None, unit: Unit = "occurrence") -> Messages:
     """What the remote model is sent: public text only.
 
     Args:
         released: The sanitizer's released text.
         instruction: Public, sent as it is; ``None`` asks for a continuation.
+        unit: What the release's guarantee protects.
     """
     if instruction is None:
         task = (
             "Continue the Prefix Text below with a passage of similar topic and style. "
-            f"{_PERTURBED} Answer with the continuation only."
+            f"{PERTURBED[unit]} Answer with the continuation only."
         )
         return _user(f"{task}\n\nPrefix Text:\n{released}")
-    return _user(f"{instruction}\n\n{_PERTURBED}\n\nText:\n{released}")
+    return _user(f"{instruction}\n\n{PERTURBED[unit]}\n\nText:\n{released}")
 
 
 def for_extractor(document: str, remote_text: str, instruction: str | None) -> Messages:
@@ -58,7 +65,7 @@ def for_extractor(document: str, remote_text: str, instruction: str | None) -> M
         )
     task = (
         "Carry out the Instruction on the Original Text. The Draft Answer was written for a "
-        "version of the text in which words were replaced at random: keep what holds for the "
+        "version of the text that was changed at random: keep what holds for the "
         "Original Text and correct the rest. Answer with the Final Answer only."
     )
     return _user(
@@ -185,4 +192,4 @@ class InferDPT:
 def _question(release: Release, instruction: str | None) -> Messages:
     if release.tokens_total == 0:
         raise ParameterError("expected a document with at least one token, got one without")
-    return for_remote(release.text, instruction)
+    return for_remote(release.text, instruction, release.certificate.unit)

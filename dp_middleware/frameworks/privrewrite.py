@@ -13,14 +13,24 @@ import numpy as np
 from dp_middleware import _validate
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import _candidates, _two_phases
+from dp_middleware.frameworks import _candidates
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, ProgressCount
-from dp_middleware.frameworks._selection import Selection, Sensitivity, require_short_vectors
+from dp_middleware.frameworks._selection import (
+    Selection,
+    Sensitivity,
+    compose,
+    not_pure,
+    pure_epsilon,
+    require_short_vectors,
+)
+from dp_middleware.mechanisms import NoiseMechanism
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.models import bridge
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sampling import sampler
 from dp_middleware.sampling.sampler import Ids
+from dp_middleware.sanitizers.draft import Draft, TextDraft, tokenize_with
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.unrecorded.threads import in_thread
 from dp_middleware.vocabulary.vocabulary import Vocabulary
@@ -41,10 +51,11 @@ class PrivRewrite:
         pruning, exponential mechanism with epsilon_2.
 
     Guarantee:
-        epsilon_1 + epsilon_select per token occurrence, under the sanitizer's adjacency: basic
-        composition of the sanitizer with :class:`Selection`, whose inputs other than the text
-        are functions of what the sanitizer released. The chat model alone has epsilon_1. Both
-        are charged at once, before the first draw, and stay spent whatever fails.
+        epsilon_1 + epsilon_select per token occurrence, or per text after a mechanism of whole
+        texts, under the sanitizer's adjacency: basic composition of the sanitizer with
+        :class:`Selection`, whose inputs other than the text are functions of what the sanitizer
+        released. The chat model alone has epsilon_1. Both are charged at once, before the first
+        draw, and stay spent whatever fails.
 
     Attributes:
         sanitizer: Phase 1. Its guarantee must be pure; its space, with vectors of norm at most
@@ -93,7 +104,8 @@ class PrivRewrite:
         _validate.one_of(("abstain", "sanitized"), fallback=self.fallback)
         if self.minimum not in range(1, self.k + 1):
             raise ParameterError(f"expected 1 <= minimum <= k={self.k}, got {self.minimum!r}")
-        _two_phases.require_pure(self.sanitizer.mechanism)
+        if isinstance(self.sanitizer.mechanism, NoiseMechanism):
+            raise not_pure("metric privacy")
         require_short_vectors(self.sanitizer.space)
         self._selection_of(1.0 if self.epsilon_select is None else self.epsilon_select)
         object.__setattr__(self, "generator", _candidates.generator_model(self.generator))
@@ -103,7 +115,7 @@ class PrivRewrite:
         """Phase 2. Computes the sanitizer's certificate if ``epsilon_select`` is the default."""
         epsilon = self.epsilon_select
         if epsilon is None:
-            epsilon = _two_phases.pure_epsilon(self.sanitizer.certificate)
+            epsilon = pure_epsilon(self.sanitizer.certificate)
         return self._selection_of(epsilon)
 
     @cached_property
@@ -189,17 +201,24 @@ class PrivRewrite:
         if isinstance(texts, str):
             raise ParameterError("expected a list of texts, got one str")
         drafts = [self.sanitizer.read(text) for text in texts]
-        if not all(draft.ids for draft in drafts):
+        private = [self._ids(draft) for draft in drafts]
+        if not self._whole and not all(map(len, private)):
             raise ParameterError("expected texts with at least one token, got one without")
-        private = [np.array(draft.ids, dtype=np.int64) for draft in drafts]
         released = self.sanitizer.release_drafts(drafts, self._compose)
         return private, [release for release, _ in released]
+
+    def _ids(self, draft: Draft | TextDraft) -> Ids:
+        """Of the tokens of a private text; a draft of a whole text has none."""
+        if isinstance(draft, TextDraft):
+            return tokenize_with(self._reader.encode, draft.text)
+        return np.array(draft.ids, dtype=np.int64)
 
     async def _choose(
         self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, count: ProgressCount
     ) -> Release:
+        question = _candidates.prompt(sanitized.text, sanitized.certificate.unit)
         answers = await _candidates.answers(
-            self.generator, sanitized.text, self.k, self.minimum, gate, count
+            self.generator, question, self.k, self.minimum, gate, count
         )
         candidates = await in_thread(self._prune, answers)
         if candidates:
@@ -221,12 +240,18 @@ class PrivRewrite:
     def _draw(self, private: Ids, candidates: list[str]) -> str:
         ids = [self._reader.encode(text) for text in candidates]
         entropy = self.insecure_entropy or sampler.os_entropy
-        return candidates[self.selection.draw(private, ids, self.sanitizer.space, entropy)]
+        space, count = self.sanitizer.space, 1 if self._whole else None
+        return candidates[self.selection.draw(private, ids, space, entropy, count=count)]
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a text of which everything may change was sanitized."""
+        return isinstance(self.sanitizer.mechanism, TextMechanism)
 
     def _compose(self, first: Certificate) -> Certificate:
         """Of both phases, from that of the first."""
         settings = (self.selection, self.k, self.prune_above, self.minimum, self.fallback)
-        return _two_phases.compose(first, self.selection.epsilon, repr(settings))
+        return compose(first, self.selection.epsilon, repr(settings))
 
 
 @dataclass(frozen=True, eq=False)

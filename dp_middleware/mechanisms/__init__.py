@@ -1,27 +1,26 @@
 """Published mechanisms, one per file, and the table of their names."""
 
-from dp_middleware.mechanisms.base import (
-    ChannelMechanism,
-    ContextualMechanism,
-    Mechanism,
-    NoiseMechanism,
-)
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.bibliography import citations
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.mechanisms.contextual_response import ContextualResponse
 from dp_middleware.mechanisms.custext import (
     CusText,
     CusTextAggressive,
     CusTextPlus,
     CusTextStrict,
 )
+from dp_middleware.mechanisms.document_response import DocumentResponse
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.mechanisms.rantext import RanText, RanTextStrict
 from dp_middleware.mechanisms.santext import SanText, SanTextPlus
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, NoiseMechanism
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
+from dp_middleware.mechanisms.vector_response import VectorResponse
 from dp_middleware.mechanisms.within_classes import WithinClasses
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -42,12 +41,14 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         DynTextStrict,
         Cape,
         CapeStrict,
+        ContextualResponse,
         MetricNoise,
         Stencil,
         DChiStencil,
+        DocumentResponse,
     )
 }
-"""Every mechanism by the name that the command line takes."""
+"""Every mechanism of tokens by the name that the command line takes."""
 
 __all__ = [
     "MECHANISMS",
@@ -55,11 +56,13 @@ __all__ = [
     "CapeStrict",
     "ChannelMechanism",
     "ContextualMechanism",
+    "ContextualResponse",
     "CusText",
     "CusTextAggressive",
     "CusTextPlus",
     "CusTextStrict",
     "DChiStencil",
+    "DocumentResponse",
     "DynText",
     "DynTextStrict",
     "Mechanism",
@@ -73,6 +76,7 @@ __all__ = [
     "Stencil",
     "TokenExponential",
     "TruncatedExponential",
+    "VectorResponse",
     "WithinClasses",
     "citations",
 ]

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.sampling.sampler import Entropy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 Notion = Literal["pure", "metric"]
-Reads = Literal["raw", "released"]
 
 _ROWS = {"log_rows", "log_probs"}
 
@@ -100,7 +96,10 @@ class Mechanism(ABC):
     def fingerprint(self) -> str:
         """Identifies name, version and parameters; short enough for a ledger row."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        text = f"{kind}/{self.name}/{self.version}/{_shown(self.parameters)}"
+        plain = {
+            k: sorted(v) if isinstance(v, frozenset) else v for k, v in self.parameters.items()
+        }
+        text = f"{kind}/{self.name}/{self.version}/{sorted(plain.items())!r}"
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
@@ -139,11 +138,22 @@ class ChannelMechanism(Mechanism):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        latest = next(vars(kind) for kind in cls.__mro__ if _ROWS & vars(kind).keys())
-        if "log_rows" not in latest:
-            cls.log_rows = _torch_form(latest["log_probs"])  # type: ignore[method-assign]
-        elif "log_probs" not in latest:
-            cls.log_probs = _numpy_form(latest["log_rows"])  # type: ignore[method-assign]
+        latest: Any = next(vars(kind) for kind in cls.__mro__ if _ROWS & vars(kind).keys())
+        log_rows, log_probs = latest.get("log_rows"), latest.get("log_probs")
+
+        # not by self.log_probs: a subclass may write it and ask its parent for the parent's
+        def torch_form(self: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+            """Row i is the law of the token released for ids[i]; float64 (n, V), on the device."""
+            return space.on_device(np.require(log_probs(self, ids, space), np.float64, ["C", "W"]))
+
+        def numpy_form(self: ChannelMechanism, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+            """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+            return on_host(log_rows(self, space.checked(ids), space))
+
+        if log_rows is None:
+            cls.log_rows = torch_form  # type: ignore[method-assign]
+        elif log_probs is None:
+            cls.log_probs = numpy_form  # type: ignore[method-assign]
 
     @abstractmethod
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
@@ -184,134 +194,15 @@ def rows_of(mechanism: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> tor
     Returns:
         float64 (n, V), logarithms, on the space's device.
     """
-    known = ids != UNKNOWN
+    known, size = ids != UNKNOWN, len(space)
     if known.all():
         return mechanism.log_rows(ids, space)
-    rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
-    rows[space.on_device(~known)] = space.on_device(
-        _unknown_row(mechanism.outputs(space), len(space))
-    )
+    outputs, uniform = mechanism.outputs(space), np.full(size, -np.log(size))
+    if outputs is not None:
+        with np.errstate(divide="ignore"):
+            uniform = np.log(np.bincount(outputs, minlength=size) / len(outputs))
+    rows = torch.empty(len(ids), size, dtype=torch.float64, device=space.device)
+    rows[space.on_device(~known)] = space.on_device(uniform)
     if known.any():
         rows[space.on_device(known)] = mechanism.log_rows(ids[known], space)
     return rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContextualMechanism(Mechanism):
-    """A mechanism whose law at a position also depends on logits made from other positions.
-
-    Attributes:
-        epsilon: Nats per position. Positive.
-        logit_bound: Upper bound B to which logits are clipped; public, from public text.
-        context: What the logits are made of: ``"raw"`` tokens of the text, so that a changed
-            token moves the law at other positions too, or what was already ``"released"``.
-    """
-
-    epsilon: float
-    logit_bound: float
-    context: Reads = "raw"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.positive(logit_bound=self.logit_bound)
-        _validate.one_of(("raw", "released"), context=self.context)
-        object.__setattr__(self, "logit_bound", float(self.logit_bound))
-
-    @abstractmethod
-    def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
-        """Row i is the law of the token released for ``ids[i]``, given its logits.
-
-        Args:
-            ids: int (n,), each in 0 .. V - 1.
-            space: V tokens with vectors.
-            logits: float (n, V), finite: what the context says of each token.
-
-        Returns:
-            float64 (n, V), each row log-sum-exp zero.
-
-        Raises:
-            ParameterError: An id outside 0 .. V - 1, or logits of another shape or not finite.
-        """
-
-    @abstractmethod
-    def position_loss(self, size: int) -> float:
-        """Largest ln P(y | x, logits) - ln P(y | x', logits') at one position, over all logits.
-
-        Args:
-            size: Number V of tokens.
-
-        Returns:
-            Nats, by proof; the uniform row of the unknown symbol is covered.
-        """
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoiseMechanism(Mechanism):
-    """A mechanism that adds noise to vectors and releases the nearest tokens."""
-
-    notion: ClassVar[Notion] = "metric"
-
-    @abstractmethod
-    def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Released ids for the tokens of one text, in order.
-
-        Args:
-            ids: int (n,), each in 0 .. V - 1.
-            space: V tokens with vectors.
-            entropy: Source of random bytes.
-
-        Returns:
-            int64 (n,).
-
-        Raises:
-            ParameterError: An id outside 0 .. V - 1.
-        """
-
-    @abstractmethod
-    def lipschitz(self, length: int | None) -> float:
-        """Nats per unit of distance between a token and its replacement, over all positions.
-
-        Args:
-            length: Tokens of the text, public; ``None``: the worst over all lengths.
-
-        Returns:
-            ``inf`` if no noise is added.
-        """
-
-
-def _shown(parameters: dict[str, Any]) -> str:
-    """One text for equal parameters; sets have no order of their own."""
-    plain = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in parameters.items()}
-    return repr(sorted(plain.items()))
-
-
-def _unknown_row(outputs: Ids | None, size: int) -> Floats:
-    """Logarithms (V,), made on the host: the same bits for every device."""
-    if outputs is None:
-        return np.full(size, -np.log(size))
-    with np.errstate(divide="ignore"):
-        row: Floats = np.log(np.bincount(outputs, minlength=size) / len(outputs))
-    return row
-
-
-def _torch_form(log_probs: Callable[..., Floats]) -> Callable[..., torch.Tensor]:
-    """``log_rows`` of a class whose author wrote ``log_probs``."""
-
-    def log_rows(self: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V), on the device."""
-        return space.on_device(np.require(log_probs(self, ids, space), np.float64, ["C", "W"]))
-
-    return log_rows
-
-
-def _numpy_form(log_rows: Callable[..., torch.Tensor]) -> Callable[..., Floats]:
-    """``log_probs`` of a class whose author wrote ``log_rows``.
-
-    Not through ``self``: a subclass may write ``log_probs`` and ask its parent for the parent's.
-    """
-
-    def log_probs(self: ChannelMechanism, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        return on_host(log_rows(self, space.checked(ids), space))
-
-    return log_probs

@@ -125,6 +125,21 @@ BIBTEX: dict[str, str] = {
   pages = {5662--5676},
   year = {2018}
 }""",
+    "bhowmick2018": r"""@misc{bhowmick2018,
+  author = {Bhowmick, Abhishek and Duchi, John and Freudiger, Julien and Kapoor, Gaurav and
+    Rogers, Ryan},
+  title = {Protection Against Reconstruction and Its Applications in Private Federated Learning},
+  year = {2018},
+  eprint = {1812.00984},
+  archiveprefix = {arXiv}
+}""",
+    "asi2022": r"""@inproceedings{asi2022,
+  author = {Asi, Hilal and Feldman, Vitaly and Talwar, Kunal},
+  title = {Optimal Algorithms for Mean Estimation under Local Differential Privacy},
+  booktitle = {Proceedings of the 39th International Conference on Machine Learning (ICML)},
+  pages = {1046--1056},
+  year = {2022}
+}""",
 }
 """BibTeX entries by their keys."""
 

@@ -7,14 +7,13 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ContextualMechanism, Floats, Ids, Reads
 from dp_middleware.mechanisms.kernels.buckets import (
     bucket_law,
     equal_frequency,
@@ -22,6 +21,7 @@ from dp_middleware.mechanisms.kernels.buckets import (
     equal_width,
     equal_width_loss,
 )
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Reads, checked_logits
 
 DEFAULT_LOGIT_BOUND = 20.0
 """Only for a first try: take the bound from public text, by ``context.logit_bound``."""
@@ -36,6 +36,8 @@ class _Bucketed(ContextualMechanism):
     D_norm is the row's min-max scaled Euclidean distance, 0 where all distances are equal.
     """
 
+    logit_bound: float
+    context: Reads = "raw"
     buckets: int = 50
     logit_weight: float = 0.5
     distance_weight: float = 1.0
@@ -44,12 +46,14 @@ class _Bucketed(ContextualMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _validate.one_of(("raw", "released"), context=self.context)
         _validate.at_least(1, buckets=self.buckets)
         if self.buckets > MOST_BUCKETS:
             raise ParameterError(f"expected buckets <= {MOST_BUCKETS}, got {self.buckets}")
-        _validate.positive(logit_weight=self.logit_weight, distance_weight=self.distance_weight)
+        names = ("logit_bound", "logit_weight", "distance_weight")
+        _validate.positive(**{name: getattr(self, name) for name in names})
         object.__setattr__(self, "buckets", int(self.buckets))
-        for name in ("logit_weight", "distance_weight"):
+        for name in names:
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @classmethod
@@ -68,21 +72,17 @@ class _Bucketed(ContextualMechanism):
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
         """Row i is the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
         numbers = space.checked(ids)
-        values = _checked(logits, (len(numbers), len(space)))
-        utilities = self._utilities(numbers, space, values)
-        index = self._grouped(utilities)
-        return on_host(bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon))
-
-    def _utilities(self, ids: Ids, space: EmbeddingSpace, logits: Floats) -> torch.Tensor:
-        """The paper's u over its sensitivity B^logit_weight: float64 (n, V) in [0, 1]."""
-        shares = space.on_device(logits).clamp(0.0, self.logit_bound).div_(self.logit_bound)
+        values = space.on_device(checked_logits(logits, (len(numbers), len(space))))
+        shares = values.clamp(0.0, self.logit_bound).div_(self.logit_bound)
         nothing = shares == 0  # powers of 0 are slow
         shares.masked_fill_(nothing, 1.0).pow_(self.logit_weight).masked_fill_(nothing, 0.0)
-        distances = space.distance_rows(ids)
+        distances = space.distance_rows(numbers)
         distances.sub_(distances.amin(dim=1, keepdim=True))
         span = distances.amax(dim=1, keepdim=True)
         distances.div_(span.where(span > 0, 1.0)).mul_(-self.distance_weight)
-        return shares.mul_(distances.exp_())
+        utilities = shares.mul_(distances.exp_())  # over their sensitivity B^logit_weight
+        index = self._grouped(utilities)
+        return on_host(bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,15 +164,3 @@ class CapeStrict(_Bucketed):
     def position_loss(self, size: int) -> float:
         """Supremum over all logits, nats; see :func:`equal_frequency_loss`."""
         return equal_frequency_loss(0.5 * self.epsilon, size, self.buckets)
-
-
-def _checked(logits: ArrayLike, shape: tuple[int, int]) -> Floats:
-    try:
-        values = np.asarray(logits, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError(f"expected logits as an array of floats of shape {shape}") from None
-    if values.shape != shape:
-        raise ParameterError(f"expected logits of shape {shape}, got {values.shape}")
-    if not np.isfinite(values).all():
-        raise ParameterError("expected finite logits, got NaN or infinity")
-    return values

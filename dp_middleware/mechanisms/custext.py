@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels import lists
 
 
@@ -25,7 +26,6 @@ class _CandidateLists(ChannelMechanism):
 
     references: ClassVar[tuple[str, ...]] = ("chen2023",)
 
-    epsilon: float
     candidates: int = 20
 
     outside: ClassVar[float]
@@ -192,7 +192,7 @@ class CusTextAggressive(_CandidateLists):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CusTextStrict(_CandidateLists):
+class CusTextStrict(CusTextAggressive):
     """CusTextAggressive repaired: tokens off the list have score 0 instead of probability 0.
 
     Reference:
@@ -209,7 +209,4 @@ class CusTextStrict(_CandidateLists):
     name: ClassVar[str] = "custext-strict"
     truth: ClassVar[str] = "epsilon-DP (our repair)"
     outside: ClassVar[float] = 0.0
-
-    def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
-        """The K nearest tokens, ties by index, the token itself always among them."""
-        return lists.nearest(ids, space, self.candidates)
+    full_support: ClassVar[bool] = True

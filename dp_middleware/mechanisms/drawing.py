@@ -1,30 +1,34 @@
-"""Released ids for the tokens of texts: one way of drawing for each shape of mechanism."""
+"""What is released for the tokens of texts, or for texts: one way for each shape of mechanism."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dp_middleware.contexts import Context
-from dp_middleware.embedding.arrays import Ids
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.mechanisms import prepared
-from dp_middleware.mechanisms.base import (
-    ChannelMechanism,
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
+from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
-    Mechanism,
+    Encoder,
     NoiseMechanism,
-    rows_of,
+    TextMechanism,
 )
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 T = TypeVar("T")
+
+FRESH = -1
+"""In a text's releases: what is to be drawn here is not yet known."""
 
 _ROWS = 8 * BLOCK  # of logits held at a time
 
@@ -39,27 +43,47 @@ class Drawer(ABC):
     entropy = staticmethod(sampler.os_entropy)
 
     @abstractmethod
-    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
-        """Released ids of each text.
+    def draw(
+        self,
+        texts: Sequence[Any],
+        entropy: sampler.Entropy,
+        releases: Sequence[Ids] | None = None,
+    ) -> list[Any]:
+        """What is released for each text: ids for ids, strings for strings.
 
         Args:
-            texts: int64 (n,) each, -1 for an unknown token. Private.
+            texts: int64 (n,) each, -1 for an unknown token; for a text mechanism sequences of
+                str. Private.
             entropy: Source of random bytes.
+            releases: For each text int64 (m,), in reading order: ids of tokens that are public
+                already, as those that a policy keeps, and :data:`FRESH` for each token of the
+                text. A mechanism with a context of releases reads them; default all fresh.
         """
 
 
-def drawer(mechanism: Mechanism, space: EmbeddingSpace, context: Context | None = None) -> Drawer:
+def drawer(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    context: Context | None = None,
+    encoder: Encoder | None = None,
+) -> Drawer:
     """How this mechanism draws.
 
     Args:
-        mechanism: A channel, noise or contextual mechanism.
+        mechanism: Of any shape.
         space: V tokens with vectors.
         context: Where a contextual mechanism has its logits from; for others none.
+        encoder: What a text mechanism scores texts with, default an :class:`EmbeddingService`;
+            for others none.
 
     Raises:
-        ParameterError: A context is missing, or given where none is used.
+        ParameterError: A context or encoder is missing, or given where none is used.
     """
     check_context(type(mechanism), context)
+    if isinstance(mechanism, TextMechanism):
+        return _FromTexts(mechanism, encoder if encoder is not None else EmbeddingService())
+    if encoder is not None:
+        raise ParameterError(f"expected no encoder=: {mechanism.name} has no use for one")
     if isinstance(mechanism, ContextualMechanism) and context is not None:
         return _FromContext(mechanism, space, context)
     if isinstance(mechanism, ChannelMechanism):
@@ -102,7 +126,12 @@ class _FromTables(Drawer):
             prepared=prepared.opened(mechanism, space),
         )
 
-    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
+    def draw(
+        self,
+        texts: Sequence[Ids],
+        entropy: sampler.Entropy,
+        releases: Sequence[Ids] | None = None,
+    ) -> list[Ids]:
         lengths = [len(ids) for ids in texts]
         everything = np.concatenate([np.empty(0, dtype=np.int64), *texts])
         drawn = self._sampler.draw(everything, entropy)
@@ -122,29 +151,40 @@ class _FromNoise(Drawer):
         self._mechanism, self._space = mechanism, space
         self._uniform = sampler.tables(np.full((1, len(space)), -np.log(len(space))))[0]
 
-    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
-        return [
-            self._mechanism.perturb(self._known(t, entropy), self._space, entropy) for t in texts
-        ]
-
-    def _known(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
-        unknown = ids == UNKNOWN
-        known = ids.copy()
-        known[unknown] = self._uniform.draw(int(unknown.sum()), entropy)
-        return known
+    def draw(
+        self,
+        texts: Sequence[Ids],
+        entropy: sampler.Entropy,
+        releases: Sequence[Ids] | None = None,
+    ) -> list[Ids]:
+        released = []
+        for ids in texts:
+            known, unknown = ids.copy(), ids == UNKNOWN
+            known[unknown] = self._uniform.draw(int(unknown.sum()), entropy)
+            released.append(self._mechanism.perturb(known, self._space, entropy))
+        return released
 
 
 class _FromContext(Drawer):
-    """Integer tables of rows given their logits; an unknown token is released uniformly."""
+    """Integer tables of rows given their logits; an unknown token's is uniform over the outputs."""
 
     def __init__(
         self, mechanism: ContextualMechanism, space: EmbeddingSpace, context: Context
     ) -> None:
         self._mechanism, self._space, self._context = mechanism, space, context
 
-    def draw(self, texts: Sequence[Ids], entropy: sampler.Entropy) -> list[Ids]:
-        one = self._from_raw if self._mechanism.context == "raw" else self._from_released
-        return [one(ids, entropy) for ids in texts]
+    def draw(
+        self,
+        texts: Sequence[Ids],
+        entropy: sampler.Entropy,
+        releases: Sequence[Ids] | None = None,
+    ) -> list[Ids]:
+        if self._mechanism.context == "raw":
+            return [self._from_raw(ids, entropy) for ids in texts]
+        if releases is None:
+            releases = [np.full(len(ids), FRESH) for ids in texts]
+        pairs = zip(texts, releases, strict=True)
+        return [self._from_released(ids, known, entropy) for ids, known in pairs]
 
     def _from_raw(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
         released = np.empty(len(ids), dtype=np.int64)
@@ -152,44 +192,68 @@ class _FromContext(Drawer):
         for logits in self._logits(ids):
             part = slice(start, start + len(logits))
             if part.stop <= len(ids):
-                released[part] = self._drawn(ids[part], logits, entropy)
+                released[part] = self._draw_rows(ids[part], logits, entropy)
             start = part.stop
         if start != len(ids):
             raise ParameterError("expected a context with a row of logits for each token")
         return released
 
-    def _logits(self, ids: Ids) -> Iterator[sampler.Floats]:
+    def _logits(self, ids: Ids) -> Iterator[Floats]:
         """The context's rows of a raw text, BLOCK of them at a time or fewer."""
         parts = _asked(lambda: iter(self._context.blocks(ids, self._space, _ROWS)))
         while (rows := _asked(lambda: next(parts, None))) is not None:
             for start in range(0, len(rows), BLOCK):
                 yield rows[start : start + BLOCK]
 
-    def _from_released(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
+    def _from_released(self, ids: Ids, releases: Ids, entropy: sampler.Entropy) -> Ids:
         stream = _asked(lambda: self._context.start(self._space))
-        released = np.empty(len(ids), dtype=np.int64)
-        for position in range(len(ids)):
-            one = ids[position : position + 1]
-            drawn = int(self._drawn(one, _asked(stream.logits), entropy)[0])
-            _asked(partial(stream.append, drawn))
-            released[position] = drawn
-        return released
+        released: list[int] = []
+        for public in releases.tolist():
+            number = public
+            if number == FRESH:
+                token = ids[len(released) : len(released) + 1]
+                number = int(self._draw_rows(token, _asked(stream.logits), entropy)[0])
+                released.append(number)
+            _asked(partial(stream.append, number))
+        return np.array(released, dtype=np.int64)
 
-    def _drawn(self, ids: Ids, logits: sampler.Floats, entropy: sampler.Entropy) -> Ids:
-        known = ids != UNKNOWN
-        rows = np.full((len(ids), len(self._space)), -np.log(len(self._space)))
+    def _draw_rows(self, ids: Ids, logits: Floats, entropy: sampler.Entropy) -> Ids:
+        known, size = ids != UNKNOWN, len(self._space)
+        rows = np.full((len(ids), size), -np.inf)
         if known.any():
             rows[known] = self._mechanism.log_probs(ids[known], self._space, logits[known])
+        for place in np.flatnonzero(~known):
+            outputs = self._mechanism.outputs(self._space, logits[place])
+            count = size if outputs is None else len(outputs)
+            rows[place, slice(None) if outputs is None else outputs] = -np.log(count)
         drawn = [table.draw(1, entropy)[0] for table in sampler.tables(rows)]
         return np.array(drawn, dtype=np.int64)
 
 
-def _asked(question: Callable[[], T]) -> T:
-    """What a context answers; its own exceptions may quote a text, and are not passed on."""
+class _FromTexts(Drawer):
+    """A mechanism's answers to whole texts."""
+
+    def __init__(self, mechanism: TextMechanism, encoder: Encoder) -> None:
+        self._mechanism, self._encoder = mechanism, encoder
+
+    def draw(
+        self,
+        texts: Sequence[Sequence[str]],
+        entropy: sampler.Entropy,
+        releases: Sequence[Ids] | None = None,
+    ) -> list[list[str]]:
+        flat = [text for own in texts for text in own]
+        respond = partial(self._mechanism.respond, flat, self._encoder, entropy)
+        answers = iter(_asked(respond, "encoder"))
+        return [[next(answers) for _ in own] for own in texts]
+
+
+def _asked(question: Callable[[], T], asked: str = "context") -> T:
+    """What a model of the caller's answers; its own exceptions may quote a text, and stay here."""
     try:
         return question()
     except DPMiddlewareError:
         raise
     except Exception as error:
         failed = type(error).__name__
-    raise ParameterError(f"the context failed with {failed}")
+    raise ParameterError(f"the {asked} failed with {failed}")

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels.density import device_density, mixture
 
 _CELLS = 1 << 20  # (rows, K, K) numbers at a time
@@ -69,14 +70,14 @@ class DynText(ChannelMechanism):
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
         size = min(self.candidates, len(space))
-        public = device_density(space, size, self.epsilon_density, self.delta)
+        density = device_density(space, size, self.epsilon_density, self.delta)
         numbers, others = space.on_device(ids), len(space) - size
         rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
         step = max(1, _CELLS // size**2)
         for part, block in zip(torch.split(numbers, step), torch.split(rows, step), strict=True):
-            lengths, distances = public.log_lengths[part], public.distances[part]
-            listed, beside = mixture(lengths, distances, self.epsilon, self.outside, others)
-            block.copy_(beside.expand_as(block)).scatter_(1, public.listed[part], listed)
+            listed, distances, lengths = (table[part] for table in density)
+            inside, beside = mixture(lengths, distances, self.epsilon, self.outside, others)
+            block.copy_(beside.expand_as(block)).scatter_(1, listed, inside)
         return rows
 
 

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import Ids, NoiseMechanism
 from dp_middleware.mechanisms.kernels import noise
 from dp_middleware.mechanisms.kernels.nearest import release
+from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
 
 

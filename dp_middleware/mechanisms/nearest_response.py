@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware import _files, _validate
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
-from dp_middleware.mechanisms.kernels import codebook
+from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.kernels import codebook, facility, priors
 from dp_middleware.mechanisms.kernels.lists import smallest
 
 Nearness = Literal["distance", "centred_cosine"]
@@ -49,7 +50,6 @@ class NearestResponse(ChannelMechanism):
     full_support: ClassVar[bool] = False
     tight: ClassVar[bool] = True
 
-    epsilon: float
     candidates: int
     codebook: tuple[int, ...] | None = None
     nearness: Nearness = "distance"
@@ -60,7 +60,7 @@ class NearestResponse(ChannelMechanism):
         _validate.one_of(("distance", "centred_cosine"), nearness=self.nearness)
         if self.codebook is None:
             return
-        codewords = _array(self.codebook, "codebook as ids of tokens")
+        codewords = priors.array(self.codebook, "codebook as ids of tokens")
         if codewords.ndim != 1 or not codewords.size or codewords.dtype.kind not in "iu":
             raise ParameterError("expected codebook as ids of tokens, at least one")
         if codewords.min() < 0:
@@ -73,7 +73,7 @@ class NearestResponse(ChannelMechanism):
         space: EmbeddingSpace,
         *,
         epsilon: float,
-        prior: ArrayLike | None = None,
+        prior: priors.Prior | None = None,
         outputs: Collection[int] | None = None,
     ) -> Self:
         """The codebook and k of largest expected similarity, from public quantities alone.
@@ -85,11 +85,15 @@ class NearestResponse(ChannelMechanism):
         Args:
             space: V tokens with vectors.
             epsilon: Nats per token.
-            prior: Public weights of the tokens, (V,); default uniform over whole words.
+            prior: Public weights of the tokens: ``"english"``, p / (1 + 1000 p) for the frequency p
+                of a token in English; ``"uniform"`` over whole words; public texts, for the same
+                of their tokens; or an array (V,), as it is. Default: English from epsilon 6 on if
+                at least half of the words of English text are tokens, else uniform.
             outputs: Ids that may become codewords; default the whole words.
 
         Raises:
-            ParameterError: The prior has another shape, a negative weight or no positive one.
+            ParameterError: The prior has another name or shape, a negative weight, or no positive
+                one: texts without a token of the vocabulary.
         """
         _validate.positive(epsilon=epsilon)
         if not isinstance(space, EmbeddingSpace):
@@ -98,15 +102,14 @@ class NearestResponse(ChannelMechanism):
         allowed = words if outputs is None else np.unique(space.checked([*outputs]))
         if not len(allowed):
             raise ParameterError("expected outputs as ids of tokens, got none")
-        weights = _weights(space, words) if prior is None else _checked(prior, len(space))
-        key = [space.fingerprint, repr(float(epsilon)), _code()]
-        key += [hashlib.sha256(part.tobytes()).hexdigest() for part in (weights, allowed)]
-        found = _stored(_files.load("codebooks", *key), allowed)
-        if found is None:
-            found = codebook.best_codebook(space, epsilon, weights, allowed)
-            stored = {"near": found[1], "codebook": found[0].tolist()}
-            _files.store(stored, "codebooks", *key)
-        codewords, near = found
+        origin, weights = priors.weighted(prior, space.vocabulary, epsilon)
+        search = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
+        digests = [hashlib.sha256(part).hexdigest() for part in (*search, allowed.tobytes())]
+        key = [space.fingerprint, repr(float(epsilon)), origin, *digests]
+        stored = _stored(_files.load("codebooks", *key), allowed)
+        codewords, near = stored or codebook.best_codebook(space, epsilon, weights(), allowed)
+        if stored is None:
+            _files.store({"near": near, "codebook": codewords.tolist()}, "codebooks", *key)
         return cls(
             epsilon=epsilon,
             candidates=near,
@@ -158,8 +161,8 @@ class NearestResponse(ChannelMechanism):
                 f"expected codebook as ids in 0 .. {len(space) - 1}, got {self.codebook[-1]}; a "
                 "codebook is tuned for one space"
             )
-        found: tuple[Ids, Ids] = np.unique(self.codebook, return_counts=True)
-        return found
+        codewords, copies = np.unique(self.codebook, return_counts=True)
+        return codewords, copies
 
     def _remoteness(self, ids: Ids, space: EmbeddingSpace, codewords: Ids) -> torch.Tensor:
         """Smaller is nearer; the token itself is nearest; float64 (n, M)."""
@@ -182,20 +185,6 @@ def _log(counts: ArrayLike) -> Floats:
     return logs
 
 
-def _weights(space: EmbeddingSpace, words: Ids) -> Floats:
-    """Uniform over the words, float64 (V,)."""
-    weights = np.zeros(len(space))
-    weights[words] = 1.0 / len(words)
-    return weights
-
-
-def _array(values: object, expected: str) -> NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except ValueError:  # rows of different lengths
-        raise ParameterError(f"expected {expected}") from None
-
-
 def _stored(data: dict[str, Any] | None, allowed: Ids) -> tuple[Ids, int] | None:
     """A codebook from disk; ``None`` if it is absent or damaged."""
     if data is None:
@@ -206,22 +195,3 @@ def _stored(data: dict[str, Any] | None, allowed: Ids) -> tuple[Ids, int] | None
     if not all(isinstance(k, int) for k in listed) or not np.isin(listed, allowed).all():
         return None
     return np.array(listed, dtype=np.int64), near
-
-
-def _checked(prior: ArrayLike, size: int) -> Floats:
-    weights = _array(prior, f"prior as {size} finite weights >= 0")
-    if weights.dtype.kind not in "iuf":
-        raise ParameterError(f"expected prior as {size} finite weights >= 0")
-    weights = weights.astype(np.float64)
-    if weights.shape != (size,) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ParameterError(f"expected prior as {size} finite weights >= 0")
-    if not weights.any():
-        raise ParameterError("expected prior with a positive weight")
-    weights /= weights.max()
-    shares: Floats = weights / weights.sum()
-    return shares
-
-
-def _code() -> str:
-    """Changes with the search."""
-    return hashlib.sha256(Path(codebook.__file__).read_bytes()).hexdigest()

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Floats, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels.marginal import RadiusGrid
 from dp_middleware.mechanisms.kernels.quadrature import SMALL, RadiusQuadrature
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw, radius_law

@@ -9,9 +9,10 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Notion
+from dp_middleware.mechanisms.base import ChannelMechanism, Notion
 from dp_middleware.mechanisms.kernels import lists
 
 
@@ -38,8 +39,6 @@ class SanText(ChannelMechanism):
         "epsilon d(x, x') metric DP; the exact loss is at most epsilon times the diameter"
     )
     references: ClassVar[tuple[str, ...]] = ("yue2021", "chatzikokolakis2013")
-
-    epsilon: float
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""

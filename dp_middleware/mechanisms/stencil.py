@@ -9,9 +9,9 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import Ids, NoiseMechanism
 from dp_middleware.mechanisms.kernels import noise
 from dp_middleware.mechanisms.kernels.nearest import nearest, release
 from dp_middleware.mechanisms.kernels.window import (
@@ -19,6 +19,7 @@ from dp_middleware.mechanisms.kernels.window import (
     largest_influence,
     window_means,
 )
+from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
 
 

@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 import torch
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids
+from dp_middleware.mechanisms.base import ChannelMechanism
 
 Score = Literal["clipped_cosine", "shifted_cosine"]
 
@@ -36,7 +37,6 @@ class TokenExponential(ChannelMechanism):
     truth: ClassVar[str] = "epsilon-DP; the exact loss is often about half of it"
     references: ClassVar[tuple[str, ...]] = ("mcsherry2007", "privrewrite")
 
-    epsilon: float
     score: Score = "clipped_cosine"
 
     def __post_init__(self) -> None:

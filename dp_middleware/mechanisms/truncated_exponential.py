@@ -9,8 +9,9 @@ from typing import ClassVar
 import torch
 
 from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids, Notion
+from dp_middleware.mechanisms.base import ChannelMechanism, Notion
 
 
 @dataclass(frozen=True, kw_only=True)

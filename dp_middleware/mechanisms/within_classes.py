@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Ids, rows_of
+from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.privacy import Adjacency
 from dp_middleware.vocabulary.classes import token_classes

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError
-from dp_middleware.metrics._intervals import of_rate
-from dp_middleware.metrics.inputs import Encoder, checked, default_encoder, paired
-from dp_middleware.metrics.results import MetricResult
+from dp_middleware.metrics.inputs import Encoder, check_pairs, check_texts, default_encoder
+from dp_middleware.metrics.results import MetricResult, of_rate
 
 Chat = Callable[[list[dict[str, str]]], str]
 Label = str | int
@@ -97,14 +96,14 @@ def classification_accuracy(
         ChatError: The model failed; nothing is known of the remaining texts.
         ParameterError: No texts, not as many labels or questions, or a label of another task.
     """
-    texts = checked(texts)
+    texts = check_texts(texts)
     truths = _truths(texts, [task.label(label) for label in labels])
     prompts = _prompts(texts, task, questions)
-    found = [parsed_label(_answer(model, prompt), task.labels) for prompt in prompts]
-    right = np.array([label == truth for label, truth in zip(found, truths, strict=True)])
-    details = {"unparsable": float(found.count(None)), "majority": _majority(truths)}
-    assumptions = (f"one call a text with the {task.name} prompt; unparsable answers are wrong",)
-    return of_rate("classification accuracy", right, assumptions, details)
+    labelled = [parsed_label(_answer(model, prompt), task.labels) for prompt in prompts]
+    right = np.array([label == truth for label, truth in zip(labelled, truths, strict=True)])
+    details = {"unparsable": float(labelled.count(None)), "majority": _majority(truths)}
+    assumption = f"one call a text with the {task.name} prompt; unparsable answers are wrong"
+    return of_rate("classification accuracy", right, assumption, details)
 
 
 def probe_accuracy(
@@ -133,7 +132,7 @@ def probe_accuracy(
     """
     from sklearn.linear_model import LogisticRegression
 
-    train_texts, texts = checked(train_texts), checked(texts)
+    train_texts, texts = check_texts(train_texts), check_texts(texts)
     known, truths = _truths(train_texts, train_labels), _truths(texts, labels)
     if len(set(known)) < 2:
         raise ParameterError("expected at least two different labels to train on, got one")
@@ -148,8 +147,8 @@ def probe_accuracy(
         "training accuracy": float(classifier.score(vectors, known)),
         "training texts": float(len(known)),
     }
-    assumptions = ("logistic regression on sentence vectors, trained on public raw texts",)
-    return of_rate("probe accuracy", right, assumptions, details)
+    assumption = "logistic regression on sentence vectors, trained on public raw texts"
+    return of_rate("probe accuracy", right, assumption, details)
 
 
 def parsed_label(answer: str, labels: Sequence[str]) -> str | None:
@@ -176,7 +175,7 @@ def _prompts(texts: list[str], task: Task, questions: Sequence[str] | None) -> l
             f"expected questions= for a task on pairs, such as QNLI, and for no other; the task is "
             f"{task.name}"
         )
-    asked = [""] * len(texts) if questions is None else paired(questions, texts)[0]
+    asked = [""] * len(texts) if questions is None else check_pairs(questions, texts)[0]
     return [
         task.template.format(text=text, question=question)
         for text, question in zip(texts, asked, strict=True)

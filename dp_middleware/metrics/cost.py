@@ -37,9 +37,9 @@ def cost(
     """
     _validate.at_least(1, tokens=tokens)
     _validate.at_least(2, runs=runs)
-    setup_seconds, ready = _timed(setup)
+    setup_seconds, ready = _time(setup)
     work(ready)
-    seconds = [_timed(lambda: work(ready))[0] / tokens for _ in range(runs)]
+    seconds = [_time(lambda: work(ready))[0] / tokens for _ in range(runs)]
     peak = _peak(lambda: work(setup()))
     return MetricResult(
         metric="seconds per token",
@@ -61,7 +61,7 @@ def cost(
     )
 
 
-def _timed(function: Callable[[], T]) -> tuple[float, T]:
+def _time(function: Callable[[], T]) -> tuple[float, T]:
     start = time.perf_counter()
     result = function()
     return time.perf_counter() - start, result

@@ -14,16 +14,10 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import (
-    ChannelMechanism,
-    ContextualMechanism,
-    Mechanism,
-    rows_of,
-)
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.metrics import results
-from dp_middleware.metrics._intervals import of_mean, result
-from dp_middleware.metrics.results import MetricResult, exact
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
+from dp_middleware.metrics.results import MetricResult, exactly, of_mean, over_texts, rate_interval
 from dp_middleware.sampling import sampler
 
 _QUANTILES = {"minimum": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "maximum": 1.0}
@@ -57,8 +51,14 @@ def retention(
         for members, rows in _blocks(mechanism, space, tokens)
     ]
     kept = np.concatenate(own)[counted]
-    assumptions = ("exact, from the integers that are drawn from", _averaged(ids))
-    return exact("retention", float(kept.mean()), assumptions, _quantiles(kept))
+    value = float(kept.mean())
+    return MetricResult(
+        metric="retention",
+        value=value,
+        **exactly(value),
+        assumptions=("exact, from the integers that are drawn from", _weighting(ids)),
+        details=_quantiles(kept),
+    )
 
 
 def retention_bound(epsilon: float, size: int) -> float:
@@ -92,18 +92,16 @@ def retention_on(raw: Sequence[Ids], released: Sequence[Ids]) -> MetricResult:
     """
     if [len(ids) for ids in raw] != [len(ids) for ids in released]:
         raise ParameterError("expected a released token for each raw token of each text")
-    lengths = np.array([len(ids) for ids in raw if len(ids)])
-    if not lengths.size:
+    same = [np.equal(x, y) for x, y in zip(raw, released, strict=True) if len(x)]
+    if not same:
         raise ParameterError("expected at least one token, got texts without any")
-    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(raw, released, strict=True) if len(x)]
-    kept = np.array([int((x == y).sum()) for x, y in pairs])
-    return result(
-        "retention",
-        float(kept.sum() / lengths.sum()),
-        results.rate_interval(kept, lengths),
-        len(lengths),
-        ("counted on draws; tokens weigh as often as they occur",),
-        {"tokens": float(lengths.sum())},
+    kept, lengths = np.array([(text.sum(), len(text)) for text in same]).T
+    return MetricResult(
+        metric="retention",
+        value=float(kept.sum() / lengths.sum()),
+        **over_texts(rate_interval(kept, lengths), len(lengths)),
+        assumptions=("counted on draws; tokens weigh as often as they occur",),
+        details={"tokens": float(lengths.sum())},
     )
 
 
@@ -146,17 +144,21 @@ def mapping_set_size(
         "support": lambda rows: (rows > 0).sum(axis=1).astype(np.float64),
     }
     tokens, counted = _tokens(space, ids)
-    found = []
-    for _, block in _blocks(mechanism, space, tokens):
-        rows = on_host(block)
-        found.append([size(rows) for size in sizes.values()])
-    columns = dict(zip(sizes, np.concatenate(found, axis=1)[:, counted], strict=True))
+    blocks = [
+        [size(rows) for size in sizes.values()]
+        for rows in (on_host(block) for _, block in _blocks(mechanism, space, tokens))
+    ]
+    columns = dict(zip(sizes, np.concatenate(blocks, axis=1)[:, counted], strict=True))
     distinct = columns.pop("distinct")
     details = {name: float(column.mean()) for name, column in columns.items()}
     details |= {"draws": float(draws), "threshold": threshold, "mass": mass}
-    assumptions = (f"exact expectation of distinct outputs in {draws} draws", _averaged(ids))
-    return exact(
-        "mapping set size", float(distinct.mean()), assumptions, details | _quantiles(distinct)
+    value = float(distinct.mean())
+    return MetricResult(
+        metric="mapping set size",
+        value=value,
+        **exactly(value),
+        assumptions=(f"exact expectation of distinct outputs in {draws} draws", _weighting(ids)),
+        details=details | _quantiles(distinct),
     )
 
 
@@ -189,15 +191,14 @@ def mapping_set_size_drawn(
     _validate.at_least(1, draws=draws)
     tokens = _tokens(space, ids)[0]
     draw = drawer(mechanism, space, context).draw
-    alone = isinstance(mechanism, ContextualMechanism)
-    shape = (draws, 1) if alone else (1, draws)
+    shape = (draws, 1) if isinstance(mechanism, ContextualMechanism) else (1, draws)
     sizes = [
         float(len(np.unique(np.concatenate(draw(list(np.full(shape, token)), entropy)))))
         for token in tokens.tolist()
     ]
-    assumptions = (f"distinct outputs in {draws} draws of each token, counted",)
+    assumption = f"distinct outputs in {draws} draws of each token, counted"
     scale = (1.0, float(min(draws, len(space))))
-    return of_mean("mapping set size", sizes, scale, assumptions, {"draws": float(draws)})
+    return of_mean("mapping set size", sizes, scale, assumption, {"draws": float(draws)})
 
 
 def _tokens(space: EmbeddingSpace, ids: ArrayLike | None) -> tuple[Ids, Ids]:
@@ -227,26 +228,22 @@ def _blocks(
 
 def _expected_distinct(rows: Floats, draws: int) -> Floats:
     with np.errstate(divide="ignore"):  # a certain output
-        sums: Floats = -np.expm1(draws * np.log1p(-np.minimum(rows, 1.0))).sum(axis=1)
-    return sums
+        return np.asarray(-np.expm1(draws * np.log1p(-np.minimum(rows, 1.0))).sum(axis=1))
 
 
 def _smallest_set(rows: Floats, mass: float) -> Floats:
     reached = np.cumsum(-np.sort(-rows, axis=1), axis=1) >= mass - _ROUNDED
-    counts: Floats = reached.argmax(axis=1) + 1.0
-    return counts
+    return np.asarray(reached.argmax(axis=1) + 1.0)
 
 
 def _effective_size(rows: Floats) -> Floats:
     logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
-    sizes: Floats = np.exp(-np.einsum("nv,nv->n", rows, logs))
-    return sizes
+    return np.asarray(np.exp(-np.einsum("nv,nv->n", rows, logs)))
 
 
 def _quantiles(values: Floats) -> dict[str, float]:
-    found = np.quantile(values, list(_QUANTILES.values()))
-    return dict(zip(_QUANTILES, found.tolist(), strict=True))
+    return {name: float(np.quantile(values, share)) for name, share in _QUANTILES.items()}
 
 
-def _averaged(ids: ArrayLike | None) -> str:
+def _weighting(ids: ArrayLike | None) -> str:
     return "tokens uniform over the vocabulary" if ids is None else "mean over the tokens listed"

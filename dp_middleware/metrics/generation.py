@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics._intervals import resampled, result
-from dp_middleware.metrics.inputs import Encoder, checked, default_encoder, library
-from dp_middleware.metrics.results import MetricResult
+from dp_middleware.metrics.inputs import Encoder, check_texts, default_encoder, library
+from dp_middleware.metrics.results import MetricResult, over_texts, resampled_interval
 from dp_middleware.metrics.words import pieces
 
 ORDERS = (2, 3, 4)
@@ -36,23 +35,25 @@ def diversity(texts: Sequence[str]) -> MetricResult:
     Raises:
         ParameterError: No texts.
     """
-    counts = np.array([_counted(pieces(text)) for text in checked(texts)], dtype=np.float64)
+    counts = np.array([_count(pieces(text)) for text in check_texts(texts)], dtype=np.float64)
     distinct, total = counts[:, 0], counts[:, 1]
 
-    def shares(places: NDArray[np.int64]) -> Floats:
-        found, among = distinct[places].sum(axis=0), total[places].sum(axis=0)
-        ratio: Floats = np.divide(found, among, out=np.ones_like(found), where=among > 0)
-        return ratio
+    def shares_of(texts: NDArray[np.int64]) -> Floats:
+        some, every = distinct[texts].sum(axis=0), total[texts].sum(axis=0)
+        shares: Floats = np.divide(some, every, out=np.ones_like(some), where=every > 0)
+        return shares
 
-    places, each = np.arange(len(counts)), shares(np.arange(len(counts)))
-    interval = resampled(lambda draws: float(shares(draws.choice(places, len(places))).prod()))
-    return result(
-        "diversity",
-        float(each.prod()),
-        interval if len(counts) > 1 else (0.0, 1.0),
-        len(counts),
-        ("n-grams of words between blanks, distinct within a text",),
-        {f"distinct {n}-grams": share for n, share in zip(ORDERS, each.tolist(), strict=True)},
+    places = np.arange(len(counts))
+    interval = resampled_interval(
+        lambda draws: float(shares_of(draws.choice(places, len(places))).prod())
+    )
+    own = shares_of(places)
+    return MetricResult(
+        metric="diversity",
+        value=float(own.prod()),
+        **over_texts(interval if len(counts) > 1 else (0.0, 1.0), len(counts)),
+        assumptions=("n-grams of words between blanks, distinct within a text",),
+        details={f"distinct {n}-grams": k for n, k in zip(ORDERS, own.tolist(), strict=True)},
     )
 
 
@@ -81,28 +82,28 @@ def mauve(
         MissingExtra: ``mauve-text`` is not installed.
         ParameterError: Fewer than two texts in a set, or more buckets than texts in both.
     """
-    sets = checked(human), checked(generated)
+    sets = check_texts(human), check_texts(generated)
     sizes = [len(texts) for texts in sets]
     count = _bucket_count(sizes, buckets)
     code = library("mauve.compute_mauve", "mauve-text", "mauve")
     encoder = service if service is not None else default_encoder()
     features = [encoder.encode(texts).astype(np.float64) for texts in sets]
     with np.errstate(invalid="ignore", divide="ignore"):  # all vectors equal: no variance
-        found = code.compute_mauve(*features, num_buckets=count)
-    p, q = found.p_hist, found.q_hist
-    low, high = resampled(
+        report = code.compute_mauve(*features, num_buckets=count)
+    p, q = report.p_hist, report.q_hist
+    low, high = resampled_interval(
         lambda draws: mauve_of(
             *(draws.multinomial(n, h) / n for n, h in zip(sizes, (p, q), strict=True))
         )
     )
     value = mauve_of(p, q)
-    return result(
-        "mauve",
-        value,
-        (min(low, value), max(high, value)),  # resampled histograms differ more than these
-        sum(sizes),
-        ("features are sentence vectors, not GPT-2's; buckets fixed for the interval",),
-        {"buckets": float(count), "mauve star": float(found.mauve_star)},
+    interval = (min(low, value), max(high, value))  # resampled histograms differ more than these
+    return MetricResult(
+        metric="mauve",
+        value=value,
+        **over_texts(interval, sum(sizes)),
+        assumptions=("features are sentence vectors, not GPT-2's; buckets fixed for the interval",),
+        details={"buckets": float(count), "mauve star": float(report.mauve_star)},
     )
 
 
@@ -130,7 +131,7 @@ def _bucket_count(sizes: list[int], buckets: int | None) -> int:
     return count
 
 
-def _counted(found: list[str]) -> tuple[list[int], list[int]]:
+def _count(words: list[str]) -> tuple[list[int], list[int]]:
     """Distinct n-grams and all n-grams of a text, for each n."""
-    grams = [[tuple(found[k : k + n]) for k in range(len(found) - n + 1)] for n in ORDERS]
-    return [len(set(each)) for each in grams], [len(each) for each in grams]
+    grams = [[tuple(words[k : k + n]) for k in range(len(words) - n + 1)] for n in ORDERS]
+    return [len(set(of_n)) for of_n in grams], [len(of_n) for of_n in grams]

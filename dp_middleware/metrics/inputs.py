@@ -27,7 +27,7 @@ def default_encoder() -> EmbeddingService:
     return EmbeddingService()
 
 
-def checked(texts: Sequence[str]) -> list[str]:
+def check_texts(texts: Sequence[str]) -> list[str]:
     """At least one text.
 
     Raises:
@@ -40,17 +40,17 @@ def checked(texts: Sequence[str]) -> list[str]:
     return list(texts)
 
 
-def paired(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
+def check_pairs(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
     """Two lists of texts that belong together one by one.
 
     Raises:
-        ParameterError: As :func:`checked`, or of different lengths.
+        ParameterError: As :func:`check_texts`, or of different lengths.
     """
     if len(first) != len(second):
         raise ParameterError(
             f"expected as many texts on both sides, got {len(first)} and {len(second)}"
         )
-    return checked(first), checked(second)
+    return check_texts(first), check_texts(second)
 
 
 def library(module: str, package: str, extra: str = "eval") -> Any:

@@ -1,12 +1,16 @@
-"""One value of one metric, with its interval and what it relies on."""
+"""Results of attacks and metrics: a number, its interval and what it relies on.
+
+Below about 20 texts a bootstrap interval is a rough guide; of a single text nothing is known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats, Ids
@@ -15,12 +19,98 @@ from dp_middleware.errors import ParameterError
 CONFIDENCE = 0.95
 """Of every interval made here."""
 
+OVER_TEXTS = "interval: 95 %, texts are independent of each other, tokens of one text are not"
+UNKNOWN_LEFT_OUT = "tokens outside the vocabulary are left out"
+MISSED = np.iinfo(np.int64).max
+"""Rank of a token that the attacker does not name at all."""
+
+Ends = tuple[float, float]
+
 _DRAWS = 2000
+_RESAMPLES = 1000  # of a statistic that is computed on one resample at a time
 _SEED = 0  # an interval is a function of its data
 _AT_ONCE = 1 << 22  # resampled texts held
+_TAILS = ((1 - CONFIDENCE) / 2, 1 - (1 - CONFIDENCE) / 2)
 
 
-def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> tuple[float, float]:
+class Spread(TypedDict):
+    """How far the number of a result is from the true one; fields of :class:`Result`."""
+
+    low: float
+    high: float
+    confidence: float
+    trials: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What the results of attacks and metrics have in common. Holds numbers only, never text.
+
+    Attributes:
+        low: Lower end of the interval; equal to the number where that is exact.
+        high: Upper end.
+        confidence: Coverage of the interval; 1.0 where the number is exact.
+        trials: How many texts, tokens or runs the interval is over; 0 where the number is exact.
+        assumptions: What the number relies on, in sentences.
+        details: Further numbers by name, such as ``"top 5"``; ready for JSON.
+    """
+
+    low: float
+    high: float
+    confidence: float
+    trials: int
+    assumptions: tuple[str, ...] = ()
+    details: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricResult(Result):
+    """What a metric gives: a :class:`Result`, whose fields say how sure the value is.
+
+    Attributes:
+        metric: Its name.
+        value: In the metric's own unit.
+    """
+
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackResult(Result):
+    """How often an attack succeeds: a :class:`Result`, whose fields say how sure the rate is.
+
+    Attributes:
+        attack: Name of the attack, such as ``"bayes"``.
+        rate: Share of tokens (or n-grams) that the attack recovers, in [0, 1].
+    """
+
+    attack: str
+    rate: float
+
+
+def exactly(number: float) -> Spread:
+    """The spread of a number without sampling error."""
+    return Spread(low=number, high=number, confidence=1.0, trials=0)
+
+
+def over_texts(interval: Ends, texts: int) -> Spread:
+    """A 95 % interval over so many texts."""
+    return Spread(low=interval[0], high=interval[1], confidence=CONFIDENCE, trials=texts)
+
+
+def resampled_interval(draw: Callable[[np.random.Generator], float]) -> Ends:
+    """The middle 95 % of a statistic of resampled texts.
+
+    Args:
+        draw: The statistic of one resample, drawn with the generator.
+    """
+    generator = np.random.default_rng(_SEED)
+    low, high = np.quantile([draw(generator) for _ in range(_RESAMPLES)], _TAILS)
+    return float(low), float(high)
+
+
+def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> Ends:
     """An interval for sum(numerators) / sum(denominators): the bootstrap over texts.
 
     Whole texts are drawn with replacement, 2,000 times with a fixed seed; the 2.5 and 97.5
@@ -43,12 +133,11 @@ def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> tuple[floa
         count = min(rows, _DRAWS - start)
         drawn = generator.integers(0, len(above), (count, len(above)))
         ratios.append(above[drawn].sum(axis=1) / below[drawn].sum(axis=1))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(np.concatenate(ratios), [tail, 1 - tail])
+    low, high = np.quantile(np.concatenate(ratios), _TAILS)
     return float(low), float(high)
 
 
-def rate_interval(hits: ArrayLike, trials: ArrayLike) -> tuple[float, float]:
+def rate_interval(hits: ArrayLike, trials: ArrayLike) -> Ends:
     """An interval for a rate in [0, 1] from successes and trials of each text.
 
     Clopper-Pearson where every text is one trial; else the bootstrap of :func:`ratio_interval`.
@@ -71,7 +160,7 @@ def rate_interval(hits: ArrayLike, trials: ArrayLike) -> tuple[float, float]:
     return ratio_interval(successes, counts)
 
 
-def exact_interval(hits: int, trials: int) -> tuple[float, float]:
+def exact_interval(hits: int, trials: int) -> Ends:
     """Clopper and Pearson's interval for the rate of independent trials."""
     from scipy.stats import binomtest
 
@@ -79,76 +168,33 @@ def exact_interval(hits: int, trials: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MetricResult:
-    """What a metric gives. Holds numbers only, never text.
-
-    Attributes:
-        metric: Its name.
-        value: In the metric's own unit.
-        low: Lower end of the interval; equal to the value where it is exact.
-        high: Upper end.
-        confidence: Coverage of the interval; 1.0 where the value is exact.
-        trials: How many texts, tokens or runs the interval is over; 0 where the value is exact.
-        assumptions: What the number relies on, in sentences.
-        details: Further numbers by name; JSON-ready.
-    """
-
-    metric: str
-    value: float
-    low: float
-    high: float
-    confidence: float
-    trials: int
-    assumptions: tuple[str, ...] = ()
-    details: dict[str, float] = field(default_factory=dict)
-
-
-def exact(
-    metric: str, value: float, assumptions: tuple[str, ...], details: dict[str, float]
+def of_mean(
+    metric: str, values: ArrayLike, scale: Ends, assumption: str, details: dict[str, float]
 ) -> MetricResult:
-    """A value without sampling error."""
+    """The mean of one number per text; ``scale`` holds the values it can take."""
+    numbers = np.asarray(values, dtype=np.float64)
+    several = len(numbers) > 1
+    interval = ratio_interval(numbers, np.ones_like(numbers)) if several else scale
     return MetricResult(
         metric=metric,
-        value=value,
-        low=value,
-        high=value,
-        confidence=1.0,
-        trials=0,
-        assumptions=assumptions,
+        value=float(numbers.mean()),
+        **over_texts(interval, len(numbers)),
+        assumptions=(assumption,),
         details=details,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttackResult:
-    """How often an attack succeeds.
-
-    Attributes:
-        attack: Name of the attack, such as ``"bayes"``.
-        rate: Share of tokens (or n-grams) that the attack recovers, in [0, 1].
-        low: Lower end of the interval; equal to ``rate`` where that is exact.
-        high: Upper end.
-        confidence: Of the interval; 1.0 where the rate is exact.
-        trials: Texts that the interval is over; 0 where the rate is exact.
-        assumptions: What attacker and interval rest on, in sentences.
-        details: Further numbers by name, such as ``"top 5"``; ready for JSON.
-    """
-
-    attack: str
-    rate: float
-    low: float
-    high: float
-    confidence: float
-    trials: int
-    assumptions: tuple[str, ...]
-    details: dict[str, float]
-
-
-OVER_TEXTS = "interval: 95 %, texts are independent of each other, tokens of one text are not"
-UNKNOWN_LEFT_OUT = "tokens outside the vocabulary are left out"
-MISSED = np.iinfo(np.int64).max
-"""Rank of a token that the attacker does not name at all."""
+def of_rate(
+    metric: str, right: NDArray[np.bool_], assumption: str, details: dict[str, float]
+) -> MetricResult:
+    """The share of texts for which something holds, with the exact binomial interval."""
+    return MetricResult(
+        metric=metric,
+        value=float(right.mean()),
+        **over_texts(exact_interval(int(right.sum()), len(right)), len(right)),
+        assumptions=(assumption,),
+        details=details,
+    )
 
 
 def sizes(top: int | Sequence[int]) -> tuple[int, ...]:
@@ -163,27 +209,6 @@ def sizes(top: int | Sequence[int]) -> tuple[int, ...]:
     for count in asked:
         _validate.at_least(1, top=count)
     return tuple(sorted({int(count) for count in asked}))
-
-
-def of_rates(
-    attack: str,
-    rates: dict[int, float],
-    assumptions: tuple[str, ...],
-    details: dict[str, float],
-) -> AttackResult:
-    """An exact result; the rate is that of the fewest guesses."""
-    rate = rates[min(rates)]
-    named = {f"top {count}": found for count, found in rates.items()}
-    return AttackResult(
-        attack=attack,
-        rate=rate,
-        low=rate,
-        high=rate,
-        confidence=1.0,
-        trials=0,
-        assumptions=assumptions,
-        details={**named, **details},
-    )
 
 
 def of_ranks(
@@ -205,20 +230,16 @@ def of_ranks(
     Raises:
         ParameterError: There is no token to attack.
     """
-    texts = [found for found in ranks if len(found)]
+    texts = [places for places in ranks if len(places)]
     if not texts:
         raise ParameterError("expected texts with a token of the vocabulary, got none to attack")
-    counts = np.array([len(found) for found in texts])
-    hits = {k: np.array([int((found <= k).sum()) for found in texts]) for k in top}
+    counts = np.array([len(places) for places in texts])
+    hits = {k: np.array([int((places <= k).sum()) for places in texts]) for k in top}
     rates = {f"top {k}": float(hits[k].sum() / counts.sum()) for k in top}
-    low, high = rate_interval(hits[top[0]], counts)
     return AttackResult(
         attack=attack,
         rate=rates[f"top {top[0]}"],
-        low=low,
-        high=high,
-        confidence=CONFIDENCE,
-        trials=len(texts),
+        **over_texts(rate_interval(hits[top[0]], counts), len(texts)),
         assumptions=(*assumptions, UNKNOWN_LEFT_OUT, OVER_TEXTS),
         details={**rates, "tokens": float(counts.sum()), **details},
     )

@@ -11,12 +11,11 @@ import numpy as np
 from dp_middleware import _files
 from dp_middleware.embedding.service import DEFAULT_ENCODER
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics._intervals import of_mean
-from dp_middleware.metrics.inputs import Encoder, default_encoder, library, paired
-from dp_middleware.metrics.results import MetricResult
+from dp_middleware.metrics.inputs import Encoder, check_pairs, default_encoder, library
+from dp_middleware.metrics.results import MetricResult, of_mean
 from dp_middleware.metrics.words import Words, words
 
-_SBERT = "cosine of sentence vectors of {}; the papers' figures may be of another encoder"
+_OTHER_ENCODERS = "the papers' figures may be of another encoder"
 
 
 def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
@@ -34,7 +33,7 @@ def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
         MissingExtra: ``rouge-score`` is not installed.
         ParameterError: No texts, or not as many on both sides.
     """
-    raw, released = paired(raw, released)
+    raw, released = check_pairs(raw, released)
     scorers = library("rouge_score.rouge_scorer", "rouge-score")
     scorer = scorers.RougeScorer(["rougeL"], tokenizer=Words())
     scores = [
@@ -43,7 +42,7 @@ def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
     ]
     precision, recall, f1 = np.array(scores, dtype=np.float64).T
     details = {"precision": float(precision.mean()), "recall": float(recall.mean())}
-    return of_mean("rouge-l", f1, (0.0, 1.0), ("words in lower case, not stemmed",), details)
+    return of_mean("rouge-l", f1, (0.0, 1.0), "words in lower case, not stemmed", details)
 
 
 def bert_score(
@@ -70,21 +69,21 @@ def bert_score(
         MissingExtra: ``bert-score`` is not installed.
         ParameterError: No texts, not as many on both sides, or the model cannot be loaded.
     """
-    raw, released = paired(raw, released)
+    raw, released = check_pairs(raw, released)
     source = _files.encoder_source(model) if model == DEFAULT_ENCODER else model
     blank = np.array([[not a.strip(), not b.strip()] for a, b in zip(raw, released, strict=True)])
     scores = np.zeros((len(raw), 3))
     scores[blank.all(axis=1)] = 1.0
     chosen = np.flatnonzero(~blank.any(axis=1))
     if chosen.size:
-        found = _bert_scorer(source, layers).score(
+        columns = _bert_scorer(source, layers).score(
             [released[k] for k in chosen], [raw[k] for k in chosen]
         )
-        scores[chosen] = np.stack([part.numpy() for part in found], axis=1)
+        scores[chosen] = np.stack([column.numpy() for column in columns], axis=1)
     precision, recall, f1 = np.minimum(scores, 1.0).T  # float32 rounds above 1
     details = {"precision": float(precision.mean()), "recall": float(recall.mean())}
-    assumptions = (f"contextual vectors of {model}, no idf, not rescaled",)
-    return of_mean("bertscore", f1, (-1.0, 1.0), assumptions, details)
+    assumption = f"contextual vectors of {model}, no idf, not rescaled"
+    return of_mean("bertscore", f1, (-1.0, 1.0), assumption, details)
 
 
 def sbert_cosine(
@@ -142,18 +141,15 @@ def alignment(
 def _cosine(
     metric: str, first: Sequence[str], second: Sequence[str], service: Encoder | None
 ) -> MetricResult:
-    first, second = paired(first, second)
+    first, second = check_pairs(first, second)
     encoder = service if service is not None else default_encoder()
     one, other = (encoder.encode(texts).astype(np.float64) for texts in (first, second))
     cosines = np.clip(np.einsum("nd,nd->n", one, other), -1.0, 1.0)
-    return of_mean(metric, cosines, (-1.0, 1.0), (_SBERT.format(_named(encoder)),), {})
-
-
-def _named(encoder: Encoder) -> str:
-    """The model's name, else that of a class: the same in every process."""
     backend = getattr(encoder, "backend", encoder)
-    name = getattr(backend, "model", None)
-    return name if isinstance(name, str) else type(backend).__name__
+    model = getattr(backend, "model", None)  # a class's name is the same in every process, too
+    name = model if isinstance(model, str) else type(backend).__name__
+    assumption = f"cosine of sentence vectors of {name}; {_OTHER_ENCODERS}"
+    return of_mean(metric, cosines, (-1.0, 1.0), assumption, {})
 
 
 @lru_cache(maxsize=1)
@@ -162,7 +158,9 @@ def _bert_scorer(source: str, layers: int | None) -> Any:
     scorers = library("bert_score", "bert-score")
     try:
         if layers is None and source not in scorers.utils.model2layers:
-            layers = _layers(source)
+            from transformers import AutoConfig
+
+            layers = int(AutoConfig.from_pretrained(source).num_hidden_layers)
         return scorers.BERTScorer(model_type=source, num_layers=layers)
     except Exception as error:
         failed = type(error).__name__
@@ -170,9 +168,3 @@ def _bert_scorer(source: str, layers: int | None) -> Any:
         f"expected a BERT-like model for bert-score, and could not load {source!r} ({failed}); "
         "give the folder of one on this computer"
     )
-
-
-def _layers(source: str) -> int:
-    from transformers import AutoConfig
-
-    return int(AutoConfig.from_pretrained(source).num_hidden_layers)

@@ -81,16 +81,16 @@ def _holders(model: Any) -> tuple[list[Any], list[Any]]:
     near, apart, seen = list[Any](), list[Any](), set[int]()
     waiting = [(model, _DEPTH)]
     while waiting:
-        each, depth = waiting.pop()
-        if id(each) in seen or each is None:
+        holder, depth = waiting.pop()
+        if id(holder) in seen or holder is None:
             continue
-        seen.add(id(each))
-        if _is_openais(each):
-            apart.append(each)
+        seen.add(id(holder))
+        if _is_openais(holder):
+            apart.append(holder)
             continue
-        near.append(each)
+        near.append(holder)
         if depth:
-            waiting += [(part, depth - 1) for part in _clients_in(each)]
+            waiting += [(client, depth - 1) for client in _clients_in(holder)]
     return near, apart
 
 
@@ -100,10 +100,8 @@ def _is_openais(x: Any) -> bool:
 
 def _clients_in(x: Any) -> Iterator[Any]:
     for name, value in fields_of(x):
-        named = _CLIENT.search(name) is not None
-        for each in values_of(value):
-            if named or _is_client(each):
-                yield each
+        is_named = _CLIENT.search(name) is not None
+        yield from (part for part in values_of(value) if is_named or _is_client(part))
 
 
 def _is_client(x: Any) -> bool:
@@ -116,38 +114,34 @@ def _is_clients(kind: type) -> bool:
     return any(issubclass(kind, _kinds(library, *names)) for library, names in _CLIENTS.items())
 
 
-def _is_a(x: Any, library: str, *names: str) -> bool:
-    return isinstance(x, _kinds(library, *names))
-
-
 def _kinds(library: str, *names: str) -> tuple[type, ...]:
-    """The library's own classes: what they say of their module, another may have changed."""
+    """The library's own classes, found in it: another may have changed their ``__module__``."""
     kinds = (getattr(sys.modules.get(library), name, None) for name in names)
     return tuple(kind for kind in kinds if isinstance(kind, type))
 
 
 def _wire(holders: list[Any], parts: list[Any], known: list[Any]) -> Wire:
-    """The URLs in the fields of ``holders``, by way of the HTTP clients in ``parts``.
+    """The URLs in the fields of ``holders``, which the HTTP clients in ``parts`` call.
 
-    Those that it ``known``s of say whether one may pass the environment's proxies.
+    The clients in ``known`` decide whether a call may pass the environment's proxies.
     """
-    found, is_direct = Wire([], [], []), _is_direct(known)
+    wire, is_direct = Wire([], [], []), _is_direct(known)
     for holder in holders:
         fields = dict(fields_of(holder))
         client = fields.get("_client", holder)
         uses_environment = not is_direct and getattr(client, "_trust_env", True)
         for name, value in fields.items():
             if _PROXY.search(name):
-                given = [value] if _is_address(value) else values_of(value)  # a URL may be a tuple
-                found.proxies.extend(str(each) for each in given if _is_address(each))
+                values = [value] if _is_address(value) else values_of(value)  # a URL may be a tuple
+                wire.proxies.extend(str(each) for each in values if _is_address(each))
             elif _ADDRESS.search(name) and _is_address(value):
-                found.urls.append(str(value))
-                found.proxies.extend(_environments(str(value)) if uses_environment else ())
+                wire.urls.append(str(value))
+                wire.proxies.extend(_environments(str(value)) if uses_environment else ())
     for part in parts:
         if _is_httpx(part, *_HTTPX_CLIENTS):
-            for url in found.urls or [_NOWHERE]:
-                _add_transport(part, url, found)
-    return found
+            for url in wire.urls or [_NOWHERE]:
+                _add_transport(part, url, wire)
+    return wire
 
 
 def _is_direct(parts: list[Any]) -> bool:
@@ -175,18 +169,18 @@ def _environments(url: str) -> list[str]:
     return [proxy] if proxy and not urllib.request.proxy_bypass(host) else []
 
 
-def _add_transport(client: Any, url: str, found: Wire) -> None:
-    """Where an httpx client sends what is for a URL; over https a proxy reads nothing."""
+def _add_transport(client: Any, url: str, wire: Wire) -> None:
+    """Add the proxies by which an httpx client calls a URL; over https a proxy reads nothing."""
     if host_of(url) is None:
         return
-    library = next(each for each in _HTTPX if _is_a(client, each, *_HTTPX_CLIENTS))
+    library = next(name for name in _HTTPX if isinstance(client, _kinds(name, *_HTTPX_CLIENTS)))
     address = sys.modules[library].URL(url if "://" in url else f"http://{url}")
     transport = client._transport_for_url(address)
     proxies, is_known = _behind(transport, _DEPTH)
     if not is_known:
-        found.unknown.append(type(transport).__name__)
+        wire.unknown.append(type(transport).__name__)
     if address.scheme != "https":
-        found.proxies.extend(proxies)
+        wire.proxies.extend(proxies)
 
 
 def _behind(transport: Any, depth: int) -> tuple[list[str], bool]:
@@ -196,19 +190,16 @@ def _behind(transport: Any, depth: int) -> tuple[list[str], bool]:
     """
     pool = dict(fields_of(dict(fields_of(transport)).get("_pool")))
     url = pool.get("_proxy_url") or getattr(pool.get("_proxy"), "url", None)
-    proxies = [] if url is None else [_proxy(url.host.decode())]
+    host = "" if url is None else url.host.decode()
+    proxies = [] if url is None else [f"http://[{host}]" if ":" in host else f"http://{host}"]
     is_known = type(transport).__name__ in _OWN_TRANSPORTS  # one derived from it is not
     is_known = is_known and _is_httpx(transport, *_OWN_TRANSPORTS)
     held = [each for _, each in fields_of(transport)] if depth else []
     inner = [each for each in held if _is_httpx(each, *_TRANSPORTS)]
     behind = [_behind(each, depth - 1) for each in inner]
-    proxies += [proxy for found, _ in behind for proxy in found]
+    proxies += [proxy for inner_proxies, _ in behind for proxy in inner_proxies]
     return proxies, is_known or (bool(behind) and all(known for _, known in behind))
 
 
 def _is_httpx(x: Any, *names: str) -> bool:
-    return any(_is_a(x, library, *names) for library in _HTTPX)
-
-
-def _proxy(host: str) -> str:
-    return f"http://[{host}]" if ":" in host else f"http://{host}"
+    return any(isinstance(x, _kinds(library, *names)) for library in _HTTPX)

@@ -8,6 +8,10 @@ from typing import Any, TypeVar
 
 from dp_middleware.errors import ChatError, ParameterError
 from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages, Unrecorded
+from dp_middleware.models.adapters.functions import FunctionAdapter
+from dp_middleware.models.adapters.langchain import LangChainAdapter
+from dp_middleware.models.adapters.llama_index import LlamaIndexAdapter
+from dp_middleware.models.adapters.openai_client import AsyncOpenAIAdapter, OpenAIAdapter
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import Location, locate, locate_function
 from dp_middleware.unrecorded.redirects import Redirected
@@ -67,12 +71,12 @@ class ChatModel:
         pieces = self._guarded(self.adapter.chunks, messages)
         blank = True
         try:
-            while (piece := self._guarded(_following, pieces)) is not None:
+            while (piece := self._guarded(next, pieces, None)) is not None:
                 blank = blank and not piece.strip()
                 if piece:
                     yield piece
         finally:
-            self._guarded(_close, pieces)
+            self._guarded(pieces.close)
         if blank:
             self._answered("")
 
@@ -87,9 +91,9 @@ class ChatModel:
         """
         return replace(self, adapter=Unrecorded(self.adapter))
 
-    def _guarded(self, function: Callable[[Any], T], argument: Any) -> T:
+    def _guarded(self, function: Callable[..., T], *args: Any) -> T:
         try:
-            return function(argument)
+            return function(*args)
         except Exception as error:
             failure = _describe(error)
         raise self._failed(failure)
@@ -124,13 +128,8 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
     Raises:
         ParameterError: Anything else, or ``model`` or ``local`` missing or out of place.
     """
-    if _is_function(x):
-        if model is not None:
-            raise ParameterError("expected model= with an openai client only")
-        from dp_middleware.models.adapters.functions import FunctionAdapter
-
-        return ChatModel(adapter=FunctionAdapter(x), location=locate_function(x, local=local))
-    if local:
+    is_function = _is_function(x)
+    if local and not is_function:
         raise ParameterError("expected local=True with a function only; a model's address tells")
     if _is_openai(x):
         return _from_openai(x, model)
@@ -138,23 +137,20 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
         raise ParameterError("expected model= with an openai client only")
     if isinstance(x, ChatModel):
         return x
+    if is_function:
+        return ChatModel(adapter=FunctionAdapter(x), location=locate_function(x, local=local))
     if _is_langchain(x):
-        from dp_middleware.models.adapters.langchain import LangChainAdapter
-
         return ChatModel(adapter=LangChainAdapter(x), location=locate(x))
     if inherits(x, "llama_index", "BaseLLM"):
-        from dp_middleware.models.adapters.llama_index import LlamaIndexAdapter
-
         return ChatModel(adapter=LlamaIndexAdapter(x), location=locate(x))
+    kind = f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
     raise ParameterError(
         "expected a LangChain chat model, a LlamaIndex LLM, an openai client with model=, or a "
-        f"function from messages to text, got {_named(x)}; wrap it in such a function"
+        f"function from messages to text, got {kind}; wrap it in such a function"
     )
 
 
 def _from_openai(client: Any, model: str | None) -> ChatModel:
-    from dp_middleware.models.adapters.openai_client import AsyncOpenAIAdapter, OpenAIAdapter
-
     if not model:
         raise ParameterError("expected model= with an openai client: the name of its chat model")
     kind = AsyncOpenAIAdapter if inherits(client, "openai", "AsyncOpenAI") else OpenAIAdapter
@@ -179,13 +175,9 @@ def _is_function(x: Any) -> bool:
     return callable(x) and not is_known and not _is_openai(x)
 
 
-def _named(x: Any) -> str:
-    return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
-
-
 def _check(messages: Any) -> None:
     is_list = isinstance(messages, list) and bool(messages)
-    if not is_list or not all(_is_message(each) for each in messages):
+    if not is_list or not all(_is_message(message) for message in messages):
         raise ParameterError(
             f"expected a list of messages with a role in {_ROLES} and a content of type str"
         )
@@ -210,11 +202,3 @@ def status_of(error: Exception) -> int:
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", getattr(response, "status_code", None))
     return status if isinstance(status, int) else 0
-
-
-def _close(pieces: Generator[str, None, None]) -> None:
-    pieces.close()
-
-
-def _following(pieces: Generator[str, None, None]) -> str | None:
-    return next(pieces, None)

@@ -70,8 +70,8 @@ class _Framework(Given):
         embed = getattr(self.inner, self._embeds)
 
         def encode(texts: list[str]) -> ArrayLike:
-            if (found := _cache_in(self.inner)) is not None:  # it may have been set since
-                raise EmbeddingError(found)
+            if (fault := _cache_in(self.inner)) is not None:  # it may have been set since
+                raise EmbeddingError(fault)
             vectors: ArrayLike = embed(texts)
             return vectors
 
@@ -91,19 +91,19 @@ class _LlamaIndex(_Framework):
 
 
 def _refuse_cache(model: Any) -> None:
-    if (found := _cache_in(model)) is not None:
-        raise ParameterError(found)
+    if (fault := _cache_in(model)) is not None:
+        raise ParameterError(fault)
 
 
 def _cache_in(model: Any) -> str | None:
-    """What is wrong if the model, or one that it is made of, keeps what it is given."""
-    for each in models_in(model):
-        if dict(fields_of(each)).get("embeddings_cache") is not None:
+    """What is wrong if the model, or a model inside of it, keeps the texts that it gets."""
+    for part in models_in(model):
+        if dict(fields_of(part)).get("embeddings_cache") is not None:
             return (
                 "expected a model without embeddings_cache, which keeps raw texts and their "
-                f"vectors, got {type(each).__name__} with one; set it to None"
+                f"vectors, got {type(part).__name__} with one; set it to None"
             )
-        if any(inherits(each, package, "CacheBackedEmbeddings") for package in _CACHING):
+        if any(inherits(part, package, "CacheBackedEmbeddings") for package in _CACHING):
             return (
                 "expected a model without a cache, got CacheBackedEmbeddings, which keeps digests "
                 "of raw texts and their vectors in a store; pass its underlying_embeddings"

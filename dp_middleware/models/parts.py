@@ -64,19 +64,19 @@ def by_class(judges: _Judges) -> _Judges:
 
 def models_in(model: Any) -> Iterator[Any]:
     """The model and all that it is made of, each once."""
-    found, waiting = set[int](), [model]
+    seen, waiting = set[int](), [model]
     while waiting:
-        each = waiting.pop()
-        if id(each) not in found:
-            found.add(id(each))
-            yield each
-            waiting += [part for part in values_in(each) if is_model(part)]
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting += [value for value in values_in(part) if is_model(value)]
 
 
 def values_in(model: Any) -> Iterator[Any]:
     """Values of its fields, and what is in those that are collections."""
-    for _, each in fields_of(model):
-        yield from values_of(each)
+    for _, value in fields_of(model):
+        yield from values_of(value)
 
 
 def values_of(x: Any) -> list[Any]:
@@ -110,20 +110,18 @@ def _is_model(kind: type) -> bool:
 
 
 def is_vendors(model: Any) -> bool:
-    """Whether a class that makes it a model came with a package other than the frameworks."""
+    """Whether a class that makes it a model is an installed package's, not a framework's."""
     bases = type(model).__mro__
     of_vendor = [
         each
         for each in bases
         if not f"{each.__module__}.".startswith(tuple(f"{name}." for name in _FRAMEWORKS))
-        and (each.__module__.startswith(_VENDORS) or _is_installed_model(each))
+        and (
+            each.__module__.startswith(_VENDORS)
+            or (_is_model(each) and is_installed(each.__module__))
+        )
     ]
     return bool(of_vendor) and not {each.__name__ for each in bases} & _IN_PROCESS
-
-
-def _is_installed_model(kind: type) -> bool:
-    """Whether a class of models belongs to an installed package and not to the user's own code."""
-    return _is_model(kind) and is_installed(kind.__module__)
 
 
 def is_installed(module: str) -> bool:

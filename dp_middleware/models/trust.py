@@ -6,6 +6,7 @@ import inspect
 import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
@@ -120,24 +121,17 @@ def locate_all(
 ) -> Location:
     """Where anything runs that an object holds: what could send on the text that it is given.
 
-    Your own code and that of the frameworks is looked into; what is of another package must be
-    known to be in process, or have an address. What says where it runs is believed. Data of your
-    own that has no methods may name any address.
+    Your own code and that of the frameworks is looked into; an object of another package must be
+    known to be in process, or have an address. An object that says where it runs is believed. Data
+    of your own that has no methods may name any address.
 
     Args:
         root: Such as a retriever.
         local: Classes that are known to stay in process, as ``package.Name``.
         releases: Whether an object releases by itself what it sends.
     """
-
-    def is_settled(x: object) -> bool:
-        if id(type(x)) in _CONTAINERS:
-            return False
-        is_vendors_own = is_foreign(x, local=local) and not is_own(x)
-        return releases(x) or said_by(x) is not None or is_vendors_own
-
     place = IN_PROCESS
-    for part in objects_in(root, whole=is_settled):
+    for part in objects_in(root, whole=partial(_is_settled, local=local, releases=releases)):
         if id(type(part)) not in _CONTAINERS and not isinstance(part, type):
             place |= _locate_part(part, local, releases)
     return place
@@ -151,8 +145,8 @@ def locate_function(function: Any, *, local: bool) -> Location:
         local: Declared to run where raw text may go; else its own ``location`` may say so.
     """
     said = said_by(function) or (IN_PROCESS if local else None)
-    found = _locate_one(function, frozenset(), said)
-    return found if said else found | Location(unknown=frozenset({type(function).__name__}))
+    place = _locate_one(function, frozenset(), said)
+    return place if said else place | Location(unknown=frozenset({type(function).__name__}))
 
 
 def said_by(x: Any) -> Location | None:
@@ -175,10 +169,20 @@ def _locate(model: Any, above: frozenset[int]) -> Location:
     return place
 
 
-def _is_settled(x: object) -> bool:
-    """Whether a model's part is judged by its fields alone; this package releases what it sends."""
-    is_ours = f"{type(x).__module__}.".startswith("dp_middleware.")
-    return is_ours or said_by(x) is not None or (is_foreign(x) and not is_own(x))
+def _is_ours(x: object) -> bool:
+    return f"{type(x).__module__}.".startswith("dp_middleware.")
+
+
+def _is_settled(
+    x: object,
+    local: frozenset[str] = frozenset(),
+    releases: Callable[[object], bool] = _is_ours,  # this package releases what it sends
+) -> bool:
+    """Whether a part is judged by its fields alone, and not looked into."""
+    if id(type(x)) in _CONTAINERS:
+        return False
+    is_vendors_own = is_foreign(x, local=local) and not is_own(x)
+    return releases(x) or said_by(x) is not None or is_vendors_own
 
 
 def _locate_part(x: Any, local: frozenset[str], releases: Callable[[object], bool]) -> Location:

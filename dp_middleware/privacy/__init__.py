@@ -1,6 +1,6 @@
 """Guarantees, certificates and their adjacency."""
 
-from dp_middleware.privacy.certificate import Certificate, Method, Witness
+from dp_middleware.privacy.certificate import Certificate, Method, Unit, Witness
 from dp_middleware.privacy.conversions import (
     approx_of_zcdp,
     zcdp_of_bounded_range,
@@ -25,6 +25,7 @@ __all__ = [
     "MetricDP",
     "NoGuarantee",
     "PureDP",
+    "Unit",
     "Witness",
     "approx_of_zcdp",
     "zcdp_of_bounded_range",

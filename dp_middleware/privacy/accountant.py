@@ -47,8 +47,8 @@ class Exposure:
 
     def __post_init__(self) -> None:
         _validate.at_least(1, tokens=self.tokens)
-        if self.rho is not None and not self.rho >= 0:
-            raise ParameterError(f"expected rho >= 0, got rho={self.rho}")
+        if self.rho is not None:
+            _validate.nonnegative(rho=self.rho)
 
 
 def basic(exposures: Iterable[Exposure], unit: Unit = "occurrence") -> Guarantee:
@@ -140,9 +140,7 @@ def _infinite(exposures: Sequence[Exposure]) -> NoGuarantee | None:
     for number, release in enumerate(exposures, start=1):
         guarantee = release.certificate.guarantee
         if isinstance(guarantee, NoGuarantee) or not release.certificate.finite:
-            reason = (
-                guarantee.reason if isinstance(guarantee, NoGuarantee) else "its loss is infinite"
-            )
+            reason = getattr(guarantee, "reason", "its loss is infinite")
             return NoGuarantee(reason=f"release {number} of {len(exposures)}: {reason}")
     return None
 

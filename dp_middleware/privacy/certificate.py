@@ -16,6 +16,8 @@ from dp_middleware.privacy.guarantee import (
 )
 
 Method = Literal["exact", "proof", "none"]
+Unit = Literal["occurrence", "text"]
+"""What a guarantee protects: a token occurrence, or a whole text."""
 
 _GUARANTEES: dict[str, type[Guarantee]] = {
     kind.__name__: kind for kind in (PureDP, ApproxDP, MetricDP, NoGuarantee)
@@ -36,7 +38,7 @@ class Witness:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What a mechanism guarantees per token occurrence on a space, and how that is known.
+    """What a mechanism guarantees per token occurrence or text, and how that is known.
 
     A certificate speaks of the mechanism and the space, never of a text.
 
@@ -48,7 +50,7 @@ class Certificate:
         assumptions: What the statement relies on, in sentences.
         claimed: The epsilon that the paper claims for these parameters, nats; per unit of distance
             where the claim is a metric one.
-        epsilon: Nats per occurrence, the largest loss over all adjacent pairs; may be ``inf``.
+        epsilon: Nats per :attr:`unit`, the largest loss over all adjacent pairs; may be ``inf``.
             Enumerated for a channel, a bound by proof for others. Where the guarantee is metric:
             its epsilon times the diameter of the space.
         mechanism: Fingerprint of the mechanism.
@@ -59,6 +61,9 @@ class Certificate:
             tokens uniform over the vocabulary; ``None`` if not enumerated.
         retention: Mean probability that a token is released unchanged, tokens uniform over the
             vocabulary; ``None`` if not enumerated.
+        recovery_in_english: As ``recovery``, for tokens as frequent as in English text, by public
+            counts of words; ``None`` also where the vocabulary is not English.
+        retention_in_english: As ``retention``, for these.
     """
 
     guarantee: Guarantee
@@ -73,6 +78,13 @@ class Certificate:
     witness: Witness | None = None
     recovery: float | None = None
     retention: float | None = None
+    recovery_in_english: float | None = None
+    retention_in_english: float | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """What :attr:`epsilon` is paid for: a token occurrence, or a whole text."""
+        return "text" if self.adjacency.whole else "occurrence"
 
     @property
     def finite(self) -> bool:

@@ -8,7 +8,6 @@ releases add up.
 from __future__ import annotations
 
 import math
-from numbers import Real
 
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
@@ -35,7 +34,7 @@ def zcdp_of_pure(epsilon: float) -> float:
     Args:
         epsilon: Nats, at least 0; may be ``inf``.
     """
-    _check_nonnegative(epsilon=epsilon)
+    _validate.nonnegative(epsilon=epsilon)
     return epsilon * math.tanh(epsilon / 2)
 
 
@@ -61,7 +60,7 @@ def zcdp_of_bounded_range(range_: float) -> float:
     Args:
         range_: Nats, at least 0; may be ``inf``.
     """
-    _check_nonnegative(range_=range_)
+    _validate.nonnegative(range_=range_)
     if math.isinf(range_):
         return math.inf
     if range_ < _SMALL_RANGE:
@@ -89,7 +88,7 @@ def zcdp_of_two_level(epsilon: float, outputs: int, near: int) -> float:
         outputs: M.
         near: k, 1 to M.
     """
-    _check_nonnegative(epsilon=epsilon)
+    _validate.nonnegative(epsilon=epsilon)
     _validate.at_least(1, outputs=outputs, near=near)
     if near > outputs:
         raise ParameterError(f"expected near <= outputs={outputs}, got near={near}")
@@ -125,7 +124,7 @@ def approx_of_zcdp(rho: float, delta: float) -> float:
         rho: At least 0; may be ``inf``.
         delta: Probability, above 0 and below 1.
     """
-    _check_nonnegative(rho=rho)
+    _validate.nonnegative(rho=rho)
     _validate.probability(delta=delta)
     if rho == 0:
         return 0.0
@@ -138,14 +137,9 @@ def approx_of_zcdp(rho: float, delta: float) -> float:
             low = middle
         else:
             high = middle
-    return max(0.0, _approx_at(rho, delta, high))
-
-
-def _approx_at(rho: float, delta: float, above_one: float) -> float:
-    """The bound at the order 1 + ``above_one``."""
-    log_order = math.log1p(above_one)
-    tail = -(log_order + math.log(delta)) / above_one
-    return rho * (1 + above_one) + tail + math.log(above_one) - log_order
+    log_order = math.log1p(high)
+    tail = -(log_order + math.log(delta)) / high
+    return max(0.0, rho * (1 + high) + tail + math.log(high) - log_order)
 
 
 def _two_level_divergence(epsilon: float, log_share: float, order: float) -> float:
@@ -155,10 +149,3 @@ def _two_level_divergence(epsilon: float, log_share: float, order: float) -> flo
     grown += math.log(-math.expm1(-steep))
     log_moment = grown + math.log1p(math.exp(-grown)) if grown > 0 else math.log1p(math.exp(grown))
     return log_moment / (order - 1)
-
-
-def _check_nonnegative(**parameters: float) -> None:
-    """Each parameter is a number of at least 0, or infinite."""
-    for name, value in parameters.items():
-        if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
-            raise ParameterError(f"expected {name} >= 0, got {name}={value!r}")

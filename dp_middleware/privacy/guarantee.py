@@ -69,17 +69,20 @@ Guarantee = PureDP | ApproxDP | MetricDP | NoGuarantee
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Which two inputs a guarantee compares: one token occurrence replaced by another.
+    """Which two inputs a guarantee compares: two tokens of one occurrence, or two whole texts.
 
-    The number of tokens is public. Build one with :meth:`substitution` or :meth:`within`.
+    Build one with :meth:`substitution` or :meth:`within`, where the number of tokens is public, or
+    with :meth:`texts`, where it is not.
 
     Attributes:
+        whole: Whether any text may replace any other; there are no classes then.
         classes: ``None``: any token may replace any other. Else a label per vocabulary token,
             length V, or V + 1 with the unknown symbol's last: only tokens with equal labels are
             neighbours, so the label is revealed.
     """
 
     classes: tuple[Hashable, ...] | None = field(default=None, repr=False)
+    whole: bool = field(default=False, kw_only=True)
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)  # a charge looks up its certificate: not over V labels
@@ -88,6 +91,11 @@ class Adjacency:
     def substitution(cls) -> Adjacency:
         """One token replaced by any other of the vocabulary, the unknown symbol included."""
         return cls()
+
+    @classmethod
+    def texts(cls) -> Adjacency:
+        """Any text replaced by any other, whatever their lengths."""
+        return cls(whole=True)
 
     @classmethod
     def within(cls, classes: Iterable[Hashable]) -> Adjacency:
@@ -113,6 +121,8 @@ class Adjacency:
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the relation; equal partitions have equal fingerprints."""
+        if self.whole:
+            return "texts"
         if self.classes is None:
             return "substitution"
         order: dict[Hashable, int] = {}
@@ -120,6 +130,8 @@ class Adjacency:
         return "within-" + hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
+        if self.whole:
+            return "any text replaced by any other"
         if self.classes is None:
             return "one token replaced by any other"
         return f"one token replaced within its public class ({len(set(self.classes))} classes)"

@@ -13,7 +13,7 @@ from dp_middleware.errors import IncompatibleGuarantees, MissingExtra, Parameter
 from dp_middleware.privacy.guarantee import ApproxDP
 
 RESOLUTION = 1e-4
-"""Nats to which losses are rounded up; a release costs at most so much too much."""
+"""Nats. Losses are rounded up to a multiple of it, so each release costs at most this too much."""
 
 _ROUNDING = 1e-12  # per release: of logarithms, and of the transforms that convolve
 _MASS_TOLERANCE = 1e-9
@@ -21,15 +21,16 @@ _MASS_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class LossDistribution:
-    """How ln P(y) - ln Q(y) is distributed for y ~ P, and the reverse.
+    """The distribution of ln P(y) - ln Q(y) for y ~ P, and the reverse.
 
-    P and Q are what two adjacent inputs release. Build one with :meth:`of_rows` or
+    P and Q are the laws of what two adjacent inputs release. Build one with :meth:`of_rows` or
     :meth:`of_curve`.
 
     Guarantee:
-        Losses are rounded up and what is cut off counts as infinite, so delta is never understated;
-        a reserve of 1e-12 per release covers floating point. Composed with any later release, also
-        adaptively (Zhu, Dong and Wang, 2022, Theorem 10), with parameters fixed in advance.
+        Losses are rounded up, and a tail that is cut off counts as infinite, so delta is never
+        understated; a reserve of 1e-12 per release covers floating point. Holds for later releases
+        too, also adaptive ones (Zhu, Dong and Wang, 2022, Theorem 10), if their parameters are
+        fixed in advance.
 
     Attributes:
         releases: How many were composed.
@@ -46,11 +47,11 @@ class LossDistribution:
     def of_rows(
         cls, log_p: Sequence[float], log_q: Sequence[float], *, resolution: float = RESOLUTION
     ) -> LossDistribution:
-        """Of one pair of tokens; says nothing of other pairs.
+        """The distribution for one pair of tokens; it says nothing of other pairs.
 
         Args:
             log_p: Row of a token, ln P(y); length V, ``-inf`` where impossible.
-            log_q: Row of another.
+            log_q: Row of the other token.
             resolution: Nats.
         """
         _validate.positive(resolution=resolution)
@@ -75,22 +76,22 @@ class LossDistribution:
         *,
         resolution: float = RESOLUTION,
     ) -> LossDistribution:
-        """Of all adjacent pairs at once, from a curve of deltas, as ``delta_curve`` gives.
+        """A distribution that dominates all adjacent pairs, from the deltas of ``delta_curve``.
 
         Guarantee:
-            The lower convex hull of the curve, in e^epsilon, is above the true one, which is
-            convex; symmetric adjacency gives delta(-eps) = 1 - e^-eps (1 - delta(eps)). Connecting
-            the dots yields a pair whose curve is the hull: it dominates every adjacent pair
-            (Doroshenko et al., 2022).
+            The true curve is convex in e^epsilon, so the lower convex hull of the given points is
+            above it; symmetric adjacency gives delta(-eps) = 1 - e^-eps (1 - delta(eps)).
+            Connecting the dots yields a pair whose curve is the hull: it dominates every adjacent
+            pair (Doroshenko et al., 2022).
 
         Args:
-            epsilons: Nats, at least 0; more points, a tighter bound.
-            deltas: For each epsilon a delta that holds for all adjacent pairs.
+            epsilons: Nats, at least 0; more points give a tighter bound.
+            deltas: One for each epsilon; it holds for all adjacent pairs.
             resolution: Nats.
         """
         _validate.positive(resolution=resolution)
-        steps, heights = _hull(_symmetric(_snapped(epsilons, deltas, resolution), resolution),
-                               resolution)  # fmt: skip
+        curve = _add_negative(_by_step(epsilons, deltas, resolution), resolution)
+        steps, heights = _hull(curve, resolution)
         accounting = _accounting()
         masses = accounting.pld_pmf.create_pmf_pessimistic_connect_dots(resolution, steps, heights)
         distribution = accounting.privacy_loss_distribution.PrivacyLossDistribution(masses)
@@ -98,7 +99,7 @@ class LossDistribution:
         return cls(releases=1, largest=largest, resolution=resolution, _distribution=distribution)
 
     def times(self, count: int) -> LossDistribution:
-        """Of ``count`` releases of the same text."""
+        """The distribution for ``count`` releases of the same text."""
         _validate.at_least(1, count=count)
         return LossDistribution(
             releases=self.releases * count,
@@ -108,7 +109,7 @@ class LossDistribution:
         )
 
     def then(self, other: LossDistribution) -> LossDistribution:
-        """Of both.
+        """The distribution for both releases together.
 
         Raises:
             IncompatibleGuarantees: Their resolutions differ.
@@ -126,13 +127,12 @@ class LossDistribution:
 
     def delta(self, epsilon: float) -> float:
         """A delta such that the releases together are (epsilon, delta)-DP."""
-        if not epsilon >= 0:
-            raise ParameterError(f"expected epsilon >= 0, got epsilon={epsilon}")
+        _validate.nonnegative(epsilon=epsilon)
         if epsilon >= self.largest * (1 + _ROUNDING):
             return 0.0
         shifted = max(0.0, epsilon - self._reserve)
-        found = float(self._distribution.get_delta_for_epsilon(shifted))
-        return min(1.0, max(0.0, found) + self._reserve)
+        delta = float(self._distribution.get_delta_for_epsilon(shifted))
+        return min(1.0, max(0.0, delta) + self._reserve)
 
     def guarantee(self, delta: float) -> ApproxDP:
         """The smallest epsilon at a delta; never above the sum of the largest losses."""
@@ -155,10 +155,10 @@ def _row(values: Sequence[float]) -> dict[int, float]:
     return row
 
 
-def _snapped(
+def _by_step(
     epsilons: Sequence[float], deltas: Sequence[float], resolution: float
 ) -> dict[int, float]:
-    """Delta by number of steps: epsilon rounded up, where the same delta still holds."""
+    """Delta by number of steps: epsilon is rounded up, where the same delta still holds."""
     if len(epsilons) != len(deltas) or not len(epsilons):
         raise ParameterError("expected as many deltas as epsilons, at least one")
     curve: dict[int, float] = {}
@@ -170,28 +170,27 @@ def _snapped(
     return curve
 
 
-def _symmetric(curve: dict[int, float], resolution: float) -> dict[int, float]:
-    """Also at the negative epsilons."""
+def _add_negative(curve: dict[int, float], resolution: float) -> dict[int, float]:
+    """The curve, also at the negative epsilons; what holds at an epsilon holds above it."""
     mirrored = {
         -step: 1 - math.exp(-step * resolution) * (1 - delta) for step, delta in curve.items()
     }
-    found, lowest = {}, 1.0
-    for step in sorted({*curve, *mirrored}):  # what holds at an epsilon holds above it
+    both, lowest = {}, 1.0
+    for step in sorted({*curve, *mirrored}):
         lowest = min(lowest, curve.get(step, 1.0), mirrored.get(step, 1.0))
-        found[step] = lowest
-    return found
+        both[step] = lowest
+    return both
 
 
 def _hull(curve: dict[int, float], resolution: float) -> tuple[list[int], list[float]]:
-    """Lower convex hull over e^epsilon."""
+    """Steps and deltas of the lower convex hull over e^epsilon."""
     points: list[tuple[int, float, float]] = []
     for step in sorted(curve):
         new = (step, math.exp(step * resolution), curve[step])
         while len(points) > 1 and _slope(points[-2], points[-1]) >= _slope(points[-1], new):
             points.pop()
         points.append(new)
-    heights = [height for _, _, height in points]
-    return [step for step, _, _ in points], heights
+    return [step for step, _, _ in points], [delta for _, _, delta in points]
 
 
 def _slope(left: tuple[int, float, float], right: tuple[int, float, float]) -> float:

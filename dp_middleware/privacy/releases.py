@@ -21,8 +21,8 @@ class Release:
 
     Attributes:
         text: The released text.
-        certificate: The guarantee per token occurrence.
-        tokens_total: Number of tokens of the input; public.
+        certificate: The guarantee per token occurrence, or for the whole text.
+        tokens_total: Number of tokens of the input; public. 1 where the whole text is protected.
         tokens_verbatim: Tokens passed through unchanged by policy or outside the scope. A
             perturbed token that happens to be drawn as itself is not counted: that is private.
     """

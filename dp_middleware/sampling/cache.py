@@ -37,7 +37,7 @@ _HUGE = 1 << 22  # bytes from which NumPy asks for huge pages
 
 
 class RowCache:
-    """Channels that share memory: of the one that was least recently asked all rows go first.
+    """Channels that share memory; the channel asked least recently makes room with all its rows.
 
     Args:
         capacity: Bytes of all rows together.
@@ -55,13 +55,13 @@ class RowCache:
         _forks.renew(self)
 
     def after_fork(self) -> None:
-        """Without rows: a fork may have come while they were written."""
+        """Drop all rows: the parent may have been writing one."""
         self.lock = Lock()
         for rows in list(self._channels.values()):
             rows.clear()
 
     def channel(self, key: Hashable) -> CachedRows:
-        """The rows under a key, which all who ask for it share."""
+        """The rows of a channel; callers with the same key share them."""
         with self.lock:
             rows = self._channels.get(key)
             if rows is None:
@@ -70,7 +70,7 @@ class RowCache:
 
     @property
     def held(self) -> int:
-        """Bytes of the memory of all channels."""
+        """Bytes that the rows of all channels take."""
         with self.lock:
             return sum(rows.bytes for rows in list(self._channels.values()))
 
@@ -93,17 +93,17 @@ class _Row(NamedTuple):
 
 
 class CachedRows:
-    """The cached rows of one channel, by id, in arrays that grow; their memory goes with it.
+    """The cached rows of one channel, by id, in arrays that grow and are freed with it.
 
-    Rows may have fewer outputs or more bits than others: with the first such row the channel
-    begins anew, as it does when it has no room left. Beside the rows it takes 8 bytes for each id
-    of the vocabulary.
+    Rows may have fewer outputs or more bits than others: at the first such row the channel drops
+    its rows and begins anew, as it does when it has no room left. Beside the rows it takes 8 bytes
+    for each id of the vocabulary.
 
     Args:
-        cache: What it shares memory with.
+        cache: Where all channels that share memory are.
 
     Attributes:
-        asked: Grows with every call of :meth:`locate` for any channel.
+        asked: Number of its latest call of :meth:`locate`; calls of all channels are counted.
     """
 
     _calls = count(1)
@@ -136,7 +136,7 @@ class CachedRows:
         return 4 + UNIT * (8 + 4 * self._sparse + 8 * self._wide)
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids, dict[int, Table]]:
-        """For which places the output is known, these outputs, and tables for other places.
+        """Which places the cached rows decide, the outputs there, and tables for other places.
 
         Args:
             ids: int64 (n,).
@@ -151,12 +151,12 @@ class CachedRows:
             return known, outputs, {n: self._table(self._rows[n]) for n in rest if n in self._rows}
 
     def store(self, ids: Ids, tables: list[Table]) -> None:
-        """Hold these rows, unless they are held already or larger than all memory."""
+        """Cache these rows, except those that are there already or do not fit."""
         for number, table in zip(ids.tolist(), tables, strict=True):
             with self._cache.lock:  # others draw in between
                 try:
                     self._add(number, table)
-                except MemoryError:  # less than the capacity: go on without
+                except MemoryError:  # there is less than the capacity: do without
                     self.clear()
 
     def _search(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
@@ -204,7 +204,7 @@ class CachedRows:
         self._units.set(number, first)
 
     def _make_room(self, units: int) -> bool:
-        """Whether there is room for another row."""
+        """Make room for another row; ``False`` if there cannot be."""
         most = self._cache.capacity // self._unit_bytes
         if units > most:
             return False

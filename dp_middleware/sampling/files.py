@@ -1,12 +1,12 @@
-"""Rows of a channel in a folder of arrays that are mapped into memory: public, not chosen by use.
+"""Rows of a channel on disk, as arrays that are mapped into memory; which rows is a public choice.
 
 A folder is written whole or not at all. One with an array that is cut short, or of another channel,
-version or kind of device, is not there. Another processor's is: what it would compute differs in
-the last bits, as ``RECOMPUTED`` of ``certification/enumeration.py`` allows.
+version or kind of device, counts as absent. One of another processor counts: its rows differ from
+those computed here in the last bits, as ``RECOMPUTED`` of ``certification/enumeration.py`` allows.
 
-Digests of all arrays are there against damage and not against a writer: to compare them takes a
-pass over the files, so that :meth:`PreparedRows.is_intact` is asked where there is time for it.
-Who can write to the folder chooses the law that is drawn from.
+Digests of all arrays show damage, not tampering: whoever can write to the folder chooses the law
+that is drawn from. To compare them, :meth:`PreparedRows.is_intact` reads all files: call it only
+where there is time for that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib.format import open_memmap, write_array_header_1_0
@@ -80,7 +80,7 @@ class PreparedRows:
         return bool(_digests(self._folder) == self._digests)
 
     def locate(self, ids: Ids, uniform: Words, entropy: Entropy) -> tuple[NDArray[np.bool_], Ids]:
-        """For which places the row is there, and the outputs drawn for these.
+        """Which places have a row here, and the outputs drawn for these.
 
         Args:
             ids: int64 (n,).
@@ -161,40 +161,49 @@ def write(folder: Path, key: dict[str, str], rows: Iterable[tuple[int, Table]]) 
         shutil.rmtree(part, ignore_errors=True)
 
 
+class _GrowingArray:
+    """An array in a file, to which values are appended; its header has room for any length."""
+
+    def __init__(self, file: BinaryIO, kind: str) -> None:
+        self._file, self._kind, self._length = file, kind, 0
+        self._write_header()
+
+    def append(self, values: NDArray[Any]) -> int:
+        """Write values at the end; returns the place of the first."""
+        place = self._length
+        self._file.write(np.ascontiguousarray(values, dtype=self._kind).data)
+        self._length += len(values)
+        return place
+
+    def finish(self) -> None:
+        """Write the length, and everything to the disk."""
+        self._file.seek(0)
+        self._write_header()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _write_header(self) -> None:
+        shape = {"fortran_order": False, "shape": (self._length,)}
+        write_array_header_1_0(self._file, {"descr": self._kind, **shape})
+
+
 def _write_arrays(folder: Path, rows: Iterable[tuple[int, Table]]) -> None:
-    """Arrays that grow row by row; the header of a file has room for any length."""
-    lengths = dict.fromkeys(_KINDS, 0)
     with ExitStack() as stack:
-        files = {n: stack.enter_context((folder / f"{n}.npy").open("xb")) for n in _KINDS}
-
-        def write_headers() -> None:
-            for name, file in files.items():
-                shape = {"fortran_order": False, "shape": (lengths[name],)}
-                file.seek(0)
-                write_array_header_1_0(file, {"descr": _KINDS[name], **shape})
-
-        def append(name: str, values: NDArray[Any]) -> int:
-            place = lengths[name]
-            files[name].write(np.ascontiguousarray(values, dtype=_KINDS[name]).data)
-            lengths[name] += len(values)
-            return place
-
-        write_headers()
+        files = {name: stack.enter_context((folder / f"{name}.npy").open("xb")) for name in _KINDS}
+        arrays = {name: _GrowingArray(files[name], kind) for name, kind in _KINDS.items()}
         for number, table in rows:
             size = len(table.lasts)
             units = units_of(size)
             guide, lasts = np.zeros(units, np.int32), np.zeros(units * UNIT, np.uint64)
             write_guide(guide, table.lasts)
             lasts[:size] = table.lasts
-            first = append("guide", guide)
-            append("lasts", lasts)
-            at = ABSENT if table.support is None else append("outputs", table.support)
-            low = ABSENT if table.low is None else append("low", table.low)
-            append("rows", np.array([number, first, size, at, low]))
-        write_headers()
-        for file in files.values():
-            file.flush()
-            os.fsync(file.fileno())
+            first = arrays["guide"].append(guide)
+            arrays["lasts"].append(lasts)
+            at = ABSENT if table.support is None else arrays["outputs"].append(table.support)
+            low = ABSENT if table.low is None else arrays["low"].append(table.low)
+            arrays["rows"].append(np.array([number, first, size, at, low]))
+        for array in arrays.values():
+            array.finish()
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -206,7 +215,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _replace(folder: Path, part: Path) -> None:
-    """Rename to a folder; who reads the one that was there goes on with it."""
+    """Rename the new folder to the old one's name; readers of the old one keep it."""
     replaced = part.with_suffix(f".replaced{UNFINISHED}")
     while True:
         with suppress(FileNotFoundError):

@@ -67,7 +67,7 @@ def integer_rows(log_probs: Rows) -> IntegerRows:
     bits = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
     largest = torch.empty(len(rows), 1, dtype=torch.float64, device=rows.device)
     for part, integers, widths, tops in parts(rows, weights, bits, largest):
-        others = rounded(part, integers)
+        others = round_rows(part, integers)
         of = (words(integers),) if others.narrow else halves(integers)
         left = [[float(k)] for k in left_over(others, *of)]
         tops.copy_(torch.tensor(left, dtype=torch.float64).view(-1, 1))
@@ -97,7 +97,7 @@ class Others(NamedTuple):
         return bool((self.bits == 64).all())
 
 
-def rounded(rows: torch.Tensor, out: torch.Tensor | None = None) -> Others:
+def round_rows(rows: torch.Tensor, out: torch.Tensor | None = None) -> Others:
     """The integers of a few rows of log-probabilities, in memory of their shape if given.
 
     Raises:

@@ -145,36 +145,36 @@ class Sampler:
         """
         uniform = random_words(len(ids), entropy)
         if self._prepared is None:
-            return self._drawn(ids, uniform, entropy)
-        known, found = self._prepared.locate(ids, uniform, entropy)
-        if len(found) == len(ids):
-            return found
+            return self._draw_cached(ids, uniform, entropy)
+        known, outputs = self._prepared.locate(ids, uniform, entropy)
+        if len(outputs) == len(ids):
+            return outputs
         released = np.empty(len(ids), dtype=np.int64)
-        released[known] = found
-        released[~known] = self._drawn(ids[~known], uniform[~known], entropy)
+        released[known] = outputs
+        released[~known] = self._draw_cached(ids[~known], uniform[~known], entropy)
         return released
 
-    def _drawn(self, ids: Ids, uniform: Words, entropy: Entropy) -> Ids:
+    def _draw_cached(self, ids: Ids, uniform: Words, entropy: Entropy) -> Ids:
         """From cached tables, or from computed ones."""
-        known, found, held = self._cache.locate(ids, uniform)
-        if len(found) == len(ids):
-            return found
+        known, outputs, held = self._cache.locate(ids, uniform)
+        if len(outputs) == len(ids):
+            return outputs
         released = np.empty(len(ids), dtype=np.int64)
-        released[known] = found
+        released[known] = outputs
         places = np.flatnonzero(~known)
         distinct, inverse, counts = np.unique(ids[places], return_inverse=True, return_counts=True)
         places = places[np.argsort(inverse, kind="stable")]
         groups = np.split(places, np.cumsum(counts)[:-1])
         group_of = dict(zip(distinct.tolist(), groups, strict=True))
-        for number, table in self._found(group_of, held):
+        for number, table in self._tables_of(group_of, held):
             group = group_of[number]
             released[group] = table.locate(uniform[group], entropy)
         return released
 
-    def _found(self, wanted: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
+    def _tables_of(self, ids: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
         """A table for each id: the one that is held, else a computed one."""
         yield from held.items()
-        absent = np.array([number for number in wanted if number not in held], dtype=np.int64)
+        absent = np.array([number for number in ids if number not in held], dtype=np.int64)
         for start in range(0, len(absent), self._batch):
             batch = absent[start : start + self._batch]
             yield from zip(batch.tolist(), self.tables(batch), strict=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.blocks import parts
-from dp_middleware.sampling.integers import Others, Rows, halves, left_over, rounded, words
+from dp_middleware.sampling.integers import Others, Rows, halves, left_over, round_rows, words
 
 Words = NDArray[np.uint64]
 Entropy = Callable[[int], bytes]
@@ -51,24 +51,14 @@ class Table:
 
     def locate(self, uniform: Words, entropy: Entropy) -> Ids:
         """The outputs that own uniform integers, of which these are the upper 64 bits."""
-        found = np.searchsorted(self.lasts, uniform).astype(np.int64)
+        places = np.searchsorted(self.lasts, uniform).astype(np.int64)
         if self.low is not None:
-            for k in np.flatnonzero(self.lasts[found] == uniform):
-                found[k] = self.decided(int(found[k]), uniform[k], entropy)
-        return found if self.support is None else self.support[found]
-
-    def decided(self, first: int, upper: np.uint64, entropy: Entropy) -> int:
-        """The place of an integer of 128 bits whose upper half is also that of ``lasts[first]``.
-
-        Args:
-            first: The first place with this upper half.
-            upper: The upper half.
-            entropy: Where the lower half, which decides, comes from.
-        """
-        assert self.low is not None  # rows of 64 bits have nothing to decide
-        behind = int(np.searchsorted(self.lasts, upper, side="right"))
-        lower = random_words(1, entropy)[0]
-        return first + int(np.searchsorted(self.low[first:behind], lower))
+            for k in np.flatnonzero(self.lasts[places] == uniform):  # the lower half decides
+                first = int(places[k])
+                behind = int(np.searchsorted(self.lasts, uniform[k], side="right"))
+                lower = random_words(1, entropy)[0]
+                places[k] = first + int(np.searchsorted(self.low[first:behind], lower))
+        return places if self.support is None else self.support[places]
 
     def integers(self, size: int) -> list[int]:
         """The integer of each of V outputs, exact; for tests and audits."""
@@ -78,12 +68,10 @@ class Table:
         lasts = [(int(h) << 64) + int(k) if wide else int(h) for h, k in pairs]
         widths = np.diff(np.array([-1, *lasts], dtype=object))
         dense = [0] * size
-        for output, width in zip(self._outputs(), widths, strict=True):
+        outputs = range(size) if self.support is None else self.support.tolist()
+        for output, width in zip(outputs, widths, strict=True):
             dense[output] = int(width)
         return dense
-
-    def _outputs(self) -> list[int]:
-        return list(range(len(self.lasts))) if self.support is None else self.support.tolist()
 
 
 def tables(log_probs: Rows) -> list[Table]:
@@ -94,7 +82,7 @@ def tables(log_probs: Rows) -> list[Table]:
     """
     made: list[Table] = []
     for (part,) in parts(torch.as_tensor(log_probs)):
-        others = rounded(part)
+        others = round_rows(part)
         made += _narrow(others) if others.narrow else _wide(others)
     return made
 
@@ -138,8 +126,8 @@ def _supports(others: Others) -> list[Ids | None]:
     if others.full:
         return [None] * len(others.top)
     possible = others.weights.scatter_(1, others.top, 1.0).cpu().numpy()
-    found = [np.flatnonzero(row) for row in possible]
-    return [None if len(row) == possible.shape[1] else row for row in found]
+    outputs = [np.flatnonzero(row) for row in possible]
+    return [None if len(row) == possible.shape[1] else row for row in outputs]
 
 
 def _unsigned(words_of: torch.Tensor) -> Words:
@@ -206,7 +194,7 @@ def search(guide: Places, lasts: Words, units: Ids, uniform: Words) -> Ids:
 
 
 class IdIndex:
-    """A number for some ids of -1 or more, looked up for many at once.
+    """Numbers of some ids of -1 or more; looks up many at once.
 
     Args:
         size: Ids below it have a place at once.
@@ -217,8 +205,7 @@ class IdIndex:
 
     def of(self, ids: Ids) -> Ids:
         """The numbers, int64 (n,); :data:`ABSENT` for an id without one."""
-        found: Ids = self._table.take(ids + 1, mode="clip")
-        return found
+        return np.asarray(self._table.take(ids + 1, mode="clip"))
 
     def set(self, number_of: int, number: int) -> None:
         """Give an id a number."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dp_middleware.certification import calibrate, certify
+from dp_middleware.certification.certificates import adjacency_of
 from dp_middleware.certification.enumeration import scout
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
@@ -41,7 +42,7 @@ class Certifier:
     @cached_property
     def relation(self) -> Adjacency:
         """Every kept token is alone; the others, and the unknown symbol, are as asked for."""
-        asked = self.adjacency if self.adjacency is not None else Adjacency.substitution()
+        asked = self.adjacency if self.adjacency is not None else adjacency_of(self.mechanism)
         if not self.policy.kept:
             return asked
         kept = self.policy.kept_tokens(self.space)
@@ -53,10 +54,9 @@ class Certifier:
 
     def certificate(self, tokens: int | None = None) -> Certificate:
         """Of texts of so many tokens; ``None``: the longest."""
-        length = tokens
         if self.context is not None:
-            length = min(tokens or self.context.window, self.context.window)
-        bare = certify(self.mechanism, self.space, adjacency=self.relation, length=length)
+            tokens = min(tokens or self.context.window, self.context.window)
+        bare = certify(self.mechanism, self.space, adjacency=self.relation, length=tokens)
         if not self.policy.kept:
             return bare
         note = (
@@ -64,7 +64,14 @@ class Certifier:
             "another word; where they stand is public"
         )
         assumptions = (*bare.assumptions, note)
-        return replace(bare, assumptions=assumptions, recovery=None, retention=None)
+        return replace(
+            bare,
+            assumptions=assumptions,
+            recovery=None,
+            retention=None,
+            recovery_in_english=None,
+            retention_in_english=None,
+        )
 
     def quick_loss(self) -> float:
         """Infinite if a few rows already show it; a certificate says the rest at first use."""

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.mechanisms.drawing import FRESH
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, Span, encode_with, spans_of
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence, Vocabulary
 
 T = TypeVar("T")
 
-
-class Token(NamedTuple):
-    """A private token. It does not show what it holds.
-
-    Attributes:
-        id: In the vocabulary, -1 for an unknown one.
-        kept: Its public spelling if the policy keeps it.
-        output: The id that was released for it, ``None`` before the draw and for a kept one.
-    """
-
-    id: int
-    kept: str | None
-    output: int | None
-
-    def __repr__(self) -> str:
-        return "Token()"
+_SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
+_VERSION_NOTE = "that a text replaces an earlier version is public; each is a release of its own"
+_EDIT_NOTE = (
+    "that a text replaces an earlier version, and which tokens a comparison of the two finds "
+    "equal, is public"
+)
 
 
 class PrivateSpan(NamedTuple):
@@ -71,11 +65,6 @@ class Draft(StaysHere):
     edited: bool = False
 
     @property
-    def tokens(self) -> list[Token]:
-        """The private ones."""
-        return list(map(Token, self.ids, self.kept, self.outputs))
-
-    @property
     def tokens_total(self) -> int:
         """Public and private ones."""
         return self.public_tokens + len(self.ids)
@@ -86,19 +75,39 @@ class Draft(StaysHere):
         return self.tokens_total - len(self.perturbed)
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the certificate of its release says beside that of the mechanism."""
+        return (_SCOPE_NOTE,) * self.scoped + (_EDIT_NOTE,) * self.edited
+
+    @property
     def perturbed(self) -> list[int]:
         """Ids of the tokens that are drawn for, or were."""
         return [number for number, word in zip(self.ids, self.kept, strict=True) if word is None]
 
     @cached_property
-    def fresh(self) -> list[int]:
+    def fresh(self) -> Ids:
         """Ids of the tokens that are to be drawn for."""
         columns = zip(self.ids, self.kept, self.outputs, strict=True)
-        return [number for number, word, output in columns if word is None and output is None]
+        ids = [number for number, word, output in columns if word is None and output is None]
+        return np.array(ids, dtype=np.int64)
 
-    def fill(self, drawn: Iterable[int]) -> Draft:
+    @property
+    def releases(self) -> Ids:
+        """Ids in reading order of what is public before the draw, and ``FRESH`` for the others.
+
+        A kept word that is not in the vocabulary has no id, and is left out.
+        """
+        columns = zip(self.ids, self.kept, self.outputs, strict=True)
+        ids = [
+            (FRESH if output is None else output) if word is None else number
+            for number, word, output in columns
+            if word is None or number != UNKNOWN
+        ]
+        return np.array(ids, dtype=np.int64)
+
+    def fill(self, drawn: Ids) -> Draft:
         """The same with an id released for each fresh token."""
-        ids, columns = iter(drawn), zip(self.kept, self.outputs, strict=True)
+        ids, columns = iter(drawn.tolist()), zip(self.kept, self.outputs, strict=True)
         outputs = (next(ids) if word is None and k is None else k for word, k in columns)
         return replace(self, outputs=tuple(outputs))
 
@@ -115,6 +124,63 @@ class Draft(StaysHere):
             released = [word for word in words[span.tokens] if word is not None]
             parts += [encode_with(span.encode, vocabulary.tokenizer.join(released)), behind]
         return "".join(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDraft(StaysHere):
+    """A text for which a text is released as a whole; it has no public part.
+
+    Attributes:
+        text: Private.
+        released: What was released for it; ``None`` before the draw.
+        edited: Whether the text replaces an earlier version, of which something was released.
+    """
+
+    text: str = field(repr=False)
+    released: str | None = None
+    edited: bool = False
+
+    tokens_total: ClassVar[int] = 1
+    tokens_verbatim: ClassVar[int] = 0
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the certificate of its release says beside that of the mechanism."""
+        return (_VERSION_NOTE,) * self.edited
+
+    @property
+    def fresh(self) -> tuple[str, ...]:
+        """What is to be drawn for: the text, also an empty one."""
+        return (self.text,) if self.released is None else ()
+
+    @property
+    def releases(self) -> Ids:
+        """Nothing is public before the draw."""
+        return np.empty(0, dtype=np.int64)
+
+    def fill(self, drawn: Sequence[str]) -> TextDraft:
+        """The same with what was released."""
+        return replace(self, released=drawn[0]) if drawn else self
+
+    def write(self, vocabulary: Vocabulary) -> str:
+        """The text that goes out, once it is drawn."""
+        assert self.released is not None  # a draft is filled first
+        return self.released
+
+
+def read_whole(text: str, scope: Scope | None) -> TextDraft:
+    """A text that is released as a whole, of which nothing is public.
+
+    Raises:
+        ParameterError: Not a text, or a scope.
+    """
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    if scope is not None:
+        raise ParameterError(
+            "expected no scope= with a mechanism of whole texts: it releases a text for all of it"
+        )
+    return TextDraft(text=text)
 
 
 def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:
@@ -143,11 +209,11 @@ def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPoli
         encode_with(span.encode, "")  # a broken one fails here, before any charge
         source, start = span.private(text), len(ids)
         if policy.kept:
-            tokens = _guard(vocabulary.occurrences, source)
+            tokens = tokenize_with(vocabulary.occurrences, source)
             ids += [token.id for token in tokens]
             kept += [_spelling(source, token, space, policy) for token in tokens]
         else:
-            ids += _guard(vocabulary.ids, source)
+            ids += tokenize_with(vocabulary.ids, source)
             kept += [None] * (len(ids) - start)
         public.append(text[position : span.start])
         private.append(PrivateSpan(slice(start, len(ids)), span.encode))
@@ -161,7 +227,7 @@ def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPoli
         outputs=(None,) * len(ids),
         # known or unknown: public text needs no vocabulary
         public_tokens=sum(
-            len(_guard(vocabulary.tokenizer.pieces, part)) for part in public if part
+            len(tokenize_with(vocabulary.tokenizer.pieces, part)) for part in public if part
         ),
         scoped=scope is not None,
     )
@@ -177,7 +243,7 @@ def _spelling(
     return word if word in policy.kept else None
 
 
-def _guard(tokenize: Callable[[str], T], text: str) -> T:
+def tokenize_with(tokenize: Callable[[str], T], text: str) -> T:
     """What a tokenizer makes of a text; one of the user's may quote it in its error."""
     try:
         return tokenize(text)

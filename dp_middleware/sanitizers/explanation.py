@@ -11,9 +11,10 @@ import numpy as np
 
 from dp_middleware._forks import LeavesWithout, StaysHere
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.kernels.lists import smallest
-from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.draft import Draft, TextDraft
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _LIKELY = 5
@@ -61,8 +62,17 @@ class Explanation(LeavesWithout):
     )
 
 
-def explain(draft: Draft, mechanism: ChannelMechanism, space: EmbeddingSpace) -> Explanation:
-    """What the draws for a text would look like."""
+def explain(draft: Draft | TextDraft, mechanism: Mechanism, space: EmbeddingSpace) -> Explanation:
+    """What the draws for a text would look like.
+
+    Raises:
+        ParameterError: The mechanism has no law per token that could be shown.
+    """
+    if isinstance(draft, TextDraft) or not isinstance(mechanism, ChannelMechanism):
+        raise ParameterError(
+            f"expected a mechanism with a law per token to explain, got {mechanism.name}: its law "
+            "depends on the other tokens or is known by its draws only"
+        )
     counts = Counter(draft.perturbed)
     alternatives = list(_alternatives(counts, mechanism, space))
     perturbed = counts.total()

@@ -7,45 +7,42 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dp_middleware import _validate
 from dp_middleware.contexts import Context
-from dp_middleware.embedding import EmbeddingSpace, default_space
+from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import MECHANISMS, ChannelMechanism, Mechanism
-from dp_middleware.mechanisms.drawing import Drawer, check_context, drawer
+from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.prepared import prepare
+from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
-from dp_middleware.sanitizers.draft import Draft, read
+from dp_middleware.sanitizers.draft import Draft, TextDraft, read, read_whole
 from dp_middleware.sanitizers.explanation import Explanation, explain
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Detector, Scope
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
-DEFAULT_MECHANISM = "nearest-response"
+D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
 
 _NOT_COPIED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
-_SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
-_EDIT_NOTE = (
-    "that a text replaces an earlier version, and which tokens a comparison of the two finds "
-    "equal, is public"
-)
 
 
 class Sanitizer:
     """Releases texts through a mechanism on a space, each with a true certificate.
 
     Args:
-        mechanism: How a token is perturbed.
+        mechanism: How a token is perturbed, or a text is.
         space: Vocabulary and vectors.
         context: Where a contextual mechanism has its logits from; for others none. It must run
             where raw text may go.
+        encoder: What a mechanism of whole texts scores them with, default an
+            :class:`~dp_middleware.EmbeddingService`; for others none. As for ``context``.
         policy: Tokens released unchanged; default none.
         adjacency: What the certificate compares; default any substitution. A policy narrows it
             to substitution among the tokens that are not kept.
@@ -66,6 +63,7 @@ class Sanitizer:
         space: EmbeddingSpace,
         *,
         context: Context | None = None,
+        encoder: Encoder | None = None,
         policy: KeepPolicy | None = None,
         adjacency: Adjacency | None = None,
         ledger: Ledger | None = None,
@@ -73,30 +71,10 @@ class Sanitizer:
         accept_infinite: bool = False,
         insecure_entropy: sampler.Entropy | None = None,
     ) -> None:
-        certifier = Certifier(
-            mechanism=mechanism,
-            space=space,
-            context=context,
-            policy=policy if policy is not None else KeepPolicy.nothing(),
-            adjacency=adjacency,
-        )
-        self._set_up(certifier, ledger, subject, accept_infinite, insecure_entropy)
-
-    @classmethod
-    def _of(cls, certifier: Certifier, ledger: Ledger | None, subject: str | None) -> Sanitizer:
-        """One that releases as a certifier says."""
-        sanitizer = cls.__new__(cls)
-        sanitizer._set_up(certifier, ledger, subject)
-        return sanitizer
-
-    def _set_up(
-        self,
-        certifier: Certifier,
-        ledger: Ledger | None,
-        subject: str | None,
-        accept_infinite: bool = False,
-        entropy: sampler.Entropy | None = None,
-    ) -> None:
+        if isinstance(mechanism, TextMechanism) and policy is not None and policy.kept:
+            raise ParameterError(
+                "expected no policy= with a mechanism of whole texts: it keeps no tokens"
+            )
         if ledger is not None and not subject:
             raise ParameterError("expected subject= with a ledger: whose budget is charged?")
         if ledger is not None and not callable(getattr(ledger, "charge", None)):
@@ -104,16 +82,22 @@ class Sanitizer:
                 f"expected ledger= with charge(), got {type(ledger).__name__}; write "
                 'ledger=dp.PrivacyLedger("sqlite:///FILE", budget=NATS)'
             )
-        self.ledger = ledger
-        self.subject = subject
+        self.mechanism, self.space = mechanism, space
+        self.context, self.encoder = context, encoder
+        self.policy = policy if policy is not None else KeepPolicy.nothing()
+        self.ledger, self.subject = ledger, subject
         self.accept_infinite = accept_infinite
-        self._entropy = entropy
-        self._certifier = certifier
-        self.mechanism, self.space = certifier.mechanism, certifier.space
-        self.context, self.policy = certifier.context, certifier.policy
+        self._entropy = insecure_entropy
+        self._certifier = Certifier(
+            mechanism=mechanism,
+            space=space,
+            context=context,
+            policy=self.policy,
+            adjacency=adjacency,
+        )
         self._drawer  # noqa: B018 - refuses what cannot be drawn from
         if not accept_infinite:
-            certifier.refuse_infinite(certifier.quick_loss())
+            self._certifier.refuse_infinite(self._certifier.quick_loss())
 
     def __repr__(self) -> str:
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
@@ -123,11 +107,11 @@ class Sanitizer:
 
     @cached_property
     def _drawer(self) -> Drawer:
-        return drawer(self.mechanism, self.space, self.context)
+        return drawer(self.mechanism, self.space, self.context, self.encoder)
 
     @cached_property
     def certificate(self) -> Certificate:
-        """The guarantee of every release, per token occurrence. Computed at first use.
+        """The guarantee of every release, per token occurrence or text. Computed at first use.
 
         With a raw context, for texts as long as the context's window; a release of fewer tokens
         has a better one.
@@ -138,7 +122,8 @@ class Sanitizer:
         """Perturb a text.
 
         Args:
-            text: Private. Where no token is perturbed, nothing is charged or drawn.
+            text: Private. Where no token is perturbed, nothing is charged or drawn; a mechanism of
+                whole texts charges and draws for any text.
             scope: Private spans, as character offsets (start, end) or a function that finds them.
                 **Everything else is released as it is**, the whole text if there are no spans:
                 it is declared public, and so are the positions of the spans.
@@ -172,20 +157,23 @@ class Sanitizer:
         drafts = [self.read(text, one) for text, one in zip(texts, scopes, strict=True)]
         return [release for release, _ in self.release_drafts(drafts)]
 
-    def read(self, text: str, scope: Scope | None = None) -> Draft:
+    def read(self, text: str, scope: Scope | None = None) -> Draft | TextDraft:
         """Cut a text into what is public and what is to be drawn for. Private; for sessions.
 
         Raises:
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
-            ParameterError: Not a text, or a span outside of it.
+            ParameterError: Not a text, a span outside of it, or a scope for a mechanism of whole
+                texts.
         """
+        if isinstance(self.mechanism, TextMechanism):
+            return read_whole(text, scope)
         return read(text, scope, self.space, self.policy)
 
     def release_drafts(
         self,
-        drafts: Sequence[Draft],
+        drafts: Sequence[D],
         compose: Callable[[Certificate], Certificate] = lambda own: own,
-    ) -> list[tuple[Release, Draft]]:
+    ) -> list[tuple[Release, D]]:
         """Charge for all fresh tokens, draw for them, and write the texts.
 
         Args:
@@ -204,36 +192,31 @@ class Sanitizer:
             self._certifier.refuse_infinite(self.certificate.epsilon)
         certificates = [compose(self._certify(draft)) for draft in drafts]
         for draft, certificate in zip(drafts, certificates, strict=True):
-            if self.ledger is not None and self.subject is not None and draft.fresh:
+            if self.ledger is not None and self.subject is not None and len(draft.fresh):
                 self.ledger.charge(self.subject, certificate, len(draft.fresh))
-        filled = self._draw(drafts)
-        return [
-            (self._write(draft, certificate), draft)
-            for draft, certificate in zip(filled, certificates, strict=True)
-        ]
+        fresh, releases = [draft.fresh for draft in drafts], [draft.releases for draft in drafts]
+        drawn = self._drawer.draw(fresh, self._entropy or self._drawer.entropy, releases)
+        released = []
+        for draft, certificate, outputs in zip(drafts, certificates, drawn, strict=True):
+            draft = draft.fill(outputs)
+            release = Release(
+                text=draft.write(self.space.vocabulary),
+                certificate=certificate,
+                tokens_total=draft.tokens_total,
+                tokens_verbatim=draft.tokens_verbatim,
+            )
+            released.append((release, draft))
+        return released
 
-    def _certify(self, draft: Draft) -> Certificate:
+    def _certify(self, draft: Draft | TextDraft) -> Certificate:
         """One release; the number of its tokens is public and may matter."""
-        if isinstance(self.mechanism, ChannelMechanism):
+        if isinstance(self.mechanism, ChannelMechanism | TextMechanism):
             certificate = self.certificate
         else:
             certificate = self._certifier.certificate(max(1, len(draft.fresh)))
-        notes = [_SCOPE_NOTE] * draft.scoped + [_EDIT_NOTE] * draft.edited
-        assumptions = (*certificate.assumptions, *notes)
-        return replace(certificate, assumptions=assumptions) if notes else certificate
-
-    def _draw(self, drafts: Sequence[Draft]) -> list[Draft]:
-        fresh = [np.array(draft.fresh, dtype=np.int64) for draft in drafts]
-        drawn = self._drawer.draw(fresh, self._entropy or self._drawer.entropy)
-        return [draft.fill(ids.tolist()) for draft, ids in zip(drafts, drawn, strict=True)]
-
-    def _write(self, draft: Draft, certificate: Certificate) -> Release:
-        return Release(
-            text=draft.write(self.space.vocabulary),
-            certificate=certificate,
-            tokens_total=draft.tokens_total,
-            tokens_verbatim=draft.tokens_verbatim,
-        )
+        if not draft.assumptions:
+            return certificate
+        return replace(certificate, assumptions=(*certificate.assumptions, *draft.assumptions))
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
         """A local dry run: what would be kept and what the draws look like. No draw, no charge.
@@ -241,49 +224,41 @@ class Sanitizer:
         Raises:
             ParameterError: The mechanism has no law per token that could be shown.
         """
-        if not isinstance(self.mechanism, ChannelMechanism):
-            raise ParameterError(
-                f"expected a mechanism with a law per token to explain, got {self.mechanism.name}: "
-                "its law depends on the other tokens or is known by its draws only"
-            )
         return explain(self.read(text, scope), self.mechanism, self.space)
 
     def prepare(self, tokens: Iterable[str] | None = None) -> Path:
         """Compute the certificate and rows before any text is there, and keep the rows on disk.
 
-        Sanitizers with an equal mechanism and space whose first draw comes later, in this process
-        or in another, draw from a folder of arrays, which are mapped into memory;
-        ``$DP_MIDDLEWARE_CACHE`` says where it is. Who can write to that folder chooses what is
-        drawn, and is trusted.
+        Sanitizers with an equal mechanism and space, in this process or another, then draw from a
+        folder of memory-mapped arrays; ``$DP_MIDDLEWARE_CACHE`` says where it is. Who can write
+        to that folder chooses what is drawn, and is trusted.
 
-        Which rows are in the folder is what you say here, and never what was typed. A row takes 9
-        bytes for each token that can be released, so that all rows of a mechanism without
-        impossible outputs take 9 V^2 bytes: 1.1 GB for V = 11,000. It takes 4 more if other tokens
-        are impossible, and 8 more if a probability lies below e^-30.
+        You say here which rows are in the folder; what is typed never does. A row takes 9 bytes
+        for each token that can be released (all rows of a mechanism without impossible outputs
+        9 V^2 bytes: 1.1 GB for V = 11,000), 4 more if other tokens are impossible, and 8 more if
+        a probability lies below e^-30.
 
-        Without it, the first draw of a token in a process takes longer than the next ones, and so
+        Without this, a process takes longer for the first draw of a token than for the next ones:
         the time of a release tells whether its tokens occurred before. With all rows on disk every
-        draw of every token searches these arrays. What still tells of use is which of their pages
-        the system has in memory.
+        draw searches the arrays; only which of their pages are in memory still tells of use.
 
         Args:
             tokens: Public entries of the vocabulary, for instance ``vocabulary.tokens[:5000]``;
                 others are computed when they occur. Default: all.
 
         Returns:
-            The folder. One that has these rows, every byte as it was written, is kept; another is
-            replaced by one with these rows only. Folders of other versions of the library are not
-            read, and not removed.
+            The folder. It is kept if it has these rows, every byte as written, and else replaced
+            by one with these rows only. Those of other library versions are not read or removed.
 
         Raises:
             ParameterError: A mechanism without a law per token, or not of this library; a token
-                that is not in the vocabulary; no room on the disk.
+                outside the vocabulary; no room on the disk.
             InfiniteEpsilon: Nothing is guaranteed and ``accept_infinite`` is not set.
         """
         vocabulary = self.space.vocabulary
         ids = np.arange(len(vocabulary))
         if tokens is not None:
-            ids = np.unique(np.array([vocabulary.id_of(t) for t in tokens], dtype=np.int64))
+            ids = np.unique(np.array([vocabulary.id_of(token) for token in tokens], dtype=np.int64))
         if UNKNOWN in ids:
             raise ParameterError(f"expected tokens of {vocabulary!r}, got one that is not in it")
         if not self.accept_infinite:
@@ -295,9 +270,8 @@ class Sanitizer:
     def at(self, epsilon: float) -> Sanitizer:
         """The same with its mechanism calibrated: a certified epsilon of this or just below.
 
-        Space, context, policy, ledger and subject are the same; so are the mechanism's other
-        parameters, but for a sanitizer from :func:`sanitizer`: its public defaults may depend
-        on epsilon, as a tuned codebook does, and are taken anew.
+        All else is the same; only a sanitizer from :func:`sanitizer` takes its mechanism's public
+        defaults anew, which may depend on epsilon, as a tuned codebook does.
 
         Args:
             epsilon: Nats per token occurrence.
@@ -305,48 +279,10 @@ class Sanitizer:
         Raises:
             CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
         """
+        return self.certified_by(self._certifier.at(epsilon))
+
+    def certified_by(self, certifier: Certifier) -> Sanitizer:
+        """The same with another certifier and its mechanism."""
         twin = copy.copy(self)
-        twin._certifier = self._certifier.at(epsilon)
-        twin.mechanism = twin._certifier.mechanism
+        twin._certifier, twin.mechanism = certifier, certifier.mechanism
         return twin
-
-
-def sanitizer(
-    epsilon: float = 10,
-    mechanism: str = DEFAULT_MECHANISM,
-    space: EmbeddingSpace | None = None,
-    *,
-    context: Context | None = None,
-    policy: KeepPolicy | None = None,
-    adjacency: Adjacency | None = None,
-    ledger: Ledger | None = None,
-    subject: str | None = None,
-) -> Sanitizer:
-    """A sanitizer whose *certified* epsilon per token is the one asked for.
-
-    Args:
-        epsilon: Nats per token occurrence; the mechanism's own parameter is calibrated to it.
-        mechanism: A name from :data:`dp_middleware.MECHANISMS`.
-        space: Default :func:`default_space`.
-        context: For a contextual mechanism; calibrated for texts as long as its window.
-        policy: See :class:`Sanitizer`, and so for the rest.
-        adjacency: What the certificate compares.
-        ledger: Charged before any draw.
-        subject: Whose budget is charged.
-
-    Raises:
-        ParameterError: Unknown mechanism.
-        CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
-    """
-    _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
-    check_context(MECHANISMS[mechanism], context)
-    where = space if space is not None else default_space()
-    certifier = Certifier(
-        mechanism=MECHANISMS[mechanism].with_defaults(epsilon, where),
-        space=where,
-        context=context,
-        policy=policy if policy is not None else KeepPolicy.nothing(),
-        adjacency=adjacency,
-        defaults=True,
-    )
-    return Sanitizer._of(certifier.calibrate(epsilon), ledger, subject)

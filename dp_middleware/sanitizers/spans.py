@@ -44,9 +44,6 @@ class Span:
             raise TypeError("expected a span with text= to stay in its process: it is private")
         return self.__dict__
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     @property
     def plain(self) -> bool:
         """Whether it is its offsets only, and so may be merged with another."""

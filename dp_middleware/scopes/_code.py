@@ -167,17 +167,11 @@ def _kind(kind: Any, value: str, lexer: Any) -> str:
         return "comment"
     word = kind in Operator.Word or (kind in Keyword and kind not in Keyword.Constant)
     sign = kind in Operator or kind in Punctuation or kind in Keyword or kind in Comment.Preproc
-    public = (word and _words(kind, lexer).fullmatch(value)) or (sign and _SIGNS.fullmatch(value))
+    words = _SQL if "sql" in lexer.aliases else _KEYWORD
+    if "typescript" in lexer.aliases and kind in Keyword.Type:
+        words = _TYPES
+    public = (word and words.fullmatch(value)) or (sign and _SIGNS.fullmatch(value))
     return "public" if public else "name"
-
-
-def _words(kind: Any, lexer: Any) -> re.Pattern[str]:
-    """What is a word of the language, of that which its lexer says to be one."""
-    from pygments.token import Keyword
-
-    if "sql" in lexer.aliases:
-        return _SQL
-    return _TYPES if "typescript" in lexer.aliases and kind in Keyword.Type else _KEYWORD
 
 
 def _as_name(lexer: Any, released: str) -> str:

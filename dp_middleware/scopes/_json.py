@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.sanitizers.spans import Span
@@ -33,28 +34,22 @@ def json_values(text: str, *, keys: Iterable[str] | None = None) -> list[Span]:
     """
     if isinstance(keys, str):
         raise ParameterError("expected a collection of keys, got one str")
-    if not _parses(text):
-        raise ParameterError(
-            "expected one JSON document (RFC 8259), got another text; use another scope for it"
-        )
-    return list(_values(text, None if keys is None else frozenset(keys)))
+    private = None if keys is None else frozenset(keys)
+    with suppress(ValueError, RecursionError):
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+        return list(_values(text, private))
+    raise ParameterError(
+        "expected one JSON document (RFC 8259), got another text; use another scope for it"
+    )
 
 
-def _parses(text: str) -> bool:
-    try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refused)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _refused(_constant: str) -> None:
+def _refuse(_constant: str) -> None:
     """NaN and Infinity are no JSON."""
     raise ValueError
 
 
 def _values(text: str, keys: frozenset[str] | None) -> Iterator[Span]:
-    """Walks a valid document; of each open bracket it is known whether all inside is private."""
+    """Of a valid document; ``inside`` tells of each open bracket whether all in it is private."""
     inside = [keys is None]
     private = keys is None  # the next value
     for match in _PART.finditer(text):

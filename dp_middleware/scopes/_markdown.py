@@ -43,7 +43,8 @@ def markdown(text: str) -> list[Span]:
     lines = iter(_lines(text))
     for line in lines:
         start, end = line.start, line.end
-        if _RULER.fullmatch(text, start, end) or _is_ruled(text, line):
+        ruled = line.cells and _DELIMITERS.fullmatch(text, start, end)
+        if ruled or _RULER.fullmatch(text, start, end):
             continue
         start = _behind_markers(text, start, end, counted)
         fence = _FENCE.fullmatch(text, start, end)
@@ -68,10 +69,6 @@ def _lines(text: str) -> list[_Line]:
         cells[k] = bool(k) and cells[k - 1] and "|" in text[start:end]
         cells[k] &= text.count("\n", offsets[k - 1][1], start) <= 1
     return [_Line(*line, row) for line, row in zip(offsets, cells, strict=True)]
-
-
-def _is_ruled(text: str, line: _Line) -> bool:
-    return line.cells and _DELIMITERS.fullmatch(text, line.start, line.end) is not None
 
 
 def _behind_markers(text: str, start: int, end: int, counted: dict[str, int]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 
 from dp_middleware.errors import DPMiddlewareError, ParameterError
@@ -23,6 +23,17 @@ def session_of(releaser: object) -> Session:
     if isinstance(releaser, Sanitizer):
         return Session(releaser)
     raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(releaser).__name__}")
+
+
+def public_keys(metadata: Collection[str]) -> tuple[str, ...]:
+    """The keys of metadata that are public and kept.
+
+    Raises:
+        ParameterError: One string, or not strings.
+    """
+    if isinstance(metadata, str) or not all(isinstance(key, str) for key in metadata):
+        raise ParameterError("expected metadata=['source', ...], names of public keys")
+    return tuple(metadata)
 
 
 def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:

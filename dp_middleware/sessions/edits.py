@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.draft import Draft, TextDraft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 _END = b""  # the mark behind each private part: what is typed in another one is new there
@@ -30,33 +29,9 @@ class Version:
     outputs: tuple[int | None, ...] = field(repr=False)
 
 
-class Versions:
-    """The latest version of each event's text, of the newest events. Private; in memory only.
-
-    Args:
-        capacity: Largest number of events.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._latest: OrderedDict[bytes, Version] = OrderedDict()
-
-    def get(self, event: bytes, digest: bytes) -> Version | None:
-        """The version with this digest; ``None`` if it is forgotten or not the latest here."""
-        version = self._latest.get(event)
-        return version if version is not None and version.digest == digest else None
-
-    def put(self, event: bytes, version: Version) -> None:
-        """Set the latest version."""
-        self._latest[event] = version
-        self._latest.move_to_end(event)
-        if len(self._latest) > self._capacity:
-            self._latest.popitem(last=False)
-
-
 def release(
     sanitizer: Sanitizer,
-    draft: Draft,
+    draft: Draft | TextDraft,
     digest: bytes,
     mark: Callable[[int, str | None], bytes],
     earlier: Version | None,
@@ -77,6 +52,9 @@ def release(
     Raises:
         As :meth:`Sanitizer.release`.
     """
+    if isinstance(draft, TextDraft):  # nothing of the version before is kept
+        ((released, _),) = sanitizer.release_drafts([draft])
+        return released, Version(digest=digest, marks=(), outputs=())
     marks: list[bytes] = []
     for span in draft.private:
         marks += [*map(mark, draft.ids[span.tokens], draft.kept[span.tokens]), _END]

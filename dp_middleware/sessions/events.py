@@ -6,7 +6,7 @@ import functools
 import hmac
 import json
 import sqlite3
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,7 +17,7 @@ from dp_middleware import _forks
 from dp_middleware.errors import EventRefused
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.draft import Draft, TextDraft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions import edits
@@ -74,7 +74,7 @@ class ReleaseMemo:
 
     def __init__(self, memo: MemoryMemo | FileMemo, limits: Limits, digests: Digests) -> None:
         self._memo, self._limits, self._digests = memo, limits, digests
-        self._versions = edits.Versions(limits.capacity)
+        self._versions: OrderedDict[bytes, edits.Version] = OrderedDict()  # the latest, in memory
         self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
         _forks.renew(self)
@@ -173,12 +173,14 @@ class ReleaseMemo:
         entries: Entries,
         event: EventKeys,
         digest: bytes,
-        draft: Draft,
+        draft: Draft | TextDraft,
         sanitizer: Sanitizer,
     ) -> Release:
         """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
         known = self._limits.current(entries, event.released)
-        earlier = None if known is None else self._versions.get(event.released, known.digest)
+        earlier = self._versions.get(event.released)
+        if known is None or earlier is None or earlier.digest != known.digest:
+            earlier = None  # not the version that was released last: another process has it
         edited = replace(draft, edited=known is not None)
         digest_of = self._digests.marker("token", event.released)
 
@@ -188,7 +190,10 @@ class ReleaseMemo:
 
         self._limits.make_room(entries, event.released, event.private)
         release, version = edits.release(sanitizer, edited, digest, mark, earlier)
-        self._versions.put(event.released, version)
+        self._versions[event.released] = version
+        self._versions.move_to_end(event.released)
+        if len(self._versions) > self._limits.capacity:
+            self._versions.popitem(last=False)
         self._limits.store(entries, event.released, digest, to_json(release))
         self._limits.store(entries, event.private, b"", "")
         return release

@@ -162,13 +162,17 @@ class FileMemo:
     Args:
         path: The file; made if it is not there, readable by its owner only.
         check: Keyed digest of a constant: the file is for one key.
+        ledger: Its file must be another: they would wait for each other's transactions.
 
     Raises:
-        ParameterError: The file was written with another key.
+        ParameterError: It is the ledger's file, or was written with another key.
     """
 
-    def __init__(self, path: Path, check: bytes) -> None:
-        self._path = path
+    def __init__(self, path: str | os.PathLike[str], check: bytes, ledger: object) -> None:
+        self._path = Path(path)
+        charged = getattr(ledger, "file", None)
+        if isinstance(charged, Path) and charged.resolve() == self._path.resolve():
+            raise ParameterError("expected memo= in a file of its own, got the ledger's")
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         with self.exclusive() as rows:
             written = rows.check(check)
@@ -178,26 +182,17 @@ class FileMemo:
                 "every event is released and charged again"
             )
 
-    @classmethod
-    def beside(cls, ledger: object, path: str | os.PathLike[str], check: bytes) -> FileMemo:
-        """A memo in a file of its own: they would wait for each other's transactions.
-
-        Raises:
-            ParameterError: It is the ledger's file, or was written with another key.
-        """
-        other = getattr(ledger, "file", None)
-        if isinstance(other, Path) and other.resolve() == Path(path).resolve():
-            raise ParameterError("expected memo= in a file of its own, got the ledger's")
-        return cls(Path(path), check)
-
     @contextmanager
     def exclusive(self, wait: float = WAIT) -> Iterator[_Rows]:
         """The entries; changes are durable when this ends, and undone if it fails.
 
+        Each use has a connection of its own: none is shared by threads or after a fork.
+
         Args:
             wait: Seconds for another process that is just releasing.
         """
-        with closing(self._connect(wait)) as connection:
+        with closing(sqlite3.connect(self._path, timeout=wait, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield _Rows(connection)
@@ -205,12 +200,6 @@ class FileMemo:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-
-    def _connect(self, wait: float) -> sqlite3.Connection:
-        """A connection of its own for every use: none is shared by threads or after a fork."""
-        connection = sqlite3.connect(self._path, timeout=wait, isolation_level=None)
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
 
 
 class _Rows(Entries):

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NoReturn
 
 from dp_middleware import _validate
@@ -30,28 +30,25 @@ class Session:
     """Releases the messages of conversations: one release and one charge per event.
 
     An event is a message of a transcript, known by its id. Seen again with the same text and
-    role, it is answered from the memo and costs nothing; otherwise it is a new release, drawn and
-    charged for at the positions that changed, and *that* they changed is public. Under an id
-    that is new, an old text is a new release: nothing is looked up by content, as equal outputs
-    would reveal equal inputs.
+    role, it is answered from the memo and costs nothing. With another text it is drawn and charged
+    for at the positions that changed, and *that* they changed is public. Under a new id an old
+    text is a new release: looked up by content, equal outputs would reveal equal inputs.
 
-    What a remote model answered is public; after :meth:`note_remote` its event is answered with
-    just that, whatever the transcript shows in its place, as an answer that was extracted
-    locally holds what no mechanism has protected. An assistant's message that is not known as a
-    remote answer is refused: even perturbed it would not have the guarantee, since one private
-    token may have changed all of it.
+    What a remote model answered is public: after :meth:`note_remote` its event is answered with
+    just that, whatever the transcript shows in its place, as no mechanism has protected an answer
+    that was extracted locally. An assistant's message that is no known remote answer is refused:
+    even perturbed it would have no guarantee, since one private token may have changed all of it.
 
-    Safe for threads; a memo in a file is for processes too, and a charge may be lost to a crash
-    there but never a release to the ledger: charge, draw, store, return.
+    Safe for threads; a memo in a file is for processes too. A crash may waste a charge, but never
+    a release escapes the ledger: charge, draw, store, return.
 
     Args:
         sanitizer: Charges and draws.
-        memo: An SQLite file that keeps what was released over restarts, and so what a scope
-            declared public too, but no raw private text; default: memory. Not the ledger's file.
-            A text edited after a restart is drawn for as a whole: what tells its old tokens is
-            kept in memory only.
-        key: 32 bytes or more, needed with a memo file and never written: keep it elsewhere. It
-            keys the digests of ids and raw texts. Default: a fresh one.
+        memo: An SQLite file, not the ledger's, that keeps releases over restarts, and with them
+            what a scope declared public, but no raw private text; default: memory. A text edited
+            after a restart is drawn for as a whole: only memory holds what tells its old tokens.
+        key: 32 bytes or more that key the digests of ids and raw texts; needed with a memo file
+            and never written: keep it elsewhere. Default: a fresh one.
         capacity: Largest number of entries; a private event counts as two.
         expires: Seconds after which an entry is dropped; ``inf`` for never. A dropped event that
             is seen again is a new release and a new charge.
@@ -60,9 +57,9 @@ class Session:
         scope: What is private in a private message: a function that finds its spans, or one per
             role; a role without one is released whole, and so is everything by default.
             **What it declares public goes out as it is**, and may change in an edited message
-            at no cost. A message that is in the memo is answered from there, whatever the scope.
-            Private spans are compared with those of the version before in reading order, not by
-            what stands around them: if two of them change places, so may what is released.
+            at no cost. A message in the memo is answered from there, whatever the scope. An
+            edited message's private spans are compared with those before in reading order: if two
+            of them change places, so may what is released.
 
     Raises:
         ParameterError: A parameter out of range, a memo in the ledger's file, or one that was
@@ -87,11 +84,10 @@ class Session:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
         self.sanitizer = sanitizer
         self._digests = digests = Digests(key)
-        if memo is None:
-            self._memo = ReleaseMemo(MemoryMemo(), limits, digests)
-        else:
-            file = FileMemo.beside(sanitizer.ledger, memo, digests.of("check"))
-            self._memo = ReleaseMemo(file, limits, digests)
+        entries: MemoryMemo | FileMemo = MemoryMemo()
+        if memo is not None:
+            entries = FileMemo(memo, digests.of("check"), sanitizer.ledger)
+        self._memo = ReleaseMemo(entries, limits, digests)
         self._first = self
         self._twin = lru_cache(_TWINS)(self._calibrate)
 
@@ -109,18 +105,17 @@ class Session:
     def at(self, epsilon: float) -> Session:
         """The same session at another epsilon; see :meth:`Sanitizer.at`.
 
-        Memo, key, scope, limits and ledger are shared, and so are noted answers. A private
-        event, known by its id *and* the mechanism, is another one here: a new release and a new
-        charge, and both releases together are worth the sum of their epsilons. Safe for
-        threads; the latest of these sessions are kept, and an epsilon that is asked for again
-        finds its releases.
+        Memo, key, scope, limits, ledger and noted answers are shared. A private event, known by
+        its id *and* the mechanism, is another one here: a new release and a new charge, and both
+        releases together are worth the sum of their epsilons. Safe for threads. An epsilon that
+        is asked for again finds its releases.
 
         Args:
             epsilon: Nats per token occurrence, a public number.
 
         Returns:
-            This session or the one it came from, if that has this epsilon already or the very
-            mechanism that is calibrated to it; a certified epsilon may be just below.
+            This session or the one it came from, if it has this epsilon or the same calibrated
+            mechanism; a certified epsilon may be just below.
 
         Raises:
             CannotCalibrate: The mechanism cannot reach this epsilon.
@@ -137,9 +132,7 @@ class Session:
         if sanitizer.mechanism.fingerprint == self.sanitizer.mechanism.fingerprint:
             return self
         twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.__dict__.pop("_settings", None)
-        twin.sanitizer = sanitizer
+        twin.__dict__.update(self.__dict__, sanitizer=sanitizer)
         return twin
 
     def release(self, event_id: str, role: str, text: str, *, conversation: str = "") -> Release:
@@ -151,8 +144,8 @@ class Session:
             role: ``"user"``, ``"system"``, ``"tool"``: private; ``"assistant"``: from the remote
                 model.
             text: Private, as is every text but a noted one.
-            conversation: Needed where ids of two conversations might be equal: one message would
-                be taken for an edited version of the other.
+            conversation: Its name, needed where two conversations may have equal ids: one message
+                would be taken for an edited version of the other.
 
         Raises:
             EventRefused: An assistant's text that was not noted, a noted event with another
@@ -170,15 +163,14 @@ class Session:
         """What goes out for a transcript, message by message.
 
         Args:
-            items: ``(event_id, role, text)`` each. An ``event_id`` of ``None`` is replaced by a
-                keyed digest of the transcript up to and with the message: then the transcript
-                must start at the conversation's beginning, and a change makes all messages from
-                there on new ones. :data:`ONCE` is for texts as of :meth:`release_once`.
+            items: ``(event_id, role, text)`` each. Instead of ``None`` for an id stands a keyed
+                digest of the transcript up to and with the message: then the transcript must
+                start at the conversation's beginning, and a change makes all messages from there
+                on new ones. :data:`ONCE` is for texts as of :meth:`release_once`.
             conversation: Its name; two without ids that begin with the same texts under the same
                 name begin with the same releases.
             unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
-                ``"pass"``, which **declares it public** and sends it as it is; its certificate says
-                so.
+                ``"pass"``, which **declares it public**: it goes out as it is, certified as such.
 
         Raises:
             EventRefused: As :meth:`release`, before anything is charged.
@@ -209,7 +201,9 @@ class Session:
             return public(*message.public, self.sanitizer)
         if event_id is ONCE:
             return self.release_once(role, text)
-        event = self._digests.event(message.name, self._settings)
+        own = self.sanitizer.certificate  # another mechanism or space makes every event a new one
+        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
+        event = self._digests.event(message.name, settings)
         return self._memo.release(event, role, text, self.sanitizer, self._scopes.get(role))
 
     def release_once(self, role: str, text: str) -> Release:
@@ -254,9 +248,9 @@ class Session:
 
         Args:
             event_id: The id that the answer will have in the transcript, by which alone it is
-                known. ``None``: it will have none and is known by its text, which is public. Then
-                any assistant's message without an id that has just these words goes out, also
-                one that was extracted locally: where both may say "yes", give ids.
+                known. ``None``: it has none and is known by its public text. Then any assistant's
+                message without an id that has just these words goes out, also one that was
+                extracted locally: where both may say "yes", give ids.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
             conversation: As for :meth:`release`.
 
@@ -275,8 +269,8 @@ class Session:
         """As :meth:`note_remote` without an id, for an answer that was left before its end.
 
         Never waits, so a finalizer may call it, also in the middle of another call of this session.
-        The answer is noted before that session's next call; one that finds the memo full is not,
-        and is refused when it is sent again.
+        The answer is noted before the session's next call, unless the memo is full: then it is
+        refused when it is sent again.
 
         Args:
             text: The remote model's own words, as far as they were read.
@@ -289,8 +283,8 @@ class Session:
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.
 
-        Keyed with the session's key, so it tells nothing to those who do not have it; the same
-        in another process only with the same ``key=``.
+        It is keyed: without the session's key it tells nothing, and another process has the same
+        only with the same ``key=``.
 
         Args:
             parts: Private or public; their lengths count.
@@ -299,14 +293,6 @@ class Session:
             64 hexadecimal digits.
         """
         return self._digests.of("mark", *parts).hex()
-
-    @cached_property
-    def _settings(self) -> str:
-        """Another mechanism or space makes every event a new one."""
-        adjacency = self.sanitizer.certificate.adjacency.fingerprint
-        return (
-            f"{self.sanitizer.mechanism.fingerprint}/{self.sanitizer.space.fingerprint}/{adjacency}"
-        )
 
     def _conversation(self, name: str) -> bytes:
         return self._digests.of("conversation", self.sanitizer.subject or "", name)

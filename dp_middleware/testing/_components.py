@@ -30,12 +30,11 @@ def texts_of_component(component: Any) -> dict[str, str]:
         from langchain_core.load import dumps
 
         forms["dumps"] = lambda: dumps(component)
-    return {form: _text(make) for form, make in forms.items()}
-
-
-def _text(make: Callable[[], Any]) -> str:
-    try:
-        found = make()
-        return found if isinstance(found, str) else json.dumps(found, default=repr)
-    except Exception as error:  # refusing is fine, if it is said without text
-        return text_of(error)
+    texts: dict[str, str] = {}
+    for form, make in forms.items():
+        try:
+            made = make()
+            texts[form] = made if isinstance(made, str) else json.dumps(made, default=repr)
+        except Exception as error:  # refusing is fine, if it is said without text
+            texts[form] = text_of(error)
+    return texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 from unittest import mock
@@ -78,10 +78,7 @@ class LangChainRecorder(Recorder):
     @contextmanager
     def recording(self) -> Iterator[None]:
         """With LangSmith switched on by the environment, as users do."""
-        with ExitStack() as stack:
-            stack.enter_context(self._settings())
-            stack.enter_context(self._collector)
-            stack.enter_context(self._traced())
+        with self._settings(), self._collector, self._traced():
             yield
 
     def read(self) -> dict[str, str]:

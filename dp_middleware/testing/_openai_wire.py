@@ -49,7 +49,15 @@ def completion(said: list[Said]) -> dict[str, Any]:
 
 def events(said: Said) -> bytes:
     """Server-sent events, one per word with the blank before it, or one per tool call."""
-    deltas = _called(said) if isinstance(said, list) else _words(said)
+    deltas: list[dict[str, Any]]
+    if isinstance(said, list):
+        message = _message(said)
+        calls = enumerate(message["tool_calls"])
+        deltas = [{**message, "tool_calls": [{"index": k, **call}]} for k, call in calls]
+    else:
+        words = [] if said is None else said.split(" ")
+        pieces = [word if not k else f" {word}" for k, word in enumerate(words)]
+        deltas = [{"role": "assistant", "content": ""}, *({"content": p} for p in pieces)]
     choices: list[dict[str, Any]] = [
         {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
     ]
@@ -57,20 +65,6 @@ def events(said: Said) -> bytes:
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o-mini"}
     lines = [f"data: {json.dumps({**head, 'choices': [choice]})}\n\n" for choice in choices]
     return "".join([*lines, "data: [DONE]\n\n"]).encode()
-
-
-def _words(said: str | None) -> list[dict[str, Any]]:
-    words = [] if said is None else said.split(" ")
-    pieces = [word if not k else f" {word}" for k, word in enumerate(words)]
-    return [{"role": "assistant", "content": ""}, *({"content": piece} for piece in pieces)]
-
-
-def _called(said: list[ToolCall]) -> list[dict[str, Any]]:
-    message = _message(said)
-    return [
-        {**message, "tool_calls": [{"index": k, **call}]}
-        for k, call in enumerate(message["tool_calls"])
-    ]
 
 
 def _reason(said: Said) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -19,7 +19,9 @@ def text_of(value: Any) -> str:
     on them; of other objects, and of what lies too deep, the repr, since what they keep to
     themselves is not recorded.
     """
-    return "\n".join(_texts(value, _DEPTH, {}))
+    texts: list[str] = []
+    _collect(value, _DEPTH, {}, texts)
+    return "\n".join(texts)
 
 
 def window(text: str, word: str) -> str:
@@ -29,25 +31,25 @@ def window(text: str, word: str) -> str:
     return " ".join(around.split())
 
 
-def _texts(value: Any, depth: int, seen: dict[int, Any]) -> Iterator[str]:
+def _collect(value: Any, depth: int, seen: dict[int, Any], texts: list[str]) -> None:
+    """Append them; a list, as generators in generators take twice the time."""
     if isinstance(value, str):
-        yield value
+        texts.append(value)
         return
     if isinstance(value, bytes):
-        yield value.decode("utf-8", "replace")
+        texts.append(value.decode("utf-8", "replace"))
         return
     if id(value) in seen:
         return
-    if depth == 0:
-        yield _said_by(value)
-        return
-    seen[id(value)] = value  # kept, as the id of one that is gone may be given again
-    parts = _parts(value)
+    parts = None
+    if depth > 0:
+        seen[id(value)] = value  # kept, as the id of one that is gone may be given again
+        parts = _parts(value)
     if parts is None:
-        yield _said_by(value)
+        texts.append(_said_by(value))
         return
     for part in parts:
-        yield from _texts(part, depth - 1, seen)
+        _collect(part, depth - 1, seen, texts)
 
 
 def _said_by(value: Any) -> str:
@@ -65,14 +67,10 @@ def _parts(value: Any) -> Iterable[Any] | None:
     if isinstance(value, inspect.BoundArguments):
         return [value.arguments]
     if isinstance(value, BaseException):
-        return _parts_of_error(value)
+        group = value.exceptions if isinstance(value, BaseExceptionGroup) else ()
+        lines = "".join(traceback.format_exception(value))
+        return [lines, value.args, value.__dict__, value.__cause__, value.__context__, *group]
     if hasattr(type(value), "__pydantic_fields__"):
         places = ("__dict__", "__pydantic_extra__", "__pydantic_private__")
         return [type(value).__name__, *(getattr(value, place, None) for place in places)]
     return None
-
-
-def _parts_of_error(error: BaseException) -> list[Any]:
-    parts = ["".join(traceback.format_exception(error)), error.args, error.__dict__]
-    group = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return [*parts, error.__cause__, error.__context__, *group]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import io
 import logging
+import socket
 import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, Self
@@ -85,24 +92,29 @@ class Logs(Recorder):
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """On the root logger and on those that keep records to themselves; others see no more."""
+        """On the root logger and on those that do not propagate; other handlers see no more."""
         handler = _LogHandler(self._notes)
         known = logging.root.manager.loggerDict.values()
-        apart = [each for each in known if isinstance(each, logging.Logger) and _is_apart(each)]
+        loggers = [logger for logger in known if isinstance(logger, logging.Logger)]
+        tops = [logging.root, *(logger for logger in loggers if not logger.propagate)]
+        silent = [logger for logger in loggers if logger.level > logging.DEBUG]
         handlers = list(logging.root.handlers)
-        levelled: list[Any] = [logging.root, *apart, *handlers]
+        levelled: list[Any] = [*tops, *silent, *handlers]
         levels = [(each, each.level) for each in levelled]
         for other in handlers:
-            other.setLevel(max(other.level, logging.root.level))
-        for logger in [logging.root, *apart]:
+            other.level = max(other.level, logging.root.level)
+        for logger in [*tops, *silent]:
+            logger.level = logging.DEBUG
+        for logger in tops:
             logger.addHandler(handler)
-            logger.setLevel(logging.DEBUG)
+        _forget_levels()
         try:
             yield
         finally:
             for each, level in levels:
-                each.setLevel(level)
-            for logger in [logging.root, *apart]:
+                each.level = level
+            _forget_levels()
+            for logger in tops:
                 logger.removeHandler(handler)
 
     def read(self) -> dict[str, str]:
@@ -110,8 +122,12 @@ class Logs(Recorder):
         return {"logs": self._notes.text()}
 
 
-def _is_apart(logger: logging.Logger) -> bool:
-    return not logger.propagate or logger.level > logging.DEBUG
+def _forget_levels() -> None:
+    """Every logger remembers what it is enabled for, and forgets it when any level is set.
+
+    To forget takes as long as there are loggers, so the levels above are set without.
+    """
+    logging.root.setLevel(logging.root.level)
 
 
 class _LogHandler(logging.Handler):
@@ -143,6 +159,15 @@ class Warnings(Recorder):
         return {"warnings": text_of([each.message for each in self._caught])}
 
 
+def close(server: ThreadingHTTPServer, thread: Thread) -> None:
+    """Stop a server and the thread that it serves in, at once where the system wakes it."""
+    with suppress(OSError):  # its loop looks at the flag of ``shutdown`` only when it wakes
+        server.socket.shutdown(socket.SHUT_RDWR)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
 class Collector:
     """An HTTP server in a tracing vendor's place: it accepts everything and keeps every body."""
 
@@ -157,9 +182,7 @@ class Collector:
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        close(self._http, self._thread)
 
     @property
     def url(self) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -143,7 +144,12 @@ def fallback_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
     Args:
         value: Makes an input that is a new event every time.
     """
-    return {name: _with_fallback(derive, value) for name, derive in _DERIVED.items()}
+
+    def call(derive: Callable[[Any], Any], runnable: Any, probe: Probe) -> Any:
+        derived = derive(runnable).with_fallbacks([probe.chat_openai()])
+        return derived.invoke(value(probe), probe.config)
+
+    return {name: partial(call, derive) for name, derive in _DERIVED.items()}
 
 
 _DERIVED: Mapping[str, Callable[[Any], Any]] = {
@@ -157,11 +163,3 @@ _DERIVED: Mapping[str, Callable[[Any], Any]] = {
     "or": lambda r: r | (lambda x: x),
     "all of them": lambda r: (r.bind().with_config(tags=["t"]) | (lambda x: x)).with_types(),
 }
-
-
-def _with_fallback(derive: Callable[[Any], Any], value: Callable[[Probe], Any]) -> Call:
-    def call(runnable: Any, probe: Probe) -> Any:
-        derived = derive(runnable).with_fallbacks([probe.chat_openai()])
-        return derived.invoke(value(probe), probe.config)
-
-    return call

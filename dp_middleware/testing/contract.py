@@ -18,6 +18,7 @@ from dp_middleware.errors import DPMiddlewareError, ParameterError, UntrustedHos
 from dp_middleware.testing._components import texts_of_component
 from dp_middleware.testing._reading import text_of
 from dp_middleware.testing.calls import Call, result_of, result_of_begun
+from dp_middleware.testing.openai_server import Mode
 from dp_middleware.testing.probe import Probe
 
 THREADS = 32
@@ -130,17 +131,12 @@ class TraceSafeContract:
 
     def test_a_failing_extractor(self, extracting_call: Call, probe: Probe) -> None:
         """Rule 1, when the local model quotes the raw document in its error."""
-        adapter = self.adapter(probe)
-        probe.local.mode = "error"
-        self._assert_raises(extracting_call, adapter, probe)
-        assert probe.local.requests, "neither probe.local nor probe.extractor was called"
+        self._assert_extractor_fails(extracting_call, "error", probe)
 
     def test_a_redirected_extractor(self, extracting_call: Call, probe: Probe) -> None:
         """Rule 1, when the local model's server sends its callers on to the remote model."""
-        adapter = self.adapter(probe)
-        probe.local.mode, probe.local.redirect_to = "redirect", probe.remote.url
-        self._assert_raises(extracting_call, adapter, probe)
-        assert probe.local.requests, "neither probe.local nor probe.extractor was called"
+        probe.local.redirect_to = probe.remote.url
+        self._assert_extractor_fails(extracting_call, "redirect", probe)
 
     def test_an_extractor_behind_a_proxy(self, extracting_call: Call, probe: Probe) -> None:
         """Rule 1, when the client of the local model has a proxy, which would read raw text."""
@@ -199,9 +195,8 @@ class TraceSafeContract:
     @pytest.mark.parametrize("trouble", ["none", "remote", "budget", "release"])
     def test_a_fallback(self, fallback: Call, trouble: str, probe: Probe) -> None:
         """Rule 1: whatever fails, a refusal too, no fallback is handed raw text."""
-        if trouble == "remote":
-            probe.remote.failures = 1
-        elif trouble == "budget":
+        probe.remote.failures = int(trouble == "remote")
+        if trouble == "budget":
             probe.exhaust_budget()
         elif trouble == "release":
             probe.break_ledger()
@@ -224,7 +219,7 @@ class TraceSafeContract:
             outputs = list(pool.map(lambda c: c.run(result_of, call, adapter, probe), contexts))
         assert len(probe.charges) == charged * (1 + THREADS), "charges are missing, or too many"
         left = outputs if self.output == "released" else probe.remote.bodies
-        draws = {tuple(probe.drawn(each)) for each in left}
+        draws = {tuple(probe.drawn(text)) for text in left}
         assert len(draws) == once * THREADS, "two draws were equal"
         self._assert_clean(probe)
 
@@ -258,10 +253,15 @@ class TraceSafeContract:
         """Rules 1 and 7: neither text nor keys in what is printed, dumped or pickled after use."""
         adapter = self.adapter(probe)
         result_of(next(iter(self.calls.values())), adapter, probe)
-        for each in self.exposed(adapter, probe):
-            for form, text in texts_of_component(each).items():
-                assert not probe.secrets_in(text), f"{form} of {type(each).__name__}"
-            assert not probe.secrets_in_pickle(_pickled(each)), f"pickle of {type(each).__name__}"
+        for component in self.exposed(adapter, probe):
+            kind = type(component).__name__
+            for form, text in texts_of_component(component).items():
+                assert not probe.secrets_in(text), f"{form} of {kind}"
+            try:
+                pickled = pickle.dumps(component)
+            except Exception as error:  # refusing is fine, if it is said without text
+                pickled = text_of(error).encode()
+            assert not probe.secrets_in_pickle(pickled), f"pickle of {kind}"
 
     def _assert_used(self, probe: Probe) -> None:
         assert probe.charges, "nothing was charged"
@@ -278,17 +278,15 @@ class TraceSafeContract:
             result_of(call, adapter, probe)
         self._assert_clean(probe, exception=caught.value)
 
+    def _assert_extractor_fails(self, call: Call, mode: Mode, probe: Probe) -> None:
+        adapter = self.adapter(probe)
+        probe.local.mode = mode
+        self._assert_raises(call, adapter, probe)
+        assert probe.local.requests, "neither probe.local nor probe.extractor was called"
+
     def _assert_nothing_sent(self, probe: Probe) -> None:
         assert not probe.remote.raw, "the remote model was called"
 
     def _assert_clean(self, probe: Probe, **values: Any) -> None:
         leaks = probe.leaks(**values)
         assert not leaks, "private text was recorded:\n" + "\n".join(leaks)
-
-
-def _pickled(component: Any) -> bytes:
-    """Refusing to be pickled is fine, if it is said without text."""
-    try:
-        return pickle.dumps(component)
-    except Exception as error:  # sessions raise TypeError, foreign parts whatever they like
-        return text_of(error).encode()

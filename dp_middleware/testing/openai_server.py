@@ -11,6 +11,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Literal, Self
 
 from dp_middleware.testing._openai_wire import Said, completion, embeddings, events
+from dp_middleware.testing._sources import close
 
 Mode = Literal["ok", "echo", "slow", "error", "malformed", "empty", "redirect"]
 
@@ -68,9 +69,7 @@ class OpenAIServer:
         """Refuse connections from now on; a second time does nothing."""
         if not self.closing.is_set():
             self.closing.set()
-            self._http.shutdown()
-            self._http.server_close()
-            self._thread.join()
+            close(self._http, self._thread)
 
     @property
     def port(self) -> int:
@@ -104,7 +103,8 @@ class OpenAIServer:
         if self.mode == "empty":
             return None
         if self.mode == "echo":
-            return _text(request["messages"][-1]["content"])
+            content = request["messages"][-1]["content"]
+            return content if isinstance(content, str) else "".join(p["text"] for p in content)
         with self._lock:
             reply = self.script.popleft() if self.script else self.reply
         return reply(request) if callable(reply) else reply
@@ -168,12 +168,8 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"raw": body}
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+    with suppress(ValueError):
+        request = json.loads(body)
+        if isinstance(request, dict):
+            return request
+    return {"raw": body}

@@ -1,4 +1,4 @@
-"""What begins in an unrecorded call and runs after it: generators and coroutines stay unrecorded.
+"""Generators and coroutines that an unrecorded call returns stay unrecorded, to their end.
 
 Python runs their steps in the context of whoever takes the step, not of the call that made them.
 """
@@ -11,7 +11,6 @@ import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
-from functools import partial
 from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
@@ -21,19 +20,20 @@ from dp_middleware.unrecorded.streams import aclose_all, close, close_all, layer
 T = TypeVar("T")
 
 _STREAMS = (Generator, AsyncGenerator, Coroutine)
-_LAZY = ("stream", "transform", "query", "synthesize")  # in names of what may run later
-_LATER = ("Iterator", "Iterable", "Generator", "Await", "Coroutine")  # in what it says it returns
+_LAZY = ("stream", "transform", "query", "synthesize")  # in names of methods that may run later
+_LATER = ("Iterator", "Iterable", "Generator", "Await", "Coroutine")  # in their return types
 _seen: WeakSet[type] = WeakSet()
 
 
 def carry(base: type) -> None:
-    """Make what a class's public methods return in an unrecorded call run unrecorded to its end.
+    """Carry the results of a class's public methods, where they are called unrecorded.
 
-    The same for its subclasses that exist by now. Outside of unrecorded calls nothing changes.
+    See :func:`carried`. The same for the subclasses that exist by now. Recorded calls run as they
+    did.
     """
-    kind: type
-    for kind in base.__subclasses__():
-        carry(kind)
+    subclass: type
+    for subclass in base.__subclasses__():
+        carry(subclass)
     if base not in _seen:
         for name, method in list(vars(base).items()):
             if not name.startswith("_") and _is_lazy(name, method):
@@ -42,10 +42,11 @@ def carry(base: type) -> None:
 
 
 def carried(result: Any) -> Any:
-    """A generator or coroutine whose steps run in the context of this call; else the same.
+    """The same generator or coroutine, but its steps run in the context of this call.
 
-    Of another object, such as a response, the streams in its fields; of a tuple, which is made anew
-    if it holds any, of a list and of the values of a dict also those in the fields of their items.
+    In another object, such as a response, the streams in its fields are replaced; in a list, a
+    tuple or the values of a dict, the items that are streams and the streams in the items' fields.
+    A tuple that holds a stream is made anew; any other object comes back itself.
     """
     if isinstance(result, _STREAMS):
         return _carried_stream(result)
@@ -54,8 +55,7 @@ def carried(result: Any) -> Any:
         is_same = all(new is old for new, old in zip(items, result, strict=True))
         return result if is_same else tuple.__new__(type(result), items)
     if isinstance(result, list | dict):
-        held = result.items() if isinstance(result, dict) else enumerate(result)
-        for key, item in [*held]:
+        for key, item in [*(result.items() if isinstance(result, dict) else enumerate(result))]:
             if (new := _carried_item(item)) is not item:
                 result[key] = new
         return result
@@ -67,10 +67,13 @@ def _carried_item(item: Any) -> Any:
         return _carried_stream(item)
     _carry_values(getattr(item, "__dict__", None))
     for slot in _slots_of(type(item)):
-        held = _held(slot, item)
-        if isinstance(held, _STREAMS):
-            slot.__set__(item, _carried_stream(held))
-        _carry_values(held)  # pydantic keeps private and extra fields in slots
+        try:
+            value = slot.__get__(item)
+        except AttributeError:  # the slot is empty
+            continue
+        if isinstance(value, _STREAMS):
+            slot.__set__(item, _carried_stream(value))
+        _carry_values(value)  # pydantic keeps private and extra fields in slots
     return item
 
 
@@ -81,15 +84,8 @@ def _carry_values(fields: Any) -> None:
 
 def _slots_of(kind: type) -> list[types.MemberDescriptorType]:
     declaring = [vars(base) for base in kind.__mro__ if "__slots__" in vars(base)]
-    members = [each for names in declaring for each in names.values()]
-    return [each for each in members if isinstance(each, types.MemberDescriptorType)]
-
-
-def _held(slot: types.MemberDescriptorType, item: Any) -> Any:
-    try:
-        return slot.__get__(item)
-    except AttributeError:  # it was not set
-        return None
+    members = [member for attributes in declaring for member in attributes.values()]
+    return [member for member in members if isinstance(member, types.MemberDescriptorType)]
 
 
 def _carried_stream(stream: Any) -> Any:
@@ -120,13 +116,13 @@ class _Carrying:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def __call__(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
-        result = self._method.__get__(instance, type(instance))(*args, **kwargs)
+    def __call__(self, instance: Any, /, *args: Any, **kwargs: Any) -> Any:
+        result = self._method(instance, *args, **kwargs)
         return carried(result) if recording.is_unrecorded() else result
 
 
 class _Steps(Generator[Any, Any, Any]):
-    """Steps that are taken in a context, for ``yield from``, which hands on all that callers do."""
+    """A generator for ``yield from``, which takes the steps of another one in a context."""
 
     def __init__(self, steps: Any, context: Context) -> None:
         self._steps = steps
@@ -146,7 +142,7 @@ class _Steps(Generator[Any, Any, Any]):
 
 
 class _Pieces(_Steps):
-    """Of a generator; those inside of it do not outlive its end, whatever that is."""
+    """Of a generator; at its end, or after an error, the generators inside of it are closed."""
 
     def _take(self, step: Callable[..., Any], *args: Any) -> Any:
         before = layers(self._steps)  # at its end, its frame no longer tells
@@ -161,26 +157,27 @@ class _Awaited(_Steps):
     """Of an awaitable."""
 
     def _take(self, step: Callable[..., Any], *args: Any) -> Any:
-        with _unknown_to_the_loop(self._context):
+        with _hidden_from_the_loop(self._context):
             return super()._take(step, *args)
 
 
 @contextmanager
-def _unknown_to_the_loop(context: Context) -> Iterator[None]:
-    """The event loop does not learn of asynchronous generators that begin in this block.
+def _hidden_from_the_loop(context: Context) -> Iterator[None]:
+    """Hide from the event loop which asynchronous generators begin in this block.
 
-    It would close them in a context of its own when it ends; who began them closes them.
+    At its own end the loop would close them, in another context; the code that began them does.
     """
-    begun, finalizer = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(None, finalizer and partial(_finalize, context, finalizer))
+    hooks: Any = sys.get_asyncgen_hooks()
+    begun, finalizer = hooks
+
+    def finalize(generator: AsyncGenerator[Any, Any]) -> None:
+        context.copy().run(finalizer, generator)  # a copy, as it may happen in the middle of a step
+
+    sys.set_asyncgen_hooks(None, finalizer and finalize)
     try:
         yield
     finally:
         sys.set_asyncgen_hooks(begun, finalizer)
-
-
-def _finalize(context: Context, finalizer: Callable[[Any], None], generator: Any) -> None:
-    context.copy().run(finalizer, generator)  # a copy: it may be collected in the middle of a step
 
 
 def _pieces(pieces: Generator[Any, Any, T], context: Context) -> Generator[Any, Any, T]:
@@ -191,29 +188,36 @@ def _pieces(pieces: Generator[Any, Any, T], context: Context) -> Generator[Any, 
 async def _apieces(pieces: AsyncGenerator[Any, Any], context: Context) -> AsyncGenerator[Any, Any]:
     step: Callable[[Any], Awaitable[Any]] = pieces.asend
     value: Any = None
-    before: list[Any] = [pieces]
     try:
         while True:
-            try:
-                before = layers(pieces)
-                with _unknown_to_the_loop(context):
-                    taken = step(value)
-                piece = await within(context, taken)
-            except StopAsyncIteration:
-                return
+            piece = await _atake(pieces, step, value, context)
             try:
                 step, value = pieces.asend, (yield piece)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 step, value = pieces.athrow, error
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        before = left_by(error, before)
-        raise
+    except StopAsyncIteration:
+        return
     finally:
-        await within(context, aclose_all({id(x): x for x in (*layers(pieces), *before)}.values()))
+        await within(context, aclose_all(layers(pieces)))
+
+
+async def _atake(
+    pieces: AsyncGenerator[Any, Any],
+    step: Callable[[Any], Awaitable[Any]],
+    value: Any,
+    context: Context,
+) -> Any:
+    """Take a step, as :class:`_Pieces` does."""
+    before = layers(pieces)
+    try:
+        with _hidden_from_the_loop(context):
+            taken = step(value)
+        return await within(context, taken)
+    except BaseException as error:
+        await within(context, aclose_all(left_by(error, before)))
+        raise
 
 
 async def _result(work: Awaitable[Any], context: Context) -> Any:

@@ -11,7 +11,7 @@ import sysconfig
 from asyncio.base_events import BaseEventLoop
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import Context, ContextVar
 from multiprocessing.pool import Pool
 from multiprocessing.process import BaseProcess
@@ -53,15 +53,16 @@ def unrecorded() -> Iterator[None]:
     """Nothing in this block is traced by LangSmith, logged by vendors or dispatched.
 
     A request that has a body follows no redirect, whatever HTTP client it is made with.
-    This holds for tasks, threads and ``multiprocessing``'s processes that are started in it, to
-    their end, and for what it hands to the standard library's pools of threads and processes. Not
-    reached: threads that wait for work of a queue of their own, threads that do not begin with
-    ``threading`` or ``_thread.start_new_thread``, looked up there, and other programs.
+    This holds for tasks, threads and ``multiprocessing``'s processes that the block starts, until
+    they end, and for work that it hands to the standard library's pools of threads and processes.
+    It does not hold for threads that take work from a queue of their own, for threads that begin
+    otherwise than by ``threading`` or ``_thread.start_new_thread``, looked up there, or for other
+    programs.
     """
     _watch()
     token = _unrecorded.set(True)
     try:
-        with _untraced():
+        with _tracing()(enabled=False, parent=False):
             yield
     finally:
         _unrecorded.reset(token)
@@ -72,18 +73,18 @@ def is_unrecorded() -> bool:
     return _unrecorded.get()
 
 
-def watch(how: Callable[[], None]) -> None:
-    """Wrap what a framework records with, here and in processes that do unrecorded work.
+def watch(wrap: Callable[[], None]) -> None:
+    """Wrap a framework's recorders, in this process and in those that do its unrecorded work.
 
     Args:
-        how: A module's function, which may be called again.
+        wrap: Wraps them. A module's function, which may be called again.
     """
-    how()
-    _watches[how] = None
+    wrap()
+    _watches[wrap] = None
 
 
 def wrap_once(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) -> None:
-    """Replace a method by ``wrapper(method)``, unless that was done."""
+    """Replace a method by ``wrapper(method)``, unless this was done before."""
     if _is_wrapped(getattr(owner, name)):
         return
     with _patching:
@@ -94,8 +95,21 @@ def wrap_once(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any
             setattr(owner, name, wrapped)
 
 
+def around(handler: Callable[..., T]) -> Callable[[Callable[..., Any]], Callable[..., T]]:
+    """Make a wrapper for :func:`wrap_once`: it calls ``handler(method, *args, **kwargs)``."""
+
+    def wrapper(method: Callable[..., Any]) -> Callable[..., T]:
+        @functools.wraps(method)
+        def wrapped(*args: Any, **kwargs: Any) -> T:
+            return handler(method, *args, **kwargs)
+
+        return wrapped
+
+    return wrapper
+
+
 def _is_wrapped(method: Any) -> bool:
-    """By this module: one that was imported before it anew knows of other calls."""
+    """Whether this very module wrapped it: a second import of the module has calls of its own."""
     return getattr(method, _PATCHED, None) is _unrecorded
 
 
@@ -105,44 +119,39 @@ def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def _watch() -> None:
-    """Wrap where records are made and threads begin; outside of unrecorded calls nothing changes.
+    """Wrap the methods that write logs and start threads; recorded calls run as they did.
 
-    Filters would not do: loggers and handlers may come into being during the call, and a filter of
-    a logger is not asked for records of those below it. Where records are handed on is wrapped as
-    well, for loggers with a ``handle`` of their own.
+    Filters would not do: a call may create loggers and handlers, and the filter of a logger does
+    not see the records of loggers below it. ``callHandlers`` is for loggers with a ``handle`` of
+    their own.
     """
-    wrap_once(logging.Logger, "handle", _dropping)
-    wrap_once(logging.Logger, "callHandlers", _dropping)
+    wrap_once(logging.Logger, "handle", _drop)
+    wrap_once(logging.Logger, "callHandlers", _drop)
     for loop in (BaseEventLoop, getattr(sys.modules.get("uvloop"), "Loop", BaseEventLoop)):
-        wrap_once(loop, "create_task", _finishing_quietly)
-    wrap_once(Thread, "start", _starting_quietly)
-    wrap_once(_thread, "start_new_thread", _beginning_quietly)
-    wrap_once(BaseProcess, "start", _launching_quietly)
+        wrap_once(loop, "create_task", _create_task)
+    wrap_once(Thread, "start", _start_thread)
+    wrap_once(_thread, "start_new_thread", _start_new_thread)
+    wrap_once(BaseProcess, "start", _start_process)
     for pool in (ThreadPoolExecutor, ProcessPoolExecutor):
-        wrap_once(pool, "submit", _working_quietly)
+        wrap_once(pool, "submit", _submit)
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
-        wrap_once(Pool, name, _working_quietly)
-    for kind, following in redirects.clients():
-        staying = functools.partial(
-            redirects.staying, following=following, is_private=is_unrecorded
-        )
-        wrap_once(kind, following.name, staying)
+        wrap_once(Pool, name, _submit)
+    for client, following in redirects.clients():
+        stay = functools.partial(redirects.stay, following=following, is_private=is_unrecorded)
+        wrap_once(client, following.name, around(stay))
 
 
-def _dropping(handle: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(handle)
-    def wrapped(logger: logging.Logger, record: logging.LogRecord) -> None:
-        is_quiet = is_unrecorded() or (record.name == "asyncio" and _is_quiet_step(record))
-        if not (is_quiet and _is_vendors(record)):
-            handle(logger, record)
-
-    return wrapped
+@around
+def _drop(handle: Callable[..., None], logger: logging.Logger, record: logging.LogRecord) -> None:
+    is_quiet = is_unrecorded() or (record.name == "asyncio" and _is_quiet_step(record))
+    if not (is_quiet and _is_vendors(record)):
+        handle(logger, record)
 
 
 def _is_quiet_step(record: logging.LogRecord) -> bool:
-    """Whether an event loop, which says in its debug mode what was slow, ran an unrecorded step.
+    """Whether an event loop, whose debug mode logs slow steps, may have run an unrecorded one.
 
-    One that does not tell which step it ran, as uvloop, may have.
+    uvloop does not tell which step it ran.
     """
     loop = asyncio._get_running_loop()
     if loop is not None and not hasattr(loop, "_current_handle"):
@@ -158,78 +167,59 @@ def _is_vendors(record: logging.LogRecord) -> bool:
     return is_named or is_installed or bool(_PACKAGES & {*PurePath(record.pathname).parts})
 
 
-def _finishing_quietly(create_task: Callable[..., asyncio.Task[Any]]) -> Callable[..., Any]:
-    """What is lost of an unrecorded task is not logged: asyncio quotes results and errors."""
-
-    @functools.wraps(create_task)
-    def wrapped(*args: Any, **kwargs: Any) -> asyncio.Task[Any]:
-        task = create_task(*args, **kwargs)
-        if is_unrecorded():
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            task.add_done_callback(_taken)
-        return task
-
-    return wrapped
+@around
+def _create_task(create: Callable[..., asyncio.Task[Any]], /, *args: Any, **kwargs: Any) -> Any:
+    """An unrecorded task that is lost is not logged: asyncio quotes results and errors."""
+    task = create(*args, **kwargs)
+    if is_unrecorded():
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
 
 
-def _taken(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
+@around
+def _start_thread(start: Callable[..., None], thread: Thread) -> None:
+    if is_unrecorded():
+        run = thread.run
+
+        def quiet_run() -> None:
+            thread.__dict__.pop("run", None)  # a thread that refers to itself is kept for long
+            _quietly(run)
+
+        thread.run = quiet_run  # type: ignore[method-assign]
+    start(thread)
 
 
-def _starting_quietly(start: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(start)
-    def wrapped(thread: Thread) -> None:
-        if is_unrecorded():
-            run = thread.run
-
-            def quiet_run() -> None:
-                thread.__dict__.pop("run", None)  # a thread that refers to itself is kept for long
-                _quietly(run)
-
-            thread.run = quiet_run  # type: ignore[method-assign]
-        start(thread)
-
-    return wrapped
+@around
+def _start_new_thread(
+    start: Callable[..., int], function: Callable[..., None], /, *rest: Any
+) -> int:
+    work = functools.partial(_quietly, function) if is_unrecorded() else function
+    return start(work, *rest)
 
 
-def _beginning_quietly(start_new_thread: Callable[..., int]) -> Callable[..., int]:
-    @functools.wraps(start_new_thread)
-    def wrapped(function: Callable[..., None], /, *given: Any) -> int:
-        work = functools.partial(_quietly, function) if is_unrecorded() else function
-        return start_new_thread(work, *given)
-
-    return wrapped
-
-
-def _launching_quietly(start: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(start)
-    def wrapped(process: BaseProcess) -> None:
-        if not is_unrecorded():
-            return start(process)
-        process.run = _Quiet(process.run)  # type: ignore[method-assign]
-        try:
-            return start(process)
-        finally:
-            process.__dict__.pop("run", None)  # its parent has no use for it
-
-    return wrapped
+@around
+def _start_process(start: Callable[..., None], process: BaseProcess) -> None:
+    if not is_unrecorded():
+        return start(process)
+    process.run = _Quiet(process.run)  # type: ignore[method-assign]
+    try:
+        return start(process)
+    finally:
+        process.__dict__.pop("run", None)  # its parent has no use for it
 
 
-def _working_quietly(submit: Callable[..., T]) -> Callable[..., T]:
-    @functools.wraps(submit)
-    def wrapped(pool: Any, /, *args: Any, **kwargs: Any) -> T:
-        if not is_unrecorded():
-            return submit(pool, *args, **kwargs)
-        function, *rest = args or [kwargs.pop("func")]
-        # A thread that this starts is for others too.
-        return Context().run(submit, pool, _Quiet(function), *rest, **kwargs)
-
-    return wrapped
+@around
+def _submit(submit: Callable[..., T], pool: Any, /, *args: Any, **kwargs: Any) -> T:
+    if not is_unrecorded():
+        return submit(pool, *args, **kwargs)
+    function, *rest = args or [kwargs.pop("func")]
+    # A thread that this starts is for others too.
+    return Context().run(submit, pool, _Quiet(function), *rest, **kwargs)
 
 
 class _Quiet:
-    """Unrecorded work. Where another process unpickles it, that watches what this one does."""
+    """Unrecorded work. A process that unpickles it wraps the same recorders as this one."""
 
     def __init__(self, work: Callable[..., Any]) -> None:
         self._work = work
@@ -238,26 +228,21 @@ class _Quiet:
         return _quietly(self._work, *args, **kwargs)
 
     def __reduce__(self) -> Any:
-        return _arrived, (self._work, *_watches)
+        return _unpickle, (self._work, *_watches)
 
 
-def _arrived(work: Callable[..., Any], *watches: Callable[[], None]) -> Callable[..., Any]:
-    for each in watches:
-        watch(each)
-    # A process that was forked in some run has that run's callbacks to hand down.
+def _unpickle(work: Callable[..., Any], *watches: Callable[[], None]) -> Callable[..., Any]:
+    for wrap in watches:
+        watch(wrap)
+    # A process that was forked during a run would hand that run's callbacks down.
     return functools.partial(call_unrecorded, Context(), work)
 
 
-def _untraced() -> AbstractContextManager[Any]:
-    tracing = _langsmith()
-    return nullcontext() if tracing is None else tracing(enabled=False, parent=False)
-
-
 @functools.lru_cache(maxsize=1)
-def _langsmith() -> Any:
-    """LangSmith's switch if it is installed: its tracing may be turned on by the environment."""
+def _tracing() -> Callable[..., Any]:
+    """LangSmith's switch, as the environment may turn tracing on; without LangSmith, no switch."""
     try:
         from langsmith import tracing_context
     except ImportError:
-        return None
+        return lambda **_: nullcontext()
     return tracing_context

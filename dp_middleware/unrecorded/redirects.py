@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import inspect
 import sys
@@ -27,8 +26,8 @@ class Following(NamedTuple):
         module: Where its class is.
         kind: Name of the class.
         name: Of the method. Its first argument is the request, or the request's method.
-        option: The argument that says whether it follows; ``None``: it is called where it would.
-        raises: Whether its callers may take a redirect for an answer.
+        option: The argument that says whether it follows; ``None``: it is called to follow.
+        raises: Whether a redirect raises: its callers might take one for an answer.
     """
 
     module: str
@@ -51,42 +50,45 @@ _ALL = (
 
 
 def load_clients() -> None:
-    """Import what is installed: a client that is imported during a call would not be known."""
-    for each in _ALL:
+    """Import what is installed: a client that is imported during a call would go unnoticed."""
+    for following in _ALL:
         with contextlib.suppress(Exception):
-            importlib.import_module(each.module)
+            importlib.import_module(following.module)
 
 
 def clients() -> Iterator[tuple[type, Following]]:
-    """Classes that are imported, and which of their methods follow redirects."""
-    for each in _ALL:
-        kind = getattr(sys.modules.get(each.module), each.kind, None)
-        if kind is not None:
-            yield kind, each
+    """Classes that are imported, and their methods that follow redirects."""
+    for following in _ALL:
+        client = getattr(sys.modules.get(following.module), following.kind, None)
+        if client is not None:
+            yield client, following
 
 
-def staying(
-    method: Callable[..., Any], *, following: Following, is_private: Callable[[], bool]
-) -> Callable[..., Any]:
-    """The method, which raises or gives the redirect itself where a private body would be sent on.
+def stay(
+    method: Callable[..., Any],
+    client: Any,
+    /,
+    *args: Any,
+    following: Following,
+    is_private: Callable[[], bool],
+    **kwargs: Any,
+) -> Any:
+    """Call the method, which sends a private body on to no other address.
+
+    It returns the redirect itself, or raises.
 
     Raises:
-        Redirected: From a call.
+        Redirected: Its callers might take the redirect for an answer.
     """
-
-    @functools.wraps(method)
-    def wrapped(client: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_private() or not _has_body(*args, **kwargs):
-            return method(client, *args, **kwargs)
-        if following.option is None:
-            raise Redirected(_REFUSED)
-        given = args[:2] if following.option == "redirect" else args  # it may be the third
-        found = method(client, *given, **{**kwargs, following.option: False})
-        if not following.raises:
-            return found
-        return _achecked(found) if inspect.isawaitable(found) else _checked(found)
-
-    return wrapped
+    if not is_private() or not _has_body(*args, **kwargs):
+        return method(client, *args, **kwargs)
+    if following.option is None:
+        raise Redirected(_REFUSED)
+    positional = args[:2] if following.option == "redirect" else args  # it may be the third
+    response = method(client, *positional, **{**kwargs, following.option: False})
+    if not following.raises:
+        return response
+    return _acheck(response) if inspect.isawaitable(response) else _check(response)
 
 
 def _has_body(*args: Any, **kwargs: Any) -> bool:
@@ -99,10 +101,10 @@ def _has_body(*args: Any, **kwargs: Any) -> bool:
     bodies += [kwargs.get(name) for name in ("data", "json", "body", "fields")]
     length = headers.get("content-length", "0")
     is_sent = length != "0" or "transfer-encoding" in headers
-    return verb not in _BODILESS or is_sent or any(each not in (None, b"", "") for each in bodies)
+    return verb not in _BODILESS or is_sent or any(body not in (None, b"", "") for body in bodies)
 
 
-def _checked(response: Any) -> Any:
+def _check(response: Any) -> Any:
     status = getattr(response, "status_code", None) or getattr(response, "status", None)
     if status in (301, 302, 303, 307, 308):
         response.close()
@@ -110,5 +112,5 @@ def _checked(response: Any) -> Any:
     return response
 
 
-async def _achecked(response: Awaitable[Any]) -> Any:
-    return _checked(await response)
+async def _acheck(response: Awaitable[Any]) -> Any:
+    return _check(await response)

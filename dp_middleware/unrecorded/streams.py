@@ -1,4 +1,4 @@
-"""Streams that are left early: closed down to the connection, and not when garbage is collected."""
+"""Close a stream that is left early, down to its connection, before garbage is collected."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 def close(pieces: Iterator[Any]) -> None:
     """Close a generator and those that it iterates over, the outermost first.
 
-    A generator that is closed drops the one that its ``for`` loop is over and does not close it.
-    Vendors' streams are in reference cycles, so dropping one leaves its connection open, and its
-    last steps to be made at some later time, wherever garbage is collected. An iterator that has no
-    ``close`` is left as it is.
+    A generator that is closed drops the one that its ``for`` loop is over, and does not close it.
+    Vendors' streams are in reference cycles: one that is dropped keeps its connection open, and
+    takes its last steps later, wherever garbage is collected. An iterator without ``close`` is left
+    as it is.
     """
     close_all(layers(pieces))
 
 
 def close_all(generators: Iterable[Any]) -> None:
-    """Close them in order, all of them whatever one raises."""
+    """Close all of them in order, even if one raises."""
     with ExitStack() as stack:
         for generator in reversed([*generators]):
             if hasattr(generator, "close"):
@@ -63,23 +63,23 @@ async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
 
 
 def layers(outermost: Any) -> list[Any]:
-    """The generator, the one that its frame holds on to, and so on: of its own kind."""
+    """The generator, those of its kind that its frame refers to, and so on."""
     kind = AsyncGeneratorType if isinstance(outermost, AsyncGeneratorType) else GeneratorType
-    found = [outermost]
-    for layer in found:  # it grows
+    stack = [outermost]
+    for layer in stack:  # it grows
         if isinstance(layer, kind):
-            found += [x for x in gc.get_referents(layer) if isinstance(x, kind) and x not in found]
-    return found
+            stack += [x for x in gc.get_referents(layer) if isinstance(x, kind) and x not in stack]
+    return stack
 
 
 def left_by(error: BaseException, before: list[Any]) -> list[Any]:
-    """Generators that nobody goes on with after an error: those of before and in its frames.
+    """Generators that an error leaves waiting for ever, among those of before and in its frames.
 
     Frames live as long as the error does, and what they hold would be closed after it, anywhere.
     """
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    held = [value for frame in frames for value in frame.f_locals.values()]
-    waiting = {id(x): x for x in (*before, *held) if _waits(x)}
+    values = [value for frame in frames for value in frame.f_locals.values()]
+    waiting = {id(x): x for x in (*before, *values) if _waits(x)}
     return list(waiting.values())
 
 

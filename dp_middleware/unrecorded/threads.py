@@ -1,4 +1,4 @@
-"""Private work in threads, awaited: its result and its error are in no future's ``repr``."""
+"""Await private work in threads; no future's ``repr`` shows its result or its error."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ _LISTS = Path(__file__).parent / "data"
 _LISTED = ("month", "weekday", "number word", "ordinal", "name")  # the first that has it
 _BLANKS = re.compile(r"^[ Ġ▁]+")
 _CONTINUATION = "##"
+_PIECE = "piece: "
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)+")
@@ -45,7 +46,11 @@ def token_classes(vocabulary: Vocabulary) -> tuple[str, ...]:
     """
     narrow = [_label(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens]
     sizes = Counter(narrow)
-    labels = [label if sizes[label] >= SMALLEST_CLASS else _wider(label) for label in narrow]
+    wider = [f"{_PIECE}{WORD}" if label.startswith(_PIECE) else WORD for label in narrow]
+    labels = [
+        own if sizes[own] >= SMALLEST_CLASS else other
+        for own, other in zip(narrow, wider, strict=True)
+    ]
     sizes = Counter(labels)
     labels = [label if sizes[label] >= SMALLEST_CLASS else WORD for label in labels]
     return (*labels, UNKNOWN_LABEL if vocabulary.unknown == "drop" else WORD)
@@ -54,7 +59,7 @@ def token_classes(vocabulary: Vocabulary) -> tuple[str, ...]:
 def _label(token: str, continuation: str) -> str:
     prefix = continuation or _CONTINUATION
     if token.startswith(prefix) and token != prefix:
-        return f"piece: {_kind(token.removeprefix(prefix))}"
+        return f"{_PIECE}{_kind(token.removeprefix(prefix))}"
     return _kind(_BLANKS.sub("", token), listed=True)
 
 
@@ -73,10 +78,6 @@ def _kind(token: str, *, listed: bool = False) -> str:
     return WORD if any(map(str.isalnum, word)) else "punctuation"
 
 
-def _wider(label: str) -> str:
-    return f"piece: {WORD}" if label.startswith("piece: ") else WORD
-
-
 @cache
 def _words() -> dict[str, str]:
     """Listed words, folded, with the label of their list."""
@@ -86,12 +87,8 @@ def _words() -> dict[str, str]:
         for line in file.read_text(encoding="utf-8").splitlines():
             if not line.startswith("#"):
                 for word in line.casefold().split():
+                    letters = unicodedata.normalize("NFKD", word)
+                    plain = "".join(c for c in letters if not unicodedata.combining(c))
                     labels.setdefault(word, label)
-                    labels.setdefault(_without_accents(word), label)
+                    labels.setdefault(plain, label)  # many vocabularies have no accents
     return labels
-
-
-def _without_accents(word: str) -> str:
-    """Many vocabularies have letters without their accents."""
-    letters = unicodedata.normalize("NFKD", word)
-    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -92,35 +92,28 @@ class TiktokenTokenizer:
 
     def pieces(self, text: str) -> list[Piece]:
         """Tokens of a text with their places."""
-        found: list[Piece] = []
+        spelling_of, pieces = spellings(self._encoding), []
         for offset, section in sections(clean(text)):
-            self._section_pieces(offset, section, found)
-        return found
+            numbers = self._encoding.encode_ordinary(section)
+            words = [word for n in numbers if (word := spelling_of[n]) is not None]
+            if len(words) < len(numbers):
+                pieces += self._pieces_by_bytes(offset, section, numbers)
+                continue
+            ends = itertools.accumulate(map(len, words), initial=offset)
+            places = zip(words, itertools.pairwise(ends), strict=True)
+            # blanks carry no word and are never copied
+            pieces += [Piece(word, i, k) for word, (i, k) in places if word.strip(" ")]
+        return pieces
 
-    def _section_pieces(self, offset: int, section: str, found: list[Piece]) -> None:
-        numbers = self._encoding.encode_ordinary(section)
-        spelled = spellings(self._encoding)
-        words = [spelled[number] for number in numbers]
-        whole = [word for word in words if word is not None]
-        if len(whole) < len(words):
-            self._pieces_by_bytes(offset, section, numbers, found)
-            return
-        places = list(itertools.accumulate(map(len, whole), initial=offset))
-        every = zip(whole, places, places[1:], strict=False)
-        # blanks carry no word and are never copied
-        found += [Piece(word, start, end) for word, start, end in every if word.strip(" ")]
-
-    def _pieces_by_bytes(
-        self, offset: int, section: str, numbers: list[int], found: list[Piece]
-    ) -> None:
+    def _pieces_by_bytes(self, offset: int, section: str, numbers: list[int]) -> list[Piece]:
         """For tokens that hold a part of a character's bytes: these are mapped to characters."""
         tokens = self._encoding.decode_tokens_bytes(numbers)
         ends = np.cumsum([0, *map(len, tokens)])
         starts = _byte_offsets(section)
         first = np.searchsorted(starts, ends[:-1], side="right") - 1 + offset
         last = np.searchsorted(starts, ends[1:]) + offset
-        found += [
-            Piece(_decoded(token), start, end)
+        return [
+            Piece(_decode(token), start, end)
             for token, start, end in zip(tokens, first.tolist(), last.tolist(), strict=True)
             if token.strip()
         ]
@@ -141,7 +134,7 @@ def spellings(encoding: Any) -> list[str | None]:
 
 def _spelling(encoding: Any, number: int) -> str | None:
     try:
-        return _decoded(encoding.decode_single_token_bytes(number))
+        return _decode(encoding.decode_single_token_bytes(number))
     except KeyError:  # a gap between the tokens
         return None
 
@@ -153,7 +146,7 @@ def _byte_offsets(text: str) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _decoded(token: bytes) -> str | None:
+def _decode(token: bytes) -> str | None:
     try:
         return token.decode()
     except UnicodeDecodeError:
@@ -174,14 +167,13 @@ class WordPieceTokenizer:
         """Tokens of a text with their places."""
         offsets, parts = zip(*sections(clean(text)), strict=True)
         encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
-        found: list[Piece] = []
-        for offset, encoding in zip(offsets, encodings, strict=True):
+        return [
+            Piece(None if number == self._unknown else token, offset + start, offset + end)
+            for offset, encoding in zip(offsets, encodings, strict=True)
             for token, number, (start, end) in zip(
                 encoding.tokens, encoding.ids, encoding.offsets, strict=True
-            ):
-                known = None if number == self._unknown else token
-                found.append(Piece(known, offset + start, offset + end))
-        return found
+            )
+        ]
 
     def join(self, tokens: Sequence[str]) -> str:
         """A text of these tokens."""

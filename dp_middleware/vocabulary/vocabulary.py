@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -23,6 +24,7 @@ from dp_middleware.vocabulary.tokenizers import (
 
 UNKNOWN = -1
 _SHORTEST_WORD = 3
+_WORD = re.compile(r" ?[A-Za-z]+")
 Unknown = Literal["uniform", "split", "drop", "raise"]
 
 
@@ -93,15 +95,12 @@ class Vocabulary:
         import tiktoken
 
         source = tiktoken.get_encoding(encoding)
-        words = [token for token in spellings(source) if token is not None and _is_word(token)]
+        words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
         if size is not None:
             _validate.at_least(1, size=size)
-            if size > len(words):
-                raise ParameterError(
-                    f"expected size <= {len(words)} for {encoding}, got size={size}"
-                )
-            words = words[:size]
-        return cls(words, tokenizer=TiktokenTokenizer(source), unknown=unknown)
+            if size > (most := len(words)):
+                raise ParameterError(f"expected size <= {most} for {encoding}, got size={size}")
+        return cls(words[:size], tokenizer=TiktokenTokenizer(source), unknown=unknown)
 
     @classmethod
     def from_encoder(
@@ -121,8 +120,9 @@ class Vocabulary:
             raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
         special = {added.content for added in source.get_added_tokens_decoder().values()}
         special.add(source.model.unk_token)
-        entries = sorted(source.get_vocab().items(), key=lambda entry: entry[1])
-        tokens = [t for t, _ in entries if t not in special and not t.startswith("[unused")]
+        ids = source.get_vocab()
+        words = (token for token in ids if not (token in special or token.startswith("[unused")))
+        tokens = sorted(words, key=ids.get)
         return cls(tokens, tokenizer=WordPieceTokenizer(name, source), unknown=unknown)
 
     def __len__(self) -> int:
@@ -221,22 +221,21 @@ class Vocabulary:
 
     def _split(self, text: str, piece: Piece) -> Iterator[Occurrence]:
         """Longest known token first, from the left; a character no token covers is unknown."""
+        continuation = self.tokenizer.continuation
         word = text[piece.start : piece.end] if piece.token is None else piece.token
-        inside = piece.token is not None and piece.token.startswith(self.tokenizer.continuation)
-        word = word.removeprefix(self.tokenizer.continuation) if inside else word
+        inside = piece.token is not None and word.startswith(continuation)
+        word = word.removeprefix(continuation) if inside else word
+        # a token of other characters than the text's has the place of the whole piece
+        in_place = piece.token is None or len(word) == piece.end - piece.start
         left = 0
         while left < len(word):
-            prefix = self.tokenizer.continuation if left or inside else ""
+            prefix = continuation if left or inside else ""
             for right in range(min(len(word), left + self._longest), left, -1):
                 number = self.id_of(prefix + word[left:right])
                 if number != UNKNOWN:
                     break
-            else:
-                number = UNKNOWN
-            if piece.token is None or len(word) == piece.end - piece.start:
-                yield Occurrence(number, piece.start + left, piece.start + right)
-            else:
-                yield Occurrence(number, piece.start, piece.end)
+            start, end = (left, right) if in_place else (0, piece.end - piece.start)
+            yield Occurrence(number, piece.start + start, piece.start + end)
             left = right
 
     def decode(self, ids: ArrayLike) -> str:
@@ -249,8 +248,3 @@ class Vocabulary:
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
         return self.tokenizer.join([self.tokens[number] for number in numbers])
-
-
-def _is_word(token: str) -> bool:
-    letters = token.removeprefix(" ")
-    return letters.isascii() and letters.isalpha()

@@ -36,7 +36,7 @@ def free_variable(function: Any, name: str) -> Any:
     if not isinstance(function, FunctionType):
         return None
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return next((cell.cell_contents for each, cell in cells if each == name), None)
+    return next((cell.cell_contents for variable, cell in cells if variable == name), None)
 
 
 def _function(graph: Any, node: str) -> Any:
@@ -72,8 +72,8 @@ def hooks_of(graph: Any) -> list[Any]:
 def middleware_of(graph: Any) -> list[Any]:
     """All middleware that can be found."""
     roots = [getattr(node, "bound", None) for node in graph.nodes.values()]
-    found = [*wraps_of(graph), *reachable(roots, lambda x: isinstance(x, AgentMiddleware))]
-    return list({id(each): each for each in found}.values())
+    parts = [*wraps_of(graph), *reachable(roots, lambda x: isinstance(x, AgentMiddleware))]
+    return list({id(part): part for part in parts}.values())
 
 
 def other_parts(graph: Any) -> Iterator[tuple[str, Any]]:

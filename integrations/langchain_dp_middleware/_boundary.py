@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
@@ -20,6 +21,7 @@ NOTE_OR_DECLARE = (
     "tell the session with note_answer(session, message), or declare all AI messages public with "
     'ai="pass"'
 )
+_only = itemgetter(0)  # of the copies of an input that is one transcript
 USAGE = "the head goes first: PrivateHead(...) | prompt | model"
 
 
@@ -88,14 +90,11 @@ def release_messages(
         DPMiddlewareError: As :func:`cross`.
     """
     rules = rules or MessageRules()
-    copies: list[BaseMessage] = cross(
-        session,
-        lambda: Input([slots_of_messages(messages, rules)], _only),
-        rules,
-        conversation,
-        remedy=remedy,
-    )
-    return copies
+
+    def read() -> Input:
+        return Input([slots_of_messages(messages, rules)], _only)
+
+    return cast("list[BaseMessage]", cross(session, read, rules, conversation, remedy=remedy))
 
 
 def read(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> Input:
@@ -114,31 +113,23 @@ def read(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> In
         if keys is None:
             return _read_value(value, rules, "the input")
         raise ParameterError(f"expected a dict with the keys {keys}, got {type(value).__name__}")
-    if keys is None:
-        return _read_texts(value)
-    for key in keys:
+    for key in keys or ():
         if key not in value:
             raise ParameterError(f"expected a dict with the keys {keys}, key {key!r} is missing")
-    private = [key for key in value if key in keys]
+    for key, part in value.items() if keys is None else ():
+        if not isinstance(part, str):
+            raise ParameterError(
+                f"expected text under key {key!r}, got {type(part).__name__}; name the private "
+                "keys with keys=, which declares the others public"
+            )
+    private = [key for key in value if keys is None or key in keys]
     inputs = [_read_value(value[key], rules, f"key {key!r}") for key in private]
 
     def build(copies: list[Any]) -> dict[Any, Any]:
         parts = zip(private, inputs, copies, strict=True)
-        return {**value, **{key: part.build([copy]) for key, part, copy in parts}}
+        return {**value, **{key: one.build([copy]) for key, one, copy in parts}}
 
-    return Input([slots for part in inputs for slots in part.transcripts], build)
-
-
-def _read_texts(values: dict[Any, Any]) -> Input:
-    """A dict of which nothing is declared public."""
-    for key, value in values.items():
-        if not isinstance(value, str):
-            raise ParameterError(
-                f"expected text under key {key!r}, got {type(value).__name__}; name the private "
-                "keys with keys=, which declares the others public"
-            )
-    texts = [slots_of_text(value) for value in values.values()]
-    return Input(texts, lambda copies: dict(zip(values, copies, strict=True)))
+    return Input([slots for one in inputs for slots in one.transcripts], build)
 
 
 def _read_value(value: object, rules: MessageRules, where: str) -> Input:
@@ -154,11 +145,6 @@ def _read_value(value: object, rules: MessageRules, where: str) -> Input:
     if isinstance(value, list):
         return Input([slots_of_messages(value, rules, where)], _only)
     raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
-
-
-def _only(copies: list[Any]) -> Any:
-    [copy] = copies
-    return copy
 
 
 def messages_in(value: object) -> list[Any]:

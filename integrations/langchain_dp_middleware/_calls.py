@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnablePassthrough,
+)
 from pydantic import Field
 
 from dp_middleware.errors import ParameterError
@@ -24,6 +29,27 @@ _REMEDIES = {
 }
 
 
+def _refuse_wrapper(name: str, why: str) -> Any:
+    """A method of :class:`RefusedWrappers` that refuses, unless what it tells is public."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._wrapped(name, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, f"Refused: {why}"
+    return method
+
+
+def _keep_refusing(name: str) -> Any:
+    """A method of :class:`RefusedWrappers` that gives something which refuses the same."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._derived(name, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"As :meth:`RunnableSerializable.{name}`; refuses the same wrappers."
+    return method
+
+
 class RefusedWrappers:
     """Refuses what would see raw input before the adapter does, also on all that derives from it.
 
@@ -34,14 +60,9 @@ class RefusedWrappers:
     """
 
     @property
-    def _may_be_recorded(self) -> bool:
-        """Whether a run around the call may record its input."""
-        return False
-
-    @property
-    def _may_be_sent(self) -> bool:
-        """Whether the input is public, so that fallbacks may be given it."""
-        return False
+    def _allowed(self) -> Collection[str]:
+        """For raw input: "record", runs around the call may; "send", fallbacks may be given it."""
+        return ()
 
     @property
     def _component(self) -> Any:
@@ -53,62 +74,29 @@ class RefusedWrappers:
         """What stands for the adapter where the input was released already."""
         return self
 
-    # refused ---------------------------------------------------------------------------------
-
-    def map(self) -> Any:
-        """Refused: LangChain would trace the list of raw inputs."""
-        return self._wrapped("map", self._may_be_recorded)
+    map = _refuse_wrapper("map", "LangChain would trace the list of raw inputs.")
+    with_retry = _refuse_wrapper("with_retry", "LangChain would trace the raw input of the tries.")
+    pipe = _refuse_wrapper("pipe", "LangChain would trace the raw input of the sequence.")
+    __or__ = _refuse_wrapper("__or__", "LangChain would trace the raw input of the sequence.")
+    with_fallbacks = _refuse_wrapper(
+        "with_fallbacks",
+        "whatever fails, a refusal too, would hand the raw input to the fallbacks.",
+    )
+    configurable_alternatives = _refuse_wrapper(
+        "configurable_alternatives", "an alternative would be given the raw input."
+    )
 
     def as_tool(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: LangChain would trace the raw arguments of the tool."""
-        self._require("as_tool", self._may_be_recorded)
+        self._require_public("as_tool")
         return self._plain("as_tool", *args, **kwargs)
 
-    def with_retry(self, **kwargs: Any) -> Any:
-        """Refused: LangChain would trace the raw input of the tries."""
-        return self._wrapped("with_retry", self._may_be_recorded, **kwargs)
-
-    def with_fallbacks(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: whatever fails, a refusal too, would hand the raw input to the fallbacks."""
-        return self._wrapped("with_fallbacks", self._may_be_sent, *args, **kwargs)
-
-    def configurable_alternatives(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: an alternative would be given the raw input."""
-        return self._wrapped("configurable_alternatives", self._may_be_sent, *args, **kwargs)
-
-    def pipe(self, *others: Any, **kwargs: Any) -> Any:
-        """Refused: LangChain would trace the raw input of the sequence."""
-        return self._wrapped("pipe", self._may_be_recorded, *others, **kwargs)
-
-    def __or__(self, other: Any) -> Any:
-        """Refused: LangChain would trace the raw input of the sequence."""
-        return self._wrapped("__or__", self._may_be_recorded, other)
-
-    # derived ---------------------------------------------------------------------------------
-
-    def bind(self, **kwargs: Any) -> Any:
-        """As :meth:`Runnable.bind`; refuses the same wrappers."""
-        return self._derived("bind", **kwargs)
-
-    def with_config(self, config: Any = None, **kwargs: Any) -> Any:
-        """As :meth:`Runnable.with_config`; refuses the same wrappers."""
-        return self._derived("with_config", config, **kwargs)
-
-    def with_types(self, **kwargs: Any) -> Any:
-        """As :meth:`Runnable.with_types`; refuses the same wrappers."""
-        return self._derived("with_types", **kwargs)
-
-    def with_listeners(self, **kwargs: Any) -> Any:
-        """As :meth:`Runnable.with_listeners`; refuses the same wrappers."""
-        return self._derived("with_listeners", **kwargs)
-
-    def with_alisteners(self, **kwargs: Any) -> Any:
-        """As :meth:`Runnable.with_alisteners`; refuses the same wrappers."""
-        return self._derived("with_alisteners", **kwargs)
-
-    def configurable_fields(self, **kwargs: Any) -> Any:
-        """As :meth:`RunnableSerializable.configurable_fields`; refuses the same wrappers."""
-        return self._derived("configurable_fields", **kwargs)
+    bind = _keep_refusing("bind")
+    with_config = _keep_refusing("with_config")
+    with_types = _keep_refusing("with_types")
+    with_listeners = _keep_refusing("with_listeners")
+    with_alisteners = _keep_refusing("with_alisteners")
+    configurable_fields = _keep_refusing("configurable_fields")
 
     def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(super(), name)(*args, **kwargs)
@@ -116,19 +104,20 @@ class RefusedWrappers:
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> PrivateBinding:
         return PrivateBinding(bound=self._plain(name, *args, **kwargs), component=self._component)
 
-    def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> PrivateBinding:
-        self._require(name, is_public)
+    def _wrapped(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        self._require_public(name)
         return self._derived(name, *args, **kwargs)
 
-    def _require(self, name: str, is_public: bool) -> None:
-        if not is_public:
+    def _require_public(self, name: str) -> None:
+        hands_on = name in ("with_fallbacks", "configurable_alternatives")
+        if ("send" if hands_on else "record") not in self._allowed:
             raise ParameterError(
                 f"{name}() of {type(self._component).__name__} would trace raw inputs or hand "
                 f"them on; {_REMEDIES[name]}"
             )
 
 
-class PrivateBinding(RefusedWrappers, RunnableBinding[Any, Any]):  # type: ignore[misc]
+class PrivateBinding(RefusedWrappers, RunnableBinding[Any, Any]):
     """Something made of an adapter, with what the adapter refuses.
 
     Attributes:
@@ -142,12 +131,8 @@ class PrivateBinding(RefusedWrappers, RunnableBinding[Any, Any]):  # type: ignor
         return self.component
 
     @property
-    def _may_be_recorded(self) -> bool:
-        return bool(self._component._may_be_recorded)
-
-    @property
-    def _may_be_sent(self) -> bool:
-        return bool(self._component._may_be_sent)
+    def _allowed(self) -> Collection[str]:
+        return cast("Collection[str]", self._component._allowed)
 
     def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.bound, name)(*args, **kwargs)
@@ -157,18 +142,18 @@ class ReleasedCalls(RefusedWrappers):
     """Call paths that LangChain traces no sooner than in the rest, which is given released text."""
 
     @property
-    @abstractmethod
     def _rest(self) -> Runnable[Any, Any]:
-        """What runs behind the boundary."""
+        """What runs behind the boundary; nothing, if the released input is the output."""
+        return RunnablePassthrough()
 
     @abstractmethod
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         """The released input and the config of the call: all that the rest is given."""
 
     async def _aenter(
-        self, value: Any, config: RunnableConfig | None
+        self, value: Any, config: RunnableConfig | None, **kwargs: Any
     ) -> tuple[Any, RunnableConfig]:
-        return await asyncio.to_thread(self._enter, value, config)
+        return await asyncio.to_thread(self._enter, value, config, **kwargs)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Release the input, then run the rest."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
-from langchain_core.runnables import Runnable, RunnablePassthrough
+from langchain_core.runnables import Runnable
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import RunnableConfig, merge_configs
 
@@ -18,6 +18,30 @@ if TYPE_CHECKING:
     from langchain_core.runnables.graph import Graph
     from langchain_core.runnables.utils import ConfigurableFieldSpec
     from langchain_core.utils.pydantic import TypeBaseModel
+
+
+def _on_rest(name: str, why: str) -> Any:
+    """A method of :class:`Head` that makes something of the rest, and stays in front of it."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return replace(self, then=getattr(self._rest, name)(*args, **kwargs))
+
+    method.__name__, method.__doc__ = name, f"As :meth:`Runnable.{name}`, on the rest{why}."
+    return method
+
+
+def _batched(name: str) -> Any:
+    """A method of :class:`Head` that has one release and one run of the rest for each input."""
+
+    def method(self: Any, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
+        merged = self._merged(None if isinstance(config, Sequence) else config)
+        if isinstance(config, Sequence):
+            merged = [self._merged(own) for own in config]
+        bare = replace(self, config=RunnableConfig())  # a batch reads max_concurrency in `merged`
+        return getattr(Runnable, name)(bare, inputs, merged, **kwargs)
+
+    method.__name__, method.__doc__ = name, f"As :meth:`Runnable.{name}`: a release for each input."
+    return method
 
 
 # A plain Runnable, not a RunnableSerializable: pydantic would copy the session into configured
@@ -65,51 +89,19 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
         merged: Any = {**self.config, **(config or {}), **kwargs}
         return replace(self, config=merged)
 
-    def bind(self, **kwargs: Any) -> Self:
-        """As :meth:`Runnable.bind`, on the rest."""
-        return replace(self, then=self._rest.bind(**kwargs))
-
-    def with_retry(self, **kwargs: Any) -> Self:
-        """As :meth:`Runnable.with_retry`, on the rest: the same release is sent again."""
-        return replace(self, then=self._rest.with_retry(**kwargs))
-
-    def with_fallbacks(self, *args: Any, **kwargs: Any) -> Self:  # type: ignore[override]
-        """As :meth:`Runnable.with_fallbacks`, on the rest: a fallback gets the same release."""
-        return replace(self, then=self._rest.with_fallbacks(*args, **kwargs))
-
-    def with_listeners(self, **kwargs: Any) -> Self:
-        """As :meth:`Runnable.with_listeners`, on the rest."""
-        return replace(self, then=self._rest.with_listeners(**kwargs))
-
-    def with_alisteners(self, **kwargs: Any) -> Self:
-        """As :meth:`Runnable.with_alisteners`, on the rest."""
-        return replace(self, then=self._rest.with_alisteners(**kwargs))
-
-    def with_types(self, **kwargs: Any) -> Self:
-        """As :meth:`Runnable.with_types`, on the rest: a release keeps the type of its input."""
-        return replace(self, then=self._rest.with_types(**kwargs))
+    bind = _on_rest("bind", "")
+    with_retry = _on_rest("with_retry", ": the same release is sent again")
+    with_fallbacks = _on_rest("with_fallbacks", ": a fallback gets the same release")
+    with_listeners = _on_rest("with_listeners", "")
+    with_alisteners = _on_rest("with_alisteners", "")
+    with_types = _on_rest("with_types", ": a release keeps the type of its input")
 
     # calls: see ReleasedCalls ----------------------------------------------------------------
 
-    def batch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[Any]:
-        """One release and one run of the rest per input, ``max_concurrency`` at a time."""
-        return Runnable.batch(*self._unbound(inputs, config), **kwargs)
-
-    async def abatch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[Any]:
-        """As :meth:`batch`."""
-        return await Runnable.abatch(*self._unbound(inputs, config), **kwargs)
-
-    def batch_as_completed(
-        self, inputs: Sequence[Any], config: Any = None, **kwargs: Any
-    ) -> Iterator[tuple[int, Any]]:
-        """As :meth:`batch`, with the index of each input."""
-        return Runnable.batch_as_completed(*self._unbound(inputs, config), **kwargs)
-
-    def abatch_as_completed(
-        self, inputs: Sequence[Any], config: Any = None, **kwargs: Any
-    ) -> AsyncIterator[tuple[int, Any]]:
-        """As :meth:`batch_as_completed`."""
-        return Runnable.abatch_as_completed(*self._unbound(inputs, config), **kwargs)
+    batch = _batched("batch")
+    abatch = _batched("abatch")
+    batch_as_completed = _batched("batch_as_completed")
+    abatch_as_completed = _batched("abatch_as_completed")
 
     # description -----------------------------------------------------------------------------
 
@@ -144,15 +136,7 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
 
     @property
     def _rest(self) -> Runnable[Any, Any]:
-        return self.then if self.then is not None else RunnablePassthrough()
+        return super()._rest if self.then is None else self.then
 
     def _merged(self, config: RunnableConfig | None) -> RunnableConfig:
         return merge_configs(*filter(None, (self.config, config)))
-
-    def _unbound(self, inputs: Any, config: Any) -> tuple[Self, Any, Any]:
-        """A head without config and the merged configs: a batch reads max_concurrency in them."""
-        if isinstance(config, Sequence):
-            merged: Any = [merge_configs(self.config, each) for each in config]
-        else:
-            merged = self._merged(config)
-        return replace(self, config=RunnableConfig()), inputs, merged

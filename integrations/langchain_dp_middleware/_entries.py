@@ -123,7 +123,7 @@ class Releaser:
     def update(
         self, messages: Sequence[AnyMessage], entries: StateEntries
     ) -> dict[str, StateEntry]:
-        """StateEntries that are missing, or whose messages have changed.
+        """Entries that are missing, or whose messages have changed.
 
         Raises:
             DPMiddlewareError: Text-free; see :func:`release_messages`.
@@ -171,10 +171,8 @@ class Releaser:
         if self._is_public(message):
             return True
         entry = entries.get(str(message.id))
-        if entry is None:
-            return False
-        if isinstance(message, AIMessage):
-            return True
+        if entry is None or isinstance(message, AIMessage):
+            return entry is not None
         return entry["digest"] == self._digest(message)
 
     def _is_public(self, message: AnyMessage) -> bool:

@@ -61,7 +61,7 @@ def is_ours(x: Any) -> bool:
     """Whether it releases before it sends: the models inside of it are no findings."""
     if isinstance(x, NotedModel):  # behind the boundary of another: hands on what it is given
         return False
-    packages = {each.__module__.partition(".")[0] for each in type(x).__mro__}
+    packages = {base.__module__.partition(".")[0] for base in type(x).__mro__}
     return isinstance(x, dp.InferDPT | dp.PrivRewrite) or "langchain_dp_middleware" in packages
 
 

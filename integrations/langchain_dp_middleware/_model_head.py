@@ -74,16 +74,10 @@ class BoundModel(PrivateBinding):
     def _behind(self) -> Runnable[Any, Any]:
         return self.head._behind
 
-    def bind(self, **kwargs: Any) -> Any:
-        """As :meth:`RunnableBinding.bind`."""
-        return RunnableBinding.bind(self, **kwargs)
-
-    def with_config(self, config: Any = None, **kwargs: Any) -> Any:
-        """As :meth:`RunnableBinding.with_config`."""
-        return RunnableBinding.with_config(self, config, **kwargs)
+    bind = RunnableBinding.bind
+    with_config = RunnableBinding.with_config
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.head, name)(*args, **kwargs)
 
-    def _wrapped(self, name: str, is_public: bool, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.head, name)(*args, **kwargs)
+    _wrapped = _derived

@@ -31,7 +31,7 @@ from langchain_dp_middleware._session import conversation_of
 
 
 class Noting(BaseCallbackHandler):
-    """AnswerNotes what a call of a chat model answered, in the session; records nothing else.
+    """Notes in the session what a call of a chat model answered; records nothing else.
 
     To be added without ``inherit``: a model that is called inside of that call is another one.
     """

@@ -35,7 +35,11 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
         UntrustedHost: A part of it may send the query elsewhere.
         ParameterError: ``trusted_hosts`` is not a collection of host names.
     """
-    place = locate_all(retriever, local=_LOCAL, releases=_releases)
+
+    def releases(x: object) -> bool:  # a NotedModel is of this package, but hands on what it gets
+        return type(x).__module__.partition(".")[0] in _OURS and not isinstance(x, NotedModel)
+
+    place = locate_all(retriever, local=_LOCAL, releases=releases)
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} in {type(retriever).__name__} "
@@ -43,8 +47,3 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
             "property location, a dp_middleware Location, that says where it runs"
         )
     require_trusted(place, trusted_hosts)
-
-
-def _releases(x: object) -> bool:
-    """Of this package, but for the model that hands on what it is given."""
-    return type(x).__module__.partition(".")[0] in _OURS and not isinstance(x, NotedModel)

@@ -8,10 +8,11 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from dp_middleware.sessions.boundary import session_of
 
 EPSILON = "dp_epsilon"
 
@@ -24,23 +25,26 @@ EPSILON_SPEC = ConfigurableFieldSpec(
 )
 
 
-def require_known(kind: type[BaseModel], options: Mapping[str, Any]) -> None:
-    """Refuse keyword arguments that a class does not have: pydantic would ignore them.
+MODEL_CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True)
+"""Of the adapters that are pydantic models."""
+
+
+def fields_of(
+    kind: type[BaseModel], session: object, options: Mapping[str, Any], **parts: Any
+) -> dict[str, Any]:
+    """The fields of such an adapter: the session, its other parts and the options of a caller.
 
     Raises:
-        ParameterError: There is one. Names it, not its value.
+        ParameterError: An option that it does not have: named, without its value. Or no session,
+            or a ceiling that is no epsilon.
     """
     if unknown := sorted(set(options) - set(kind.model_fields)):
         raise ParameterError(
             f"{kind.__name__} has no {', '.join(unknown)}; expected some of "
             f"{', '.join(sorted(kind.model_fields))}"
         )
-
-
-def require_ceiling(max_epsilon: object) -> None:
-    """Refuse a ``max_epsilon`` that is no ceiling; ``None`` is the sanitizer's own epsilon."""
-    if max_epsilon is not None and not _is_epsilon(max_epsilon):
-        raise ParameterError(f"expected max_epsilon > 0 and finite, got {max_epsilon!r}")
+    require_epsilon(max_epsilon=options.get("max_epsilon"))
+    return {"session": session_of(session), **options, **parts}
 
 
 def conversation_of(config: RunnableConfig | None) -> str:
@@ -48,9 +52,8 @@ def conversation_of(config: RunnableConfig | None) -> str:
 
     Transcripts without ids that begin alike under one name are taken for one conversation.
     """
-    found = _configurable(config)
-    named = next((found[key] for key in ("thread_id", "session_id") if found.get(key)), "")
-    return str(named)
+    own = _configurable(config)
+    return str(own.get("thread_id") or own.get("session_id") or "")
 
 
 def session_for(
@@ -97,11 +100,7 @@ def at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None
 
 
 def refuse_epsilon(config: RunnableConfig | None, name: str, remedy: str) -> None:
-    """Raise if a call asks for an epsilon where it cannot have one.
-
-    Raises:
-        ParameterError: It does.
-    """
+    """Raise ParameterError if a call asks for an epsilon where it cannot have one."""
     if _configurable(config).get(EPSILON) is not None:
         raise ParameterError(f"{name} takes no {EPSILON} in the config; {remedy}")
 
@@ -111,10 +110,11 @@ def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
     return ensure_config(config).get("configurable") or {}
 
 
-def require_epsilon(epsilon: object) -> None:
-    """Refuse an ``epsilon`` that is none; ``None`` is the sanitizer's own."""
-    if epsilon is not None and not _is_epsilon(epsilon):
-        raise ParameterError(f"expected epsilon > 0 and finite, got {epsilon!r}")
+def require_epsilon(**parameters: object) -> None:
+    """Refuse a parameter that is no epsilon; ``None`` is the sanitizer's own."""
+    for name, value in parameters.items():
+        if value is not None and not _is_epsilon(value):
+            raise ParameterError(f"expected {name} > 0 and finite, got {value!r}")
 
 
 def _is_epsilon(x: object) -> bool:

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
+from dp_middleware.privacy import Unit
 from langchain_dp_middleware._boundary import messages_in
 from langchain_dp_middleware._messages import message_of
 
@@ -52,9 +53,9 @@ class Turn:
     text: str = field(repr=False)
     instruction: str
 
-    def for_remote(self) -> inferdpt.Messages:
+    def for_remote(self, unit: Unit) -> inferdpt.Messages:
         """If this is a turn of released messages: what the remote model is sent."""
-        return [*self.history, *inferdpt.for_remote(self.text, self.instruction)]
+        return [*self.history, *inferdpt.for_remote(self.text, self.instruction, unit)]
 
     def for_extractor(self, draft: str) -> inferdpt.Messages:
         """If this is a turn of raw messages: what the extractor is given."""

@@ -20,8 +20,8 @@ from langchain_dp_middleware._entries import (
     with_ids,
 )
 from langchain_dp_middleware._extraction import Extraction
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import conversation_of, require_ceiling, session_for
+from langchain_dp_middleware._messages import MessageRules, one_of
+from langchain_dp_middleware._session import conversation_of, require_epsilon, session_for
 from langchain_dp_middleware.tracing import refuse_recorders
 
 try:
@@ -118,11 +118,10 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         max_epsilon: float | None = None,
     ) -> None:
         super().__init__()
-        if traced not in ("refuse", "allow"):
-            raise ParameterError(f"expected traced in ('refuse', 'allow'), got {traced!r}")
+        one_of(("refuse", "allow"), "traced", traced)
         if isinstance(public_tools, str):
             raise ParameterError("expected public_tools to be a collection of names, got one str")
-        require_ceiling(max_epsilon)
+        require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
         self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
         self._public = PublicResults(self._session, frozenset(public_tools))
@@ -230,8 +229,8 @@ def _extended(
     releaser: Releaser,
 ) -> ExtendedModelResponse[Any]:
     """The response with what the user is shown, and the entries for the state."""
-    result: list[BaseMessage] = [shown.get(i, each) for i, each in enumerate(response.result)]
-    entries = {str(each.id): releaser.entry(each, each) for each in remote.values()}
+    result: list[BaseMessage] = [shown.get(i, m) for i, m in enumerate(response.result)]
+    entries = {str(answer.id): releaser.entry(answer, answer) for answer in remote.values()}
     return ExtendedModelResponse(
         model_response=ModelResponse(result, response.structured_response),
         command=Command(update={"dp_releases": {**late, **entries}}),

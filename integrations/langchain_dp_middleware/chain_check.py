@@ -63,7 +63,7 @@ class _Chain:
     """Args: models and retrievers declared local."""
 
     def __init__(self, local: Collection[Any]) -> None:
-        self._local = [bare(each) for each in local]
+        self._local = [bare(part) for part in local]
         self._is_traced = bool(tracing_is_enabled())
         self._allowed = 0  # adapters around this step that were told to let it be recorded
         self.findings: list[Finding] = []
@@ -79,9 +79,9 @@ class _Chain:
 
     def _inside(self, x: Any, raw: bool, where: str) -> bool:
         if isinstance(x, PrivateBinding):
-            self._allowed += x._may_be_recorded
+            self._allowed += "record" in x._allowed
             is_raw = self.visit(x.bound, raw, where)
-            self._allowed -= x._may_be_recorded
+            self._allowed -= "record" in x._allowed
             return is_raw
         if isinstance(x, Head):
             return x.then is not None and self.visit(x.then, False, where)
@@ -103,7 +103,7 @@ class _Chain:
         return self._other(x, raw, where)
 
     def _model(self, model: Any, raw: bool, where: str) -> bool:
-        if any(model is each for each in self._local) or is_local(model):
+        if any(model is allowed for allowed in self._local) or is_local(model):
             return raw
         if raw:
             self._add(where, f"{type(model).__name__} is sent raw text", WRAP)
@@ -111,7 +111,7 @@ class _Chain:
 
     def _retriever(self, retriever: BaseRetriever, raw: bool, where: str) -> bool:
         name = type(retriever).__name__
-        if raw and not any(retriever is each for each in self._local):
+        if raw and not any(retriever is allowed for allowed in self._local):
             try:
                 require_local(retriever, ())
             except UntrustedHost:
@@ -121,23 +121,28 @@ class _Chain:
 
     def _other(self, x: Any, raw: bool, where: str) -> bool:
         """A function, tool, parser or prompt: what it holds may be given its input."""
-        held = reachable(x, lambda y: y is not x and _is_of_interest(y))
+
+        def may_use_input(y: Any) -> bool:
+            known = is_ours(y) or is_model(y) or inherits(y, "langchain_core", "Runnable")
+            return known and y is not x
+
+        held = reachable(x, may_use_input)
         out = [
-            self.visit(each, raw, f"{where}, {type(x).__name__}")
-            for each in held
-            if isinstance(each, Runnable) or is_model(each)
+            self.visit(part, raw, f"{where}, {type(x).__name__}")
+            for part in held
+            if isinstance(part, Runnable) or is_model(part)
         ]
         is_tool = any(kind.__name__ == "BaseTool" for kind in type(x).__mro__)
         return raw or is_tool or any(out)
 
     def _recorders(self, x: Any, where: str) -> None:
         config = getattr(x, "config", None) if isinstance(x, RunnableBindingBase) else None
-        given = (config or {}).get("callbacks") or getattr(x, "callbacks", None) or []
-        handlers = list(getattr(given, "handlers", given))
+        callbacks = (config or {}).get("callbacks") or getattr(x, "callbacks", None) or []
+        handlers = list(getattr(callbacks, "handlers", callbacks))
         listeners = getattr(x, "config_factories", ()) if config is not None else ()
-        handlers += [each for each in listeners if not isinstance(each, AnswerNotes)]
-        for each in handlers:
-            self._add(where, f"{type(each).__name__} records raw text", _HEAD)
+        handlers += [listener for listener in listeners if not isinstance(listener, AnswerNotes)]
+        for handler in handlers:
+            self._add(where, f"{type(handler).__name__} records raw text", _HEAD)
         if self._is_traced and not self._allowed:
             self._is_traced = False  # one finding is enough
             self._add(where, _TRACED, "put a PrivateHead first, or call it `with untraced():`")
@@ -151,11 +156,15 @@ def _branches(x: Any) -> list[tuple[str, Any]]:
     if isinstance(x, RunnableParallel):
         return [(f"key {name}", step) for name, step in x.steps__.items()]
     if isinstance(x, RunnableWithFallbacks):
-        others = [(f"fallback {i}", each) for i, each in enumerate(x.fallbacks)]
+        others = [(f"fallback {i}", fallback) for i, fallback in enumerate(x.fallbacks)]
         return [("first choice", x.runnable), *others]
     if isinstance(x, RunnableBranch):
-        conditions = [("condition", each) for each, _ in x.branches]
-        return [*conditions, *(("branch", each) for _, each in x.branches), ("default", x.default)]
+        conditions = [("condition", condition) for condition, _ in x.branches]
+        return [
+            *conditions,
+            *(("branch", branch) for _, branch in x.branches),
+            ("default", x.default),
+        ]
     if isinstance(x, RunnableBindingBase | RunnableEachBase):
         return [("bound", x.bound)]
     if isinstance(x, DynamicRunnable):
@@ -163,7 +172,3 @@ def _branches(x: Any) -> list[tuple[str, Any]]:
         rest = [(f"alternative {n}", e) for n, e in other.items() if isinstance(e, Runnable)]
         return [("default", x.default), *rest]
     return []
-
-
-def _is_of_interest(x: Any) -> bool:
-    return is_ours(x) or is_model(x) or inherits(x, "langchain_core", "Runnable")

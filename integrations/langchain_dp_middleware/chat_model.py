@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
-from langchain_core.runnables import (
-    Runnable,
-    RunnableBinding,
-    RunnableConfig,
-    ensure_config,
-)
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded, session_of
+from dp_middleware.sessions.boundary import guarded
 from langchain_dp_middleware._boundary import Input, cross, messages_in
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules, slots_of_messages
@@ -29,9 +23,9 @@ from langchain_dp_middleware._model_head import BoundModel, ModelHead
 from langchain_dp_middleware._notes import AnswerNotes, with_notes
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
+    MODEL_CONFIG,
     conversation_of,
-    require_ceiling,
-    require_known,
+    fields_of,
     session_for,
 )
 
@@ -74,9 +68,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         'fine'
     """
 
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
-    )
+    model_config = MODEL_CONFIG
 
     session: Any = Field(exclude=True, repr=False)
     inner: BaseChatModel = Field(exclude=True)
@@ -88,10 +80,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
-        require_known(type(self), options)
-        require_ceiling(options.get("max_epsilon"))
-        fields: dict[str, Any] = {"session": session_of(session), "inner": inner, **options}
-        super().__init__(**fields)
+        super().__init__(**fields_of(type(self), session, options, inner=inner))
 
     # composition -----------------------------------------------------------------------------
 
@@ -123,7 +112,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     def with_retry(self, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the boundary: the same release is sent again."""
-        return self._head().with_retry(**kwargs)
+        return cast("Runnable[Any, Any]", self._head().with_retry(**kwargs))
 
     def pipe(self, *others: Any, **kwargs: Any) -> Any:
         """The inner model's own, behind the boundary: what is piped is given its answers."""
@@ -221,9 +210,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     def _crossed(self, values: Sequence[Any], config: RunnableConfig | None = None) -> Any:
         """A released transcript for each value."""
-        session: dp.Session = self.session
         rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
-        at = guarded(lambda: session_for(session, config, self.max_epsilon))
+        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
 
         def read() -> Input:
             return Input([slots_of_messages(messages_in(value), rules) for value in values], list)

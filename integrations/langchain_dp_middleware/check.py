@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import dropwhile
 from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
@@ -85,72 +86,66 @@ class _Check:
 
     def graph(self, graph: Any, above: str) -> Iterator[Finding]:
         """Findings of an agent and those inside of it."""
-        if any(graph is each for each in self._seen):
+        if any(graph is known for known in self._seen):
             return
         self._seen.append(graph)
         if graph.debug:
-            yield Finding(
-                where=f"{above}agent", what="debug=True prints the state", remedy="leave it out"
-            )
+            what = "debug=True prints the state"
+            yield Finding(where=f"{above}agent", what=what, remedy="leave it out")
         yield from self._memory(graph, above)
         wraps, hooks = wraps_of(graph), hooks_of(graph)
-        covered = any(isinstance(each, DPAgentMiddleware) for each in wraps)
-        yield from self._own(own_model(graph), covered, above)
+        covered = any(isinstance(layer, DPAgentMiddleware) for layer in wraps)
+        model = own_model(graph)
+        if model is not None and not covered and not self._is_fine(model, own=not above):
+            what = f"{type(model).__name__} is sent raw messages"
+            remedy = "put DPAgentMiddleware(session) last in middleware="
+            yield Finding(where=f"{above}model", what=what, remedy=remedy)
         yield from _order(wraps, hooks, above)
-        for each in middleware_of(graph):
-            yield from self._middleware(each, wraps, above)
+        for layer in middleware_of(graph):
+            yield from self._middleware(layer, wraps, above)
         for name, part in other_parts(graph):
             yield from self._inside(part, f"{above}{name}")
 
     def _memory(self, graph: Any, above: str) -> Iterator[Finding]:
         for kept in (graph.checkpointer, graph.store):
             known = isinstance(kept, bool | None) or type(kept).__name__ in _ON_THIS_MACHINE
-            if not known and not any(kept is each for each in self._local):
+            if not known and not any(kept is allowed for allowed in self._local):
                 yield Finding(
                     where=f"{above}memory",
                     what=f"{type(kept).__name__} keeps raw messages, perhaps elsewhere",
                     remedy="keep them on this machine, or name it in local= if it does",
                 )
 
-    def _own(self, model: Any, covered: bool, above: str) -> Iterator[Finding]:
-        if model is None or covered or self._is_fine(model, own=not above):
-            return
-        yield Finding(
-            where=f"{above}model",
-            what=f"{type(model).__name__} is sent raw messages",
-            remedy="put DPAgentMiddleware(session) last in middleware=",
-        )
-
-    def _middleware(self, each: Any, wraps: list[Any], above: str) -> Iterator[Finding]:
-        name, where = type(each).__name__, f"{above}middleware {each.name}"
-        inner = wraps[_place(wraps, each) + 1 :]
+    def _middleware(self, layer: Any, wraps: list[Any], above: str) -> Iterator[Finding]:
+        name, where = type(layer).__name__, f"{above}middleware {layer.name}"
+        inner = [*dropwhile(lambda other: other is not layer, wraps)][1:]
         if name == _REDIRECTS and any(isinstance(x, DPAgentMiddleware) for x in inner):
             return
-        if name == _BORROWS and each.model is None:
+        if name == _BORROWS and layer.model is None:
             what = "sends raw messages to the agent's own model"
             yield Finding(where=where, what=what, remedy=f"{WRAP}: pass model=")
         field, bad, good = _NOTICES.get(name, ("", None, None))
-        if field and getattr(each, field, None) == bad:
+        if field and getattr(layer, field, None) == bad:
             what = f"{field}={bad!r} writes AI messages, which later turns refuse to send"
             yield Finding(where=where, what=what, remedy=f"use {field}={good!r}")
-        if not isinstance(each, DPAgentMiddleware):
-            yield from self._inside(each, where)
+        if not isinstance(layer, DPAgentMiddleware):
+            yield from self._inside(layer, where)
 
     def _inside(self, part: Any, where: str) -> Iterator[Finding]:
-        for each in reachable(part, _is_of_interest):
-            inner = graph_in(each)
+        for held in reachable(part, lambda x: is_model(x) or is_agent(x) or is_ours(x)):
+            inner = graph_in(held)
             if inner is not None:
                 yield from self.graph(inner, f"{where} > ")
-            elif isinstance(each, PrivateBinding):  # may hand on private answers
-                found = check_chain(each, local=self._local)
-                yield from (replace(finding, where=where) for finding in found)
-            elif not self._is_fine(each, own=False):
-                what = f"{type(bare(each)).__name__} would be sent what {where} sees"
+            elif isinstance(held, PrivateBinding):  # may hand on private answers
+                findings = check_chain(held, local=self._local)
+                yield from (replace(finding, where=where) for finding in findings)
+            elif not self._is_fine(held, own=False):
+                what = f"{type(bare(held)).__name__} would be sent what {where} sees"
                 yield Finding(where=where, what=what, remedy=WRAP)
 
     def _is_fine(self, model: Any, *, own: bool) -> bool:
         model = bare(model)
-        if is_ours(model) or any(model is each for each in self._local):
+        if is_ours(model) or any(model is allowed for allowed in self._local):
             return True
         known = isinstance(model, BaseLanguageModel) or is_client(model)
         return known and not own and is_local(model) and not self._is_like_remote(model)
@@ -164,20 +159,12 @@ class _Check:
         return bool(theirs & mine) or (not mine and not theirs and type(model) is type(remote))
 
 
-def _is_of_interest(x: Any) -> bool:
-    return is_model(x) or is_agent(x) or is_ours(x)
-
-
-def _place(layers: list[Any], each: Any) -> int:
-    return next((i for i, layer in enumerate(layers) if layer is each), len(layers))
-
-
 def _order(wraps: list[Any], hooks: list[Any], above: str) -> Iterator[Finding]:
     """Middleware inside of ours: what it puts into a request is not released."""
     behind = []
     for layers in (wraps, hooks):
-        ours = [i for i, each in enumerate(layers) if isinstance(each, DPAgentMiddleware)]
-        behind += [each.name for each in layers[max(ours) + 1 :]] if ours else []
+        ours = [i for i, layer in enumerate(layers) if isinstance(layer, DPAgentMiddleware)]
+        behind += [layer.name for layer in layers[max(ours) + 1 :]] if ours else []
     for name in dict.fromkeys(behind):
         yield Finding(
             where=f"{above}middleware {name}",

@@ -9,8 +9,7 @@ from typing import Any
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded, session_of
+from dp_middleware.sessions.boundary import guarded, public_keys, session_of
 from dp_middleware.sessions.session import ONCE
 from langchain_dp_middleware._session import at_epsilon, require_epsilon
 
@@ -51,9 +50,9 @@ class DPDocumentTransformer(BaseDocumentTransformer):
     def __init__(
         self, session: Any, *, metadata: Collection[str] = (), epsilon: float | None = None
     ) -> None:
-        require_epsilon(epsilon)
+        require_epsilon(epsilon=epsilon)
         self._session = at_epsilon(session_of(session), epsilon, None)
-        self._metadata = names_of(metadata)
+        self._metadata = public_keys(metadata)
 
     def __repr__(self) -> str:
         return f"DPDocumentTransformer({self._session!r}, metadata={self._metadata!r})"
@@ -104,14 +103,3 @@ def release_documents(
         ]
 
     return guarded(work)
-
-
-def names_of(metadata: Any) -> tuple[str, ...]:
-    """Public keys of metadata.
-
-    Raises:
-        ParameterError: Not a collection of names.
-    """
-    if isinstance(metadata, str) or not all(isinstance(name, str) for name in metadata):
-        raise ParameterError("expected metadata=['source', ...], names of public keys")
-    return tuple(metadata)

@@ -1,34 +1,51 @@
-"""Vectors of released text, for an embedding model or a vector store that may not see the raw."""
+"""Vectors of released text, or released vectors of text, for what may not see the raw."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
+import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from dp_middleware.models.embedders import embedding_service
+from dp_middleware.privacy.releases import Ledger
+from dp_middleware.sanitizers.vectors import VectorSanitizer
 from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import ONCE
 from langchain_dp_middleware._session import at_epsilon, require_epsilon
 
 
 class DPEmbeddings(Embeddings):
-    """Releases every text, then embeds what was released.
+    """Releases every text and embeds what was released, or embeds it and releases the vector.
+
+    With a session or sanitizer, the inner model sees released text only. With a
+    ``dp.VectorResponse`` the inner model sees raw text and must be local; what leaves is one random
+    vector per text, for a guarantee that holds between any two texts.
 
     Every text of every call is a new release and a new charge: an embedding model is given no
-    ids, and looking texts up by their content would tell which are equal. To embed documents
-    once, and have their texts agree with their vectors, release them with a
-    :class:`DPDocumentTransformer` and embed those with the inner model.
+    ids, and looking texts up by their content would tell which are equal; so do not put a cache
+    around it that does, as ``CacheBackedEmbeddings``. To embed documents once, and have their
+    texts agree with their vectors, release them with a :class:`DPDocumentTransformer` and embed
+    those with the inner model.
 
     Args:
-        session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
-        inner: Embeds; sees released text only, so it may be remote.
-        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default.
+        session: A ``dp.Session``, a ``dp.Sanitizer`` that is wrapped in one, or a
+            ``dp.VectorResponse``.
+        inner: Embeds. It may be remote, but for a ``dp.VectorResponse``.
+        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default. A
+            ``dp.VectorResponse`` has its own, per text.
+        ledger: For a ``dp.VectorResponse``: charged once per text, before the draw. A session has
+            its own, ``session.sanitizer.ledger``.
+        subject: Whose budget is charged; needed with a ledger.
+        trusted_hosts: For a ``dp.VectorResponse``: hosts that may see raw text.
 
     Raises:
-        ParameterError: ``inner`` is no LangChain embedding model, or ``epsilon`` no number.
+        ParameterError: ``inner`` is no LangChain embedding model, ``epsilon`` no number, or an
+            option is of no use here.
+        UntrustedHost: Raw text would leave: the inner model of a ``dp.VectorResponse`` is remote.
         DPMiddlewareError: From a call: the release failed, and nothing was embedded. Holds no
             text.
 
@@ -41,32 +58,62 @@ class DPEmbeddings(Embeddings):
         3
     """
 
-    def __init__(self, session: Any, inner: Any, *, epsilon: float | None = None) -> None:
+    def __init__(
+        self,
+        session: Any,
+        inner: Any,
+        *,
+        epsilon: float | None = None,
+        ledger: Ledger | None = None,
+        subject: str | None = None,
+        trusted_hosts: Iterable[str] = (),
+    ) -> None:
         if not isinstance(inner, Embeddings):
             raise ParameterError(
                 f"expected a LangChain embedding model, got {type(inner).__name__}"
             )
-        require_epsilon(epsilon)
-        self._session = at_epsilon(session_of(session), epsilon, None)
+        require_epsilon(epsilon=epsilon)
         self._inner = inner
+        self._vectors: VectorSanitizer | None = None
+        if isinstance(session, dp.VectorResponse):
+            if epsilon is not None:
+                raise ParameterError("expected no epsilon= with dp.VectorResponse(epsilon=...)")
+            service = embedding_service(inner, trusted_hosts=trusted_hosts)
+            self._vectors = VectorSanitizer(session, service, ledger=ledger, subject=subject)
+            return
+        if ledger is not None or subject is not None or tuple(trusted_hosts):
+            raise ParameterError(
+                "expected ledger=, subject= and trusted_hosts= with a dp.VectorResponse only: a "
+                "session has a ledger, and its inner model sees released text"
+            )
+        self._session = at_epsilon(session_of(session), epsilon, None)
 
     def __repr__(self) -> str:
-        return f"DPEmbeddings({self._session!r}, {type(self._inner).__name__})"
+        releases = self._vectors or self._session
+        return f"DPEmbeddings({releases!r}, {type(self._inner).__name__})"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text."""
+        if self._vectors is not None:
+            return guarded(self._vectors.release, texts)
         return self._inner.embed_documents(self._released(texts))
 
     def embed_query(self, text: str) -> list[float]:
         """The vector of a text."""
+        if self._vectors is not None:
+            return self.embed_documents([text])[0]
         return self._inner.embed_query(*self._released([text]))
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """As :meth:`embed_documents`; the release runs in a thread."""
+        if self._vectors is not None:
+            return await asyncio.to_thread(self.embed_documents, texts)
         return await self._inner.aembed_documents(await self._areleased(texts))
 
     async def aembed_query(self, text: str) -> list[float]:
         """As :meth:`embed_query`; the release runs in a thread."""
+        if self._vectors is not None:
+            return await asyncio.to_thread(self.embed_query, text)
         return await self._inner.aembed_query(*await self._areleased([text]))
 
     def _released(self, texts: Sequence[str]) -> list[str]:

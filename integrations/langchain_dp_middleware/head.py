@@ -9,7 +9,6 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, session_of
 from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._composition import Head
@@ -18,7 +17,7 @@ from langchain_dp_middleware._notes import with_notes
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
-    require_ceiling,
+    require_epsilon,
     session_for,
 )
 
@@ -95,7 +94,7 @@ class PrivateHead(Head):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "session", session_of(self.session))
-        require_ceiling(self.max_epsilon)
+        require_epsilon(max_epsilon=self.max_epsilon)
         one_of(("ignore", "note"), "answers", self.answers)
         self.rules  # noqa: B018 - refuses what is none
         object.__setattr__(self, "keys", names_of(self.keys))
@@ -118,8 +117,7 @@ class PrivateHead(Head):
         """The released input and the config of the call: all that the rest is given."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        session: dp.Session = self.session
-        at = guarded(lambda: session_for(session, merged, self.max_epsilon))
+        at = guarded(lambda: session_for(self.session, merged, self.max_epsilon))
         keys, rules = names_of(self.keys), self.rules
         return cross(at, lambda: read(value, keys, rules), rules, conversation_of(merged)), merged
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, NoReturn
 from uuid import uuid4
@@ -14,21 +14,21 @@ from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model
 from dp_middleware.models.local import local_model
-from dp_middleware.sessions.boundary import guarded, session_of
+from dp_middleware.sessions.boundary import guarded
 from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
 from langchain_dp_middleware._calls import RefusedWrappers
 from langchain_dp_middleware._messages import note_answer
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
+    MODEL_CONFIG,
     conversation_of,
-    require_ceiling,
-    require_known,
+    fields_of,
     session_for,
 )
 from langchain_dp_middleware._turns import Turn, messages_of, turn_of
@@ -90,9 +90,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         'the answer'
     """
 
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
-    )
+    model_config = MODEL_CONFIG
 
     session: Any = Field(exclude=True, repr=False)
     instruction: str = "Answer the message below."
@@ -112,21 +110,21 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         trusted_hosts: Iterable[str] = (),
         **options: Any,
     ) -> None:
-        require_known(type(self), options)
-        require_ceiling(options.get("max_epsilon"))
-        given: dict[str, Any] = {
-            "session": session_of(session),
-            "remote": replace(chat_model(remote), error=RemoteError),
-            "extractor": local_model(extractor, trusted_hosts),
-            "trusted_hosts": frozenset(trusted_hosts),
-        }
-        super().__init__(**given, **options)
+        fields = fields_of(
+            type(self),
+            session,
+            options,
+            remote=replace(chat_model(remote), error=RemoteError),
+            extractor=local_model(extractor, trusted_hosts),
+            trusted_hosts=frozenset(trusted_hosts),
+        )
+        super().__init__(**fields)
 
     # composition -----------------------------------------------------------------------------
 
     @property
-    def _may_be_recorded(self) -> bool:
-        return self.traced == "allow"
+    def _allowed(self) -> Collection[str]:
+        return ("record",) if self.traced == "allow" else ()
 
     def bind_tools(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused: an answer is text, and calls of tools would be the draft's."""
@@ -199,8 +197,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         options = {name: kw.pop(name) for name in ("tags", "metadata", "run_name") if name in kw}
         kw.pop("run_id", None)
         config: Any = {"callbacks": callbacks, **options}
-        answers = [self.invoke(each, config, stop=stop, **kw) for each in messages]
-        return LLMResult(generations=[[ChatGeneration(message=each)] for each in answers])
+        answers = [self.invoke(transcript, config, stop=stop, **kw) for transcript in messages]
+        return LLMResult(generations=[[ChatGeneration(message=answer)] for answer in answers])
 
     async def agenerate(self, *args: Any, **kwargs: Any) -> LLMResult:
         """As :meth:`generate`, in a thread."""
@@ -221,14 +219,16 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "InferDPTChatModel", REMEDY)
-        if given := sorted(name for name, option in options.items() if option is not None):
-            raise ParameterError(f"expected settings on the two models themselves, got {given}")
+        if settings := sorted(name for name, option in options.items() if option is not None):
+            raise ParameterError(f"expected settings on the two models themselves, got {settings}")
         conversation = conversation_of(config)
         messages = messages_of(value)
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
         released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
+        unit = at.sanitizer.certificate.unit
+        question = turn_of(released, self.instruction).for_remote(unit)
         with set_config_context(config) as context:
-            draft = context.run(self.remote, turn_of(released, self.instruction).for_remote())
+            draft = context.run(self.remote, question)
         name = f"dp-{uuid4()}"
         remote = AIMessage(draft)
         guarded(lambda: note_answer(self.session, remote, event_id=name, conversation=conversation))

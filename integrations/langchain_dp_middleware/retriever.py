@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextvars import Context
 from typing import Any, Literal
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableConfig, RunnablePassthrough
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded, session_of
+from dp_middleware.sessions.boundary import guarded, public_keys
 from dp_middleware.unrecorded import recording
 from langchain_dp_middleware._boundary import refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._retriever_trust import require_local
-from langchain_dp_middleware._session import (
-    EPSILON_SPEC,
-    require_ceiling,
-    require_known,
-    session_for,
-)
-from langchain_dp_middleware.documents import names_of, release_documents
+from langchain_dp_middleware._session import EPSILON_SPEC, MODEL_CONFIG, fields_of, session_for
+from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import quiet
 
 _REMEDY = (
@@ -79,9 +73,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         DPMiddlewareError: From a call: the search or a release failed. Holds no text.
     """
 
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
-    )
+    model_config = MODEL_CONFIG
 
     session: Any = Field(exclude=True, repr=False)
     retriever: Any = Field(exclude=True, repr=False)
@@ -97,16 +89,14 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
                 f"expected a LangChain retriever, got {type(retriever).__name__}; a vector store "
                 "makes one with as_retriever()"
             )
-        require_known(type(self), options)
-        require_ceiling(options.get("max_epsilon"))
+        fields = fields_of(type(self), session, options, retriever=retriever)
         require_local(retriever, options.get("trusted_hosts", ()))
-        fields: Any = {"session": session_of(session), "retriever": retriever, **options}
         super().__init__(**fields)
 
     @field_validator("public_metadata", mode="before")
     @classmethod
     def _names(cls, value: Any) -> tuple[str, ...]:
-        return names_of(value)
+        return public_keys(value)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The released documents; ``kwargs`` go to the local retriever."""
@@ -119,7 +109,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return self._released(session_for(self.session, None, self.max_epsilon), query)
+        return self._release(session_for(self.session, None, self.max_epsilon), query)
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -127,32 +117,18 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         return [EPSILON_SPEC]
 
     @property
-    def _may_be_recorded(self) -> bool:
-        return self.query == "public"
-
-    @property
-    def _may_be_sent(self) -> bool:
-        return self.query == "public"
-
-    @property
-    def _rest(self) -> RunnablePassthrough[Any]:
-        return RunnablePassthrough()
+    def _allowed(self) -> Collection[str]:
+        return ("record", "send") if self.query == "public" else ()
 
     def _enter(
         self, value: Any, config: RunnableConfig | None, **kwargs: Any
     ) -> tuple[Any, RunnableConfig]:
         if self.query == "private":
             refuse_outer_run(config, "DPRetriever", _REMEDY)
-        session: dp.Session = self.session
-        at = guarded(lambda: session_for(session, config, self.max_epsilon))
-        return self._released(at, value, **kwargs), config or RunnableConfig()
+        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
+        return self._release(at, value, **kwargs), config or RunnableConfig()
 
-    async def _aenter(
-        self, value: Any, config: RunnableConfig | None, **kwargs: Any
-    ) -> tuple[Any, RunnableConfig]:
-        return await asyncio.to_thread(self._enter, value, config, **kwargs)
-
-    def _released(self, session: dp.Session, query: Any, **kwargs: Any) -> list[Document]:
+    def _release(self, session: dp.Session, query: Any, **kwargs: Any) -> list[Document]:
         if not isinstance(query, str):
             raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
         documents = guarded(

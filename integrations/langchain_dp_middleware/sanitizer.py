@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
-from langchain_core.runnables import RunnableConfig, RunnablePassthrough, RunnableSerializable
-from pydantic import ConfigDict, Field
+from langchain_core.runnables import RunnableConfig, RunnableSerializable
+from pydantic import Field
 
-import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded, session_of
+from dp_middleware.sessions.boundary import guarded
 from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import (
-    conversation_of,
-    require_ceiling,
-    require_known,
-    session_for,
-)
+from langchain_dp_middleware._session import MODEL_CONFIG, conversation_of, fields_of, session_for
 
 REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
@@ -59,9 +54,7 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         2
     """
 
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
-    )
+    model_config = MODEL_CONFIG
 
     session: Any = Field(exclude=True, repr=False)
     keys: tuple[str, ...] | None = None
@@ -73,11 +66,8 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
     on_other: Literal["raise", "drop", "pass"] = "raise"
 
     def __init__(self, session: Any = None, **options: Any) -> None:
-        require_known(type(self), options)
-        require_ceiling(options.get("max_epsilon"))
-        options["keys"] = names_of(options.get("keys"))
-        fields: dict[str, Any] = {"session": session_of(session), **options}
-        super().__init__(**fields)
+        keys = names_of(options.get("keys"))
+        super().__init__(**fields_of(type(self), session, options, keys=keys))
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
@@ -90,19 +80,16 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         return ["langchain_dp_middleware", "sanitizer"]
 
     @property
-    def _may_be_recorded(self) -> bool:
-        return self.traced == "allow"
-
-    @property
-    def _rest(self) -> RunnablePassthrough[Any]:
-        return RunnablePassthrough()
+    def _allowed(self) -> Collection[str]:
+        return ("record",) if self.traced == "allow" else ()
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", REMEDY)
-        session: dp.Session = self.session
-        at = guarded(lambda: session_for(session, config, self.max_epsilon, default=self.epsilon))
+        at = guarded(
+            lambda: session_for(self.session, config, self.max_epsilon, default=self.epsilon)
+        )
         rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
         released = cross(at, lambda: read(value, self.keys, rules), rules, conversation_of(config))
         return released, config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from langchain_core.embeddings import Embeddings
 
@@ -53,7 +53,7 @@ class ServiceEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One unit vector per text."""
-        return _numbers(self.service.encode(texts))
+        return cast("list[list[float]]", self.service.encode(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
         """The unit vector of a text."""
@@ -61,13 +61,8 @@ class ServiceEmbeddings(Embeddings):
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """As :meth:`embed_documents`, without blocking the event loop."""
-        return _numbers(await self.service.aencode(texts))
+        return cast("list[list[float]]", (await self.service.aencode(texts)).tolist())
 
     async def aembed_query(self, text: str) -> list[float]:
         """As :meth:`embed_query`, without blocking the event loop."""
         return (await self.aembed_documents([text]))[0]
-
-
-def _numbers(rows: Any) -> list[list[float]]:
-    found: list[list[float]] = rows.tolist()
-    return found

@@ -91,8 +91,9 @@ def _adding_none(configure: Callable[..., Any]) -> Callable[..., Any]:
             return configure(kind, inherited, local, *args, **kw)
         configured = configure(kind, inherited, None, *args, **kw)
         kept = _handlers(inherited)
-        for handler in [each for each in configured.handlers if each not in kept]:
-            configured.remove_handler(handler)
+        for handler in [*configured.handlers]:
+            if handler not in kept:
+                configured.remove_handler(handler)
         return configured
 
     return wrapped

@@ -16,6 +16,7 @@ except ModuleNotFoundError:
 
 from llama_index_dp_middleware._epsilon import epsilon
 from llama_index_dp_middleware._silence import unrecorded
+from llama_index_dp_middleware.embedding import DPEmbedding
 from llama_index_dp_middleware.engine import DPQueryEngine
 from llama_index_dp_middleware.llm import DPLLM
 from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
@@ -25,6 +26,7 @@ from llama_index_dp_middleware.transform import DPTransform
 
 __all__ = [
     "DPLLM",
+    "DPEmbedding",
     "DPNodePostprocessor",
     "DPQueryEngine",
     "DPQueryTransform",

@@ -15,12 +15,12 @@ _asked: ContextVar[float] = ContextVar("llama_index_dp_middleware_epsilon", defa
 
 @contextmanager
 def epsilon(value: float) -> Iterator[None]:
-    """In this block all components release at this epsilon, if theirs is not smaller.
+    """In this block all components release at this epsilon, or at their own if it is smaller.
 
-    The session's own epsilon is the ceiling, and of nested blocks the smallest holds. What was
-    released at another epsilon is released and charged anew. Tasks that begin in the block and
-    threads of ``asyncio.to_thread`` belong to it; **other threads and processes**, such as those of
-    ``num_workers``, do not: give them ``session.at(value)``.
+    Of nested blocks the smallest epsilon holds. What was released at another epsilon is released
+    and charged anew. Tasks that begin in the block and threads of ``asyncio.to_thread`` belong to
+    it; **other threads and processes**, such as those of ``num_workers``, do not: give them
+    ``session.at(value)``.
 
     Args:
         value: Nats per token occurrence, a public number.

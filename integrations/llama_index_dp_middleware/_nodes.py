@@ -24,17 +24,6 @@ _RELATED = (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
 
 
-def keys_of(metadata: Collection[str]) -> tuple[str, ...]:
-    """Names of public metadata.
-
-    Raises:
-        ParameterError: One string, or not strings.
-    """
-    if isinstance(metadata, str) or not all(isinstance(key, str) for key in metadata):
-        raise ParameterError(f"expected metadata=['page_label', ...], got {metadata!r}")
-    return tuple(metadata)
-
-
 def require_text(nodes: Collection[Any]) -> None:
     """Refuse what is not text, before anything is charged.
 

@@ -26,7 +26,12 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
     Raises:
         UntrustedHost: A part is not in process, on loopback or on a trusted host, or unknown.
     """
-    place = locate_all(retriever, local=_LOCAL, releases=_is_safe)
+
+    def is_safe(x: object) -> bool:  # silenced, or released before it is sent
+        is_silenced = inherits(x, "llama_index.core", "CallbackManager")
+        return is_silenced or isinstance(x, dp.Session | dp.Sanitizer)
+
+    place = locate_all(retriever, local=_LOCAL, releases=is_safe)
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} of the retriever runs; if "
@@ -34,9 +39,3 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
             "Location()`, of dp_middleware.models.trust"
         )
     require_trusted(place, trusted_hosts)
-
-
-def _is_safe(x: object) -> bool:
-    """Silenced, or released before it is sent."""
-    is_silenced = inherits(x, "llama_index.core", "CallbackManager")
-    return is_silenced or isinstance(x, dp.Session | dp.Sanitizer)

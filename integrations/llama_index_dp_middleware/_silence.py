@@ -16,6 +16,7 @@ from dp_middleware.unrecorded import recording
 from dp_middleware.unrecorded.carrying import carried, carry
 
 T = TypeVar("T")
+Pieces = TypeVar("Pieces", Generator[Any, None, None], AsyncGenerator[Any, None])
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -59,22 +60,30 @@ async def acall_silently(function: Callable[..., Awaitable[T]], *args: Any, **kw
         return await function(*args, **kwargs)
 
 
-def silent_pieces(pieces: Generator[T, None, None]) -> Generator[T, None, None]:
+def silent_pieces(pieces: Pieces) -> Pieces:
     """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
     with unrecorded():
-        return cast(Generator[T, None, None], carried(pieces))
-
-
-def asilent_pieces(pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """As :func:`silent_pieces`, for an asynchronous generator."""
-    with unrecorded():
-        return cast(AsyncGenerator[T, None], carried(pieces))
+        return cast(Pieces, carried(pieces))
 
 
 def _watch() -> None:
     skip_unrecorded()
     for kind in (DispatcherSpanMixin, IngestionPipeline):
         carry(kind)
+
+
+def _silent(name: str, wrap: Callable[[Any], Any] = lambda result: result) -> Any:
+    """A method of :class:`QuietLLM` that runs its base class's unrecorded."""
+
+    @unspanned
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrap(call_silently(getattr(super(QuietLLM, self), name), *args, **kwargs))
+
+    @unspanned
+    async def amethod(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrap(await acall_silently(getattr(super(QuietLLM, self), name), *args, **kwargs))
+
+    return amethod if name.startswith("a") else method
 
 
 class QuietLLM(FunctionCallingLLM):
@@ -84,45 +93,13 @@ class QuietLLM(FunctionCallingLLM):
     has released text only, is unrecorded there too; record ``chat`` and ``complete`` instead.
     """
 
-    @unspanned
-    def predict(self, *args: Any, **kwargs: Any) -> str:
-        return call_silently(super().predict, *args, **kwargs)
-
-    @unspanned
-    async def apredict(self, *args: Any, **kwargs: Any) -> str:
-        return await acall_silently(super().apredict, *args, **kwargs)
-
-    @unspanned
-    def stream(self, *args: Any, **kwargs: Any) -> Any:
-        return silent_pieces(call_silently(super().stream, *args, **kwargs))
-
-    @unspanned
-    async def astream(self, *args: Any, **kwargs: Any) -> Any:
-        return asilent_pieces(await acall_silently(super().astream, *args, **kwargs))
-
-    @unspanned
-    def structured_predict(self, *args: Any, **kwargs: Any) -> Any:
-        return call_silently(super().structured_predict, *args, **kwargs)
-
-    @unspanned
-    async def astructured_predict(self, *args: Any, **kwargs: Any) -> Any:
-        return await acall_silently(super().astructured_predict, *args, **kwargs)
-
-    @unspanned
-    def stream_structured_predict(self, *args: Any, **kwargs: Any) -> Generator[Any, None, None]:
-        return silent_pieces(call_silently(super().stream_structured_predict, *args, **kwargs))
-
-    @unspanned
-    async def astream_structured_predict(
-        self, *args: Any, **kwargs: Any
-    ) -> AsyncGenerator[Any, None]:
-        pieces = await acall_silently(super().astream_structured_predict, *args, **kwargs)
-        return asilent_pieces(pieces)
-
-    @unspanned
-    def predict_and_call(self, *args: Any, **kwargs: Any) -> Any:
-        return call_silently(super().predict_and_call, *args, **kwargs)
-
-    @unspanned
-    async def apredict_and_call(self, *args: Any, **kwargs: Any) -> Any:
-        return await acall_silently(super().apredict_and_call, *args, **kwargs)
+    predict = _silent("predict")
+    apredict = _silent("apredict")
+    stream = _silent("stream", silent_pieces)
+    astream = _silent("astream", silent_pieces)
+    structured_predict = _silent("structured_predict")
+    astructured_predict = _silent("astructured_predict")
+    stream_structured_predict = _silent("stream_structured_predict", silent_pieces)
+    astream_structured_predict = _silent("astream_structured_predict", silent_pieces)
+    predict_and_call = _silent("predict_and_call")
+    apredict_and_call = _silent("apredict_and_call")

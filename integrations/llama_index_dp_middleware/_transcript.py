@@ -46,7 +46,7 @@ class Transcript:
         Raises:
             DPMiddlewareError: Nothing may be sent. Holds no text.
         """
-        return guarded(self._released, messages)
+        return guarded(self._release, messages)
 
     def release_prompt(self, prompt: str) -> str:
         """A prompt without a transcript: released anew at every call."""
@@ -101,26 +101,24 @@ class Transcript:
             for last in seen:
                 note(last)
 
-    def _released(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        slots = [slots_of(message, f"message {k}") for k, message in enumerate(messages)]
-        texts = [text for part in slots for text in part.texts]
-        released = iter(self._texts([(None, *text) for text in texts if not self._passes(*text)]))
-        sent = (text[1] if self._passes(*text) else next(released) for text in texts)
-        return [part.build(sent) for part in slots]
-
-    def _texts(self, items: Sequence[Item]) -> list[str]:
-        """What goes out for each; what stands before the history changes no name in it.
+    def _release(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """What stands before the history changes no name in it.
 
         A memory rewrites its text again and again, so this is an event of its own, known by its
         place and by the message with which the conversation begins.
         """
+        slots = [slots_of(message, f"message {k}") for k, message in enumerate(messages)]
+        texts = [text for part in slots for text in part.texts]
+        private = [text for text in texts if not self._passes(*text)]
+        leading = list(takewhile(lambda text: text[0] == "system", private))
+        history: list[Item] = [(None, *text) for text in private[len(leading) :]]
         session = at_asked(self.session)
-        leading = list(takewhile(lambda item: item[1] == "system", items))
-        history = items[len(leading) :]
         start = session.digest(*history[0][1:]) if history else ""
-        memories = [(f"{start} {k}", role, text) for k, (_, role, text) in enumerate(leading)]
+        memories: list[Item] = [(f"{start} {k}", *text) for k, text in enumerate(leading)]
         parts = session.release_all([memories, history], conversation=self.conversation)
-        return [release.text for part in parts for release in part]
+        released = (release.text for part in parts for release in part)
+        sent = (text[1] if self._passes(*text) else next(released) for text in texts)
+        return [part.build(sent) for part in slots]
 
     def _passes(self, role: str, text: str) -> bool:
         return role == "system" and (self.system == "pass" or text in self.public_system)

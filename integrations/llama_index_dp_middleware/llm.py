@@ -19,7 +19,7 @@ from llama_index.core.base.llms.types import (
     MessageRole,
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.llms.llm import LLM, ToolSelection
+from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -102,12 +102,11 @@ class DPLLM(QuietLLM):
             )
         if isinstance(public_system, str) or not all(isinstance(t, str) for t in public_system):
             raise ParameterError("expected public_system=['...'], a collection of texts")
-        named = str(uuid4()) if conversation is None else conversation
         transcript = Transcript(
             session=session_of(session),
             system=system,
             public_system=frozenset({*public_system, inner.system_prompt or ""}),
-            conversation=named,
+            conversation=str(uuid4()) if conversation is None else conversation,
         )
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
         self._inner, self._transcript = inner, transcript
@@ -196,7 +195,7 @@ class DPLLM(QuietLLM):
         chat_history: list[ChatMessage] | None = None,
         verbose: bool = False,
         allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
+        tool_required: bool = False,  # by this name LlamaIndex knows that it may be asked for
         **kwargs: Any,
     ) -> dict[str, Any]:
         """The inner model's arguments; it makes a span of this call, so it gets no messages."""
@@ -212,24 +211,14 @@ class DPLLM(QuietLLM):
         return {**prepared, "messages": [*(chat_history or []), *([] if last is None else [last])]}
 
     def _validate_chat_with_tools_response(
-        self,
-        response: ChatResponse,
-        tools: Any,
-        allow_parallel_tool_calls: bool = False,
-        **kwargs: Any,
-    ) -> ChatResponse:
-        valid: ChatResponse = self._inner._validate_chat_with_tools_response(
-            response, tools, allow_parallel_tool_calls=allow_parallel_tool_calls, **kwargs
-        )
-        return valid
+        self, response: ChatResponse, *args: Any, **kwargs: Any
+    ) -> Any:
+        return self._inner._validate_chat_with_tools_response(response, *args, **kwargs)
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, *args: Any, **kwargs: Any
-    ) -> list[ToolSelection]:
-        calls: list[ToolSelection] = self._inner.get_tool_calls_from_response(
-            response, *args, **kwargs
-        )
-        return calls
+    ) -> Any:
+        return self._inner.get_tool_calls_from_response(response, *args, **kwargs)
 
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
         """A model of the same session and conversation around the inner structured one."""

@@ -11,8 +11,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded, session_of
-from llama_index_dp_middleware._nodes import keys_of, release_node, require_text
+from dp_middleware.sessions.boundary import guarded, public_keys, session_of
+from llama_index_dp_middleware._nodes import release_node, require_text
 from llama_index_dp_middleware._silence import unspanned
 
 
@@ -46,10 +46,10 @@ class DPNodePostprocessor(BaseNodePostprocessor):
     def __init__(
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
-        keys: Any = {"metadata": keys_of(metadata)}
-        used = session_of(session)
+        keys: Any = {"metadata": public_keys(metadata)}
+        session = session_of(session)
         super().__init__(**keys)
-        self._session = used
+        self._session = session
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")
@@ -62,15 +62,15 @@ class DPNodePostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        return guarded(self._released, nodes)
+        return guarded(self._release, nodes)
 
     @unspanned
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        return await asyncio.to_thread(guarded, self._released, nodes)
+        return await asyncio.to_thread(guarded, self._release, nodes)
 
-    def _released(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+    def _release(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
         raw = [scored.node for scored in nodes]
         require_text(raw)
         return [

@@ -59,24 +59,20 @@ class DPQueryTransform(BaseQueryTransform):
 
     @unspanned
     def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
-        return guarded(self._released, query_bundle)
+        return guarded(self._release, query_bundle)
 
     async def arun(self, query_bundle: QueryBundle) -> QueryBundle:
         """As :meth:`run`, without blocking the event loop."""
-        return await asyncio.to_thread(guarded, self._released, query_bundle)
+        return await asyncio.to_thread(guarded, self._release, query_bundle)
 
-    def _released(self, bundle: QueryBundle) -> QueryBundle:
+    def _release(self, bundle: QueryBundle) -> QueryBundle:
         require_words(bundle)
-        name = self._event(bundle)
-        return QueryBundle(at_asked(self.session).release(name, "user", bundle.query_str).text)
-
-    def _event(self, bundle: QueryBundle) -> str:
-        """The id of a bundle's event, for as long as the bundle lives."""
-        with self._lock:
+        with self._lock:  # a bundle keeps the id of its event for as long as it lives
             if id(bundle) not in self._events:
                 self._events[id(bundle)] = str(uuid4())
                 weakref.finalize(bundle, self._events.pop, id(bundle), None)
-            return self._events[id(bundle)]
+            event_id = self._events[id(bundle)]
+        return QueryBundle(at_asked(self.session).release(event_id, "user", bundle.query_str).text)
 
 
 def require_words(bundle: QueryBundle) -> None:

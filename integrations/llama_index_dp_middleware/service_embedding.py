@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.schema import BaseNode, MetadataMode
@@ -62,16 +62,14 @@ class ServiceEmbedding(BaseEmbedding):
         self, texts: list[str], show_progress: bool = False, **kwargs: Any
     ) -> list[Embedding]:
         self._refuse_cache()
-        found: list[Embedding] = self._service.encode(texts).tolist()
-        return found
+        return self._embedded(texts)
 
     @unspanned
     async def aget_text_embedding_batch(
         self, texts: list[str], show_progress: bool = False, **kwargs: Any
     ) -> list[Embedding]:
         self._refuse_cache()
-        found: list[Embedding] = (await self._service.aencode(texts)).tolist()
-        return found
+        return await self._aembedded(texts)
 
     @unspanned
     def get_text_embedding(self, text: str) -> Embedding:
@@ -91,35 +89,25 @@ class ServiceEmbedding(BaseEmbedding):
 
     @unspanned
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
-        return _filled(nodes, self.get_text_embedding_batch(_texts(nodes)))
+        return _fill(nodes, self.get_text_embedding_batch(_texts(nodes)))
 
     @unspanned
     async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
-        return _filled(nodes, await self.aget_text_embedding_batch(_texts(nodes)))
+        return _fill(nodes, await self.aget_text_embedding_batch(_texts(nodes)))
 
-    @unspanned
-    def _get_text_embedding(self, text: str) -> Embedding:
-        return self.get_text_embedding(text)
+    # what the base class has its own methods call, and requires
+    _get_text_embedding = get_text_embedding
+    _aget_text_embedding = aget_text_embedding
+    _get_query_embedding = get_query_embedding
+    _aget_query_embedding = aget_query_embedding
+    _get_text_embeddings = get_text_embedding_batch
+    _aget_text_embeddings = aget_text_embedding_batch
 
-    @unspanned
-    def _get_query_embedding(self, query: str) -> Embedding:
-        return self.get_text_embedding(query)
+    def _embedded(self, texts: list[str]) -> list[Embedding]:
+        return cast("list[Embedding]", self._service.encode(texts).tolist())
 
-    @unspanned
-    async def _aget_query_embedding(self, query: str) -> Embedding:
-        return await self.aget_text_embedding(query)
-
-    @unspanned
-    async def _aget_text_embedding(self, text: str) -> Embedding:
-        return await self.aget_text_embedding(text)
-
-    @unspanned
-    def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        return self.get_text_embedding_batch(texts)
-
-    @unspanned
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        return await self.aget_text_embedding_batch(texts)
+    async def _aembedded(self, texts: list[str]) -> list[Embedding]:
+        return cast("list[Embedding]", (await self._service.aencode(texts)).tolist())
 
     def _refuse_cache(self) -> None:
         if self.embeddings_cache is not None:
@@ -130,7 +118,7 @@ def _texts(nodes: Sequence[BaseNode]) -> list[str]:
     return [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
 
 
-def _filled(nodes: Sequence[BaseNode], vectors: list[Embedding]) -> Sequence[BaseNode]:
+def _fill(nodes: Sequence[BaseNode], vectors: list[Embedding]) -> Sequence[BaseNode]:
     for node, vector in zip(nodes, vectors, strict=True):
         node.embedding = vector
     return nodes

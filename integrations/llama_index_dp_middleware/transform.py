@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -13,8 +14,8 @@ from llama_index.core.schema import BaseNode, TransformComponent
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded, session_of
-from llama_index_dp_middleware._nodes import keys_of, release_node, require_text
+from dp_middleware.sessions.boundary import guarded, public_keys, session_of
+from llama_index_dp_middleware._nodes import release_node, require_text
 from llama_index_dp_middleware._silence import unspanned
 
 
@@ -58,12 +59,13 @@ class DPTransform(TransformComponent):
     def __init__(
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
-        used = session_of(session)
-        found = used.sanitizer.certificate
-        settings = f"{found.mechanism}/{found.space}/{found.adjacency.fingerprint}"
-        keys: Any = {"metadata": keys_of(metadata), "epsilon": found.epsilon, "settings": settings}
-        super().__init__(**keys)
-        self._session = used
+        session = session_of(session)
+        own = session.sanitizer.certificate
+        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
+        keys = public_keys(metadata)
+        fields: Any = {"metadata": keys, "epsilon": own.epsilon, "settings": settings}
+        super().__init__(**fields)
+        self._session = session
 
     def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
         """To another process goes the sanitizer: a session holds a key.
@@ -71,13 +73,14 @@ class DPTransform(TransformComponent):
         Raises:
             ParameterError: A detector of the scope cannot go there.
         """
-        session, scopes = self._session, dict(self._session.scopes)
-        if not _is_picklable(scopes):
-            raise ParameterError(
-                "expected a scope= that can go to another process, got one that cannot be pickled; "
-                "use a function of a module, functools.partial of one, or no num_workers"
-            )
-        return _elsewhere, (session.sanitizer, scopes, self.metadata)
+        scopes = dict(self._session.scopes)
+        with suppress(Exception):  # whatever the detectors raise
+            pickle.dumps(scopes)
+            return _elsewhere, (self._session.sanitizer, scopes, self.metadata)
+        raise ParameterError(
+            "expected a scope= that can go to another process, got one that cannot be pickled; "
+            "use a function of a module, functools.partial of one, or no num_workers"
+        )
 
     @classmethod
     def class_name(cls) -> str:
@@ -86,12 +89,12 @@ class DPTransform(TransformComponent):
     @unspanned
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """Released copies of nodes."""
-        return guarded(self._released, nodes)
+        return guarded(self._release, nodes)
 
     @unspanned
     async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """As a call, without blocking the event loop."""
-        return await asyncio.to_thread(guarded, self._released, nodes)
+        return await asyncio.to_thread(guarded, self._release, nodes)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Fields, and a random one that nobody keeps.
@@ -102,17 +105,9 @@ class DPTransform(TransformComponent):
         """
         return {**super().to_dict(**kwargs), "salt": uuid4().hex}
 
-    def _released(self, nodes: Sequence[BaseNode]) -> list[BaseNode]:
+    def _release(self, nodes: Sequence[BaseNode]) -> list[BaseNode]:
         require_text(nodes)
         return [release_node(self._session, node, self.metadata) for node in nodes]
-
-
-def _is_picklable(scopes: dict[str, Any]) -> bool:
-    try:
-        pickle.dumps(scopes)
-    except Exception:  # whatever the detectors raise
-        return False
-    return True
 
 
 def _elsewhere(

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.spaces import CASES, host_rows, random_space, spaces
+from support.spaces import CASES, drawn_law, random_space, spaces
 
 import dp_middleware as dp
 from dp_middleware import attacks
@@ -23,13 +23,6 @@ EPSILONS = st.floats(0.1, 12.0)
 def law(mechanism, space):
     """P(y|x), float64 (V, V)."""
     return np.exp(mechanism.log_probs(np.arange(len(space)), space))
-
-
-def drawn_law(mechanism, space):
-    """P(y|x) from the integers of the very tables that are drawn from, float64 (V, V)."""
-    tables = sampler.tables(host_rows(mechanism, np.arange(len(space)), space))
-    integers = [table.integers(len(space)) for table in tables]
-    return np.array([[number / sum(row) for number in row] for row in integers])
 
 
 @st.composite

@@ -13,6 +13,7 @@ from support.spaces import brute_force_loss, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.certification import calibration, certificates, storage
+from dp_middleware.vocabulary import frequencies
 
 
 @pytest.fixture
@@ -178,6 +179,27 @@ def test_equal_partitions_are_equal_relations():
     assert one.fingerprint != dp.Adjacency.within("abab").fingerprint
     assert dp.Adjacency.substitution().fingerprint == "substitution"
     assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_in_english_is_the_bayes_attack_that_knows_how_often_words_occur():
+    words, _ = frequencies._words()
+    tokens = [*words[:400], "w1", "w2"]  # frequent ones come first
+    space = dp.EmbeddingSpace(
+        dp.Vocabulary(tokens), np.random.default_rng(3).normal(size=(len(tokens), 6))
+    )
+    shares = frequencies.english(space.vocabulary)
+    shares /= shares.sum()
+    for mechanism in (
+        dp.NearestResponse(epsilon=3.0, candidates=1, codebook=(3, 70, 149, 151)),
+        dp.TokenExponential(epsilon=6.0),
+    ):
+        certificate = dp.certify(mechanism, space)
+        attack = dp.attacks.bayes(mechanism, space, prior=shares).rate
+        assert certificate.recovery_in_english == pytest.approx(attack, abs=1e-12)
+        own = np.exp(mechanism.log_probs(np.arange(len(space)), space)).diagonal()
+        assert certificate.retention_in_english == pytest.approx(float(shares @ own))
+    other = dp.certify(dp.TokenExponential(epsilon=6.0), random_space())
+    assert (other.recovery_in_english, other.retention_in_english) == (None, None)
 
 
 def test_recovery_is_the_bayes_attack_and_retention_the_diagonal():

@@ -161,7 +161,7 @@ def test_an_unknown_length_guarantees_nothing(kind):
     assert known.claimed == 2.0
     for length in (0, -1, 2.0, True):
         with pytest.raises(dp.ParameterError, match="length"):
-            certify_contextual(mechanism, space, ANY, length)
+            dp.certify(mechanism, space, length=length)
 
 
 @BOTH

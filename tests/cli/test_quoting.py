@@ -6,13 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from support.commands import CliRunner, app
 from support.texts import CANARY
 from typer.main import get_command
-from typer.testing import CliRunner
 
 import dp_middleware as dp
 from dp_middleware import embedding
-from dp_middleware.cli import app
 
 COMMANDS = get_command(app).commands
 LOCAL = ("--extractor", "ollama:x")

@@ -152,3 +152,23 @@ def test_many_entries_of_a_parameter_are_a_fingerprint_in_json(monkeypatch):
     codebook = document["mechanism"]["codebook"]
     assert codebook["entries"] > 1
     assert len(codebook["sha256"]) == 64
+
+
+def test_a_whole_text_is_released_as_public_units(monkeypatch):
+    from dp_middleware.mechanisms.kernels import units
+
+    listed = tuple(f"{word} number {k}" for k in range(20) for word in ("house", "river", "song"))
+    monkeypatch.setattr(units, "english", lambda: listed)
+    result = run("sanitize", "a private text", "--unit", "text", "--epsilon", "25")
+    assert result.exit_code == 0
+    released = result.stdout.removesuffix("\n").split(", ")
+    assert len(set(released)) == 2
+    assert set(released) <= set(listed)
+    assert "25 per text (exact)" in flat(result.stderr)
+    assert "any text replaced by any other" in flat(result.stderr)
+
+
+def test_a_mechanism_of_tokens_does_not_protect_whole_texts():
+    result = run("sanitize", "the patient", "--unit", "text", "--mechanism", "santext")
+    assert result.exit_code == 2
+    assert "whole texts" in flat(result.stderr)

@@ -345,3 +345,34 @@ def test_a_constant_added_to_all_logits_changes_nothing(network, tokenizer, spac
     np.testing.assert_allclose(after, before, atol=1e-3)
     np.testing.assert_allclose(first[0], before[0], atol=1e-3)
     assert ((after > 0).mean(axis=1) > 0.2).all()
+
+
+def test_a_public_prompt_stands_before_every_text(network, tokenizer, folder, space):
+    plain, asked = CausalContext(folder), CausalContext(folder, prompt="the cat")
+    public = tokenizer("the cat", add_special_tokens=False)["input_ids"]
+    assert asked.before() == [*plain.before(), *public]
+    assert asked.capacity == plain.capacity - len(public)
+    ids = space.vocabulary.encode("sat on the")
+    rows, stream = asked.logits(ids, space), asked.start(space)
+    for row, number in zip(rows, ids, strict=True):
+        assert stream.logits()[0] == pytest.approx(row, abs=1e-4)
+        stream.append(int(number))
+    assert not np.allclose(rows, plain.logits(ids, space), atol=1e-3)
+    again = pickle.loads(pickle.dumps(asked))
+    assert again.parameters == asked.parameters == {**plain.parameters, "prompt": "the cat"}
+    with pytest.raises(dp.ParameterError, match="prompt of type str"):
+        CausalContext(folder, prompt=3)
+    with pytest.raises(dp.ParameterError, match="room for a token"):
+        CausalContext(folder, prompt="the cat sat on the mat " * 3).start(space).logits()
+
+
+def test_a_closing_sign_of_word_pieces_is_fed_without_a_blank():
+    """As the model has read it: a byte-level model's " ." is another token, and rare."""
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(["a b . c, (d)"] * 9, vocab_size=280, show_progress=False)
+    trained.add_tokens(["Ġ.", "Ġ(", "Ġcat"])
+    own = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, eos_token="<|endoftext|>")
+    vocabulary = dp.Vocabulary.from_encoder("all-MiniLM-L6-v2")
+    fed = own.convert_ids_to_tokens(model_ids(vocabulary, own).tolist())
+    by_token = dict(zip(vocabulary.tokens, fed, strict=True))
+    assert [by_token[sign] for sign in (".", ",", "(", "cat")] == [".", ",", "Ġ(", "Ġcat"]

@@ -227,7 +227,7 @@ FULL_SIZE = {"rantext-radius", "dyntext-unchanged"}
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.cells) if name in FULL_SIZE else name
+        pytest.param(name, marks=pytest.mark.slow) if name in FULL_SIZE else name
         for name in RECOMPUTED
     ],
 )

@@ -66,6 +66,13 @@ def held(batcher, model):
     return first
 
 
+def busy_worker(requests, model=None, **options):
+    """A worker whose model is held with a first request; it and those that wait, as answers."""
+    model = model if model is not None else Model()
+    batcher = Batcher(model, **options)
+    return model, batcher, [held(batcher, model), *map(batcher.submit, requests)]
+
+
 def in_threads(functions):
     threads = [Thread(target=function) for function in functions]
     for thread in threads:
@@ -100,10 +107,7 @@ def test_32_threads_get_the_rows_of_direct_calls_in_far_fewer_calls():
 
 
 def test_equal_texts_of_a_batch_are_computed_once_and_not_kept():
-    model = Model()
-    batcher = Batcher(model)
-    first = held(batcher, model)
-    answers = [batcher.submit(["same", f"other {k % 2}"]) for k in range(10)]
+    model, batcher, (first, *answers) = busy_worker(["same", f"other {k % 2}"] for k in range(10))
     model.go.set()
     wait([first, *answers], 5)
     assert model.seen[1:] == [["same", "other 0", "other 1"]]
@@ -128,14 +132,12 @@ def test_a_single_caller_never_waits_for_others():
 
 
 def test_the_queue_is_bounded_and_those_outside_come_in_in_order():
-    model = Model(batch=4)
-    batcher = Batcher(model, capacity=8)
-    first = held(batcher, model)
-    answers = [batcher.submit([f"{k} a", f"{k} b"]) for k in range(10)]
+    pairs = ([f"{k} a", f"{k} b"] for k in range(10))
+    model, batcher, answers = busy_worker(pairs, Model(batch=4), capacity=8)
     assert batcher.metrics.queue_depth == 8
     assert batcher.metrics.outside == 6
     model.go.set()
-    wait([first, *answers], 5)
+    wait(answers, 5)
     assert [text for texts in model.seen[1:] for text in texts] == [
         f"{k} {x}" for k in range(10) for x in "ab"
     ]
@@ -160,10 +162,7 @@ def test_a_long_list_is_cut_and_lets_others_in():
 
 
 def test_an_error_of_all_texts_reaches_every_waiter_of_its_batch_without_text():
-    model = Model()
-    batcher = Batcher(model)
-    first = held(batcher, model)
-    answers = [batcher.submit([f"{CANARY} {k}"]) for k in range(8)]
+    model, batcher, (first, *answers) = busy_worker([f"{CANARY} {k}"] for k in range(8))
     model.fails = ValueError
     model.go.set()
     errors = [each.exception(5) for each in answers]
@@ -204,31 +203,27 @@ def test_a_text_that_the_model_refuses_fails_its_own_caller_only():
 
 
 def test_a_backend_out_of_reach_is_asked_once_for_a_batch():
-    model = Model()
-    batcher = Batcher(model)
-    first = held(batcher, model)
-    answers = [batcher.submit([str(k)]) for k in range(8)]
+    model, _, answers = busy_worker([str(k)] for k in range(8))
     model.fails = TimeoutError
     model.go.set()
-    for answer in [first, *answers]:
+    for answer in answers:
         assert str(answer.exception(5)) == "the embedding model failed with TimeoutError"
     assert len(model.seen) == 2
 
 
 def test_a_backend_that_dies_while_requests_are_tried_alone_is_asked_no_more():
-    model = Model()
-    batcher = Batcher(model)
-    first = held(batcher, model)
-    answers = [batcher.submit([str(k)]) for k in range(8)]
-    faults = iter([ValueError, SystemExit])
+    class Dying(Model):
+        faults = iter([None, ValueError, SystemExit])
 
-    def fault(words):
-        model.fails = fault
-        return next(faults)(words)
+        def encode(self, texts):
+            found = super().encode(texts)
+            if fault := next(self.faults):
+                raise fault(f"cannot embed {texts}")
+            return found
 
+    model, _, (first, *answers) = busy_worker(([str(k)] for k in range(8)), Dying())
     model.go.set()
     assert first.exception(5) is None
-    model.fails = fault
     for answer in answers:
         assert answer.exception(5) is not None
     assert len(model.seen) == 3
@@ -260,10 +255,8 @@ def test_a_subclass_of_str_is_the_text_that_it_holds():
 
 
 def test_a_worker_that_breaks_fails_all_who_wait_and_another_starts():
-    model = Model(batch=1)
-    batcher = Batcher(model, capacity=2)
-    first = held(batcher, model)
-    answers = [batcher.submit([Odd(CANARY)]), *(batcher.submit([str(k)]) for k in range(4))]
+    requests = [[Odd(CANARY)], *([str(k)] for k in range(4))]
+    model, batcher, (first, *answers) = busy_worker(requests, Model(batch=1), capacity=2)
     thread = batcher._thread
     batcher._expected = None  # what the worker compares with: it cannot go on
     model.go.set()
@@ -297,10 +290,8 @@ def test_a_thread_that_cannot_start_fails_its_caller_only(monkeypatch):
 
 @pytest.mark.parametrize("dead", [SystemExit, KeyboardInterrupt])
 def test_a_dead_backend_fails_all_waiters_once(dead):
-    model = Model(batch=1)
-    batcher = Batcher(model, capacity=2)
-    first = held(batcher, model)
-    answers = [first, *(batcher.submit([f"{CANARY} {k}"]) for k in range(6))]
+    requests = ([f"{CANARY} {k}"] for k in range(6))
+    model, batcher, answers = busy_worker(requests, Model(batch=1), capacity=2)
     model.fails = dead
     model.go.set()
     for answer in answers:
@@ -500,6 +491,7 @@ print("end")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.5, 1000])
 def test_the_interpreter_exits_while_the_model_computes(seconds):
     code = EXIT.format(seconds=seconds)

@@ -6,28 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.letters import Letters
 
 import dp_middleware as dp
 from dp_middleware.evaluation import Texts, load
 
 SAMPLES = Path(dp.__file__).parent / "evaluation" / "samples"
-
-
-class Letters:
-    """Bags of letters as unit vectors; counts what it is asked for."""
-
-    model = "letters"
-
-    def __init__(self):
-        self.asked = []
-
-    def encode(self, texts):
-        self.asked += texts
-        rows = np.ones((len(texts), 64), dtype=np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for letter in text:
-                row[ord(letter) % 64] += 1
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture

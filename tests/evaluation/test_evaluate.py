@@ -19,6 +19,7 @@ from dp_middleware import attacks, evaluation
 from dp_middleware.evaluation.measures import MEASURES, named
 from dp_middleware.evaluation.report import report
 from dp_middleware.evaluation.results import COLUMNS
+from dp_middleware.evaluation.running import of_tokens
 from dp_middleware.frameworks import open_model
 from dp_middleware.testing import OpenAIServer
 
@@ -41,7 +42,7 @@ def test_every_mechanism_has_every_row(run, space, reviews, health):
     table = run(None, (1.0, 3.0), [reviews, health])
     names = (*named("attack", default=True), *LIGHT)
     seen = [(r["data"], r["asked_epsilon"], r["mechanism"], r["name"]) for r in table]
-    assert len(set(seen)) == len(seen) == 2 * 2 * len(dp.MECHANISMS) * len(names)
+    assert len(set(seen)) == len(seen) == 2 * 2 * len(of_tokens()) * len(names)
     for row in table:
         assert tuple(row) == COLUMNS
         assert (row["value"] is None) == (row["reason"] is not None)
@@ -54,7 +55,7 @@ def test_every_mechanism_has_every_row(run, space, reviews, health):
             assert row["value"] <= row["high"] + 1e-9
             assert row["seconds"] >= 0
     skipped = {(r["mechanism"], r["name"]) for r in table if r["reason"] is not None}
-    contextual = {(m, n) for m in ("cape", "cape-strict") for n in names}
+    contextual = {(m, n) for m in ("cape", "cape-strict", "contextual-response") for n in names}
     noise = {(m, n) for m in ("metric-noise", "stencil", "dchi-stencil") for n in names[:2]}
     assert skipped == contextual | noise
     assert all("context" in r["reason"] for r in table if r["mechanism"] == "cape")
@@ -202,6 +203,7 @@ dp.evaluate(("token-exponential", "custext", "custext-strict"), range(1, int(sys
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     started = subprocess.Popen([*command, "4000"])
@@ -258,7 +260,7 @@ def test_language_models_serve_and_are_sent_releases_only(run, bert, reviews):
 
 
 def test_without_language_models_the_rows_say_what_is_needed(run):
-    wanted = [name for name, each in MEASURES.items() if not each.default]
+    wanted = [name for name, each in MEASURES.items() if not each.is_default]
     table = run(
         attacks=[name for name in wanted if name in named("attack")],
         metrics=[name for name in wanted if name in named("metric")],

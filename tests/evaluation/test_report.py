@@ -10,8 +10,8 @@ import threading
 from html.parser import HTMLParser
 from typing import ClassVar
 
-import numpy as np
 import pytest
+from support.letters import Letters
 
 import dp_middleware as dp
 from dp_middleware.evaluation import Results, _plots
@@ -26,11 +26,6 @@ MECHANISMS = ("token-exponential", "custext", "metric-noise", "cape")
 
 @pytest.fixture(scope="module")
 def table(space, reviews):
-    class Letters:
-        def encode(self, texts):
-            rows = np.array([[len(text), text.count("e") + 1] for text in texts], np.float32)
-            return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
     return dp.evaluate(
         MECHANISMS,
         (1.0, 3.0),

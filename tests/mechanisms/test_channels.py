@@ -225,7 +225,7 @@ def test_the_law_of_the_length_is_the_literal_one(seed, size, epsilon_density):
     space = random_space(tokens=30, dimensions=2, seed=seed)
     _, lists, f, sigma = literally(space, size, epsilon_density, 1e-2)
     public = density(space, size, epsilon_density, 1e-2)
-    assert public.near.listed.tolist() == lists
+    assert public.listed.tolist() == lists
     law = np.exp(public.log_lengths())
     low, high = min(f), max(f)
     noisy = 0
@@ -342,7 +342,7 @@ def test_the_normal_mass_of_an_interval_is_accurate_in_the_tails():
 def test_a_tie_with_the_radius_counts_as_within():
     """On a lattice every K-th distance is the mean itself, up to rounding."""
     space = space_of([[0.1 * i] for i in range(7)])
-    counts = density(space, 2, 0.5, 1e-5).near.counts
+    counts = density(space, 2, 0.5, 1e-5).counts
     assert counts.tolist() == [2, 3, 3, 3, 3, 3, 2]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from support.spaces import host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware import _files
+from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.kernels import codebook as _codebook
+from dp_middleware.vocabulary import frequencies
 
 E = math.e
 
@@ -245,6 +248,92 @@ def test_a_prior_moves_the_codebook():
         dp.NearestResponse.tuned(space, epsilon=4.0, prior=np.zeros(60))
 
 
+@pytest.fixture(scope="module")
+def english():
+    """The 40 most frequent words of three letters and 80 of the rarest."""
+    words, shares = frequencies._words()
+    order = [k for k in np.argsort(-shares, kind="stable") if len(words[k]) == 3]
+    tokens = [words[k] for k in [*order[:40], *order[-80:]]]
+    vectors = np.random.default_rng(8).normal(size=(120, 8))
+    return dp.EmbeddingSpace(dp.Vocabulary(tokens), vectors)
+
+
+def test_the_english_prior_is_the_damped_frequency(english):
+    shares = frequencies.english(english.vocabulary)
+    prior = shares / (1 + 1000 * shares)
+    named = dp.NearestResponse.tuned(english, epsilon=6.0, prior="english")
+    assert named == dp.NearestResponse.tuned(english, epsilon=6.0, prior=prior)
+    assert named != dp.NearestResponse.tuned(english, epsilon=6.0, prior=shares)
+    uniform = dp.NearestResponse.tuned(english, epsilon=6.0, prior="uniform")
+    weights = prior / prior.sum()
+    assert value(named, english, weights) > 1.05 * value(uniform, english, weights)
+    assert value(named, english) < value(uniform, english)
+
+
+def test_texts_are_a_prior_of_their_tokens(english):
+    tokens = english.vocabulary.tokens
+    texts = [" ".join(tokens[5:45]), " ".join((*tokens[30:80], "unheard"))]
+    shares = np.bincount([*range(5, 45), *range(30, 80)], minlength=120) / 90
+    tuned = dp.NearestResponse.tuned(english, epsilon=6.0, prior=texts)
+    damped = shares / (1 + 1000 * shares)
+    assert tuned == dp.NearestResponse.tuned(english, epsilon=6.0, prior=damped)
+    assert tuned == dp.NearestResponse.tuned(english, epsilon=6.0, prior=tuple(texts))
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_the_default_is_english_from_epsilon_6_on_where_the_vocabulary_is(share):
+    words, shares = frequencies._words()
+    tokens = [*words[: int(np.searchsorted(np.cumsum(shares), share)) + 1], *words[-200:]]
+    vectors = np.random.default_rng(9).normal(size=(len(tokens), 6))
+    space = dp.EmbeddingSpace(dp.Vocabulary(tokens), vectors)
+    for epsilon in (5.9, 6.0):
+        prior = "english" if epsilon == 6.0 and share > 0.5 else "uniform"
+        tuned = dp.NearestResponse.tuned(space, epsilon=epsilon, prior=prior)
+        assert tuned == dp.NearestResponse.tuned(space, epsilon=epsilon)
+        assert tuned == dp.NearestResponse.with_defaults(epsilon, space)
+    named = {
+        dp.NearestResponse.tuned(space, epsilon=6.0, prior=prior)
+        for prior in ("english", "uniform")
+    }
+    assert len(named) == 2
+
+
+@pytest.mark.parametrize("epsilon", [6.0, 9.0])
+@pytest.mark.parametrize("prior", ["english", "uniform", ["the and for", "was not you the"]])
+def test_no_prior_changes_the_loss(english, epsilon, prior):
+    """By enumeration: exactly epsilon, whatever the codebook was chosen for."""
+    tuned = dp.NearestResponse.tuned(english, epsilon=epsilon, prior=prior)
+    assert 1 < len(set(tuned.codebook)) == len(tuned.codebook)
+    assert dp.certify(tuned, english).epsilon == pytest.approx(epsilon, abs=1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPrior(ChannelMechanism):
+    """Known-bad: the codebook is chosen for the private text, of which the token is one."""
+
+    name = "own-prior"
+    truth = "nothing: codebooks differ"
+    full_support = False
+    codebooks: tuple[tuple[int, ...], ...]
+
+    def log_probs(self, ids, space):
+        laws = [
+            dp.NearestResponse(epsilon=self.epsilon, candidates=1, codebook=each)
+            for each in self.codebooks
+        ]
+        return np.concatenate([laws[int(k >= 60)].log_probs([k], space) for k in ids])
+
+
+def test_a_prior_of_the_private_text_is_caught(english):
+    tokens = english.vocabulary.tokens
+    texts = [" ".join(tokens[:60]), " ".join(tokens[60:])]
+    tuned = [dp.NearestResponse.tuned(english, epsilon=6.0, prior=[text]) for text in texts]
+    bad = OwnPrior(epsilon=6.0, codebooks=tuple(law.codebook for law in tuned))
+    assert dp.audit(bad, english) > 6.0
+    assert math.isinf(dp.certify(bad, english).epsilon)
+    assert dp.audit(tuned[0], english) <= 6.0
+
+
 def test_outputs_can_be_chosen():
     tuned = dp.NearestResponse.tuned(clustered(60, 3), epsilon=4.0, outputs=range(5, 30))
     assert set(tuned.codebook) <= set(range(5, 30))
@@ -327,7 +416,16 @@ def test_a_damaged_file_is_computed_again(damaged, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [{"outputs": []}, {"prior": "abc"}, {"prior": [[1.0], [1.0, 2.0]]}]
+    "options",
+    [
+        {"outputs": []},
+        {"prior": "abc"},
+        {"prior": [[1.0], [1.0, 2.0]]},
+        {"prior": ["no token of it"]},
+        {"prior": []},
+        {"prior": ["w0", 1.0]},
+        {"prior": "english"},
+    ],
 )
 def test_bad_choices_are_refused(options):
     with pytest.raises(dp.ParameterError, match="expected"):

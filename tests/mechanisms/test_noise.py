@@ -18,11 +18,11 @@ from support.noise_laws import FALSE_ALARM, fits, line_law, plane_law
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.base import NoiseMechanism
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.sampling.sampler import bulk_entropy, insecure_entropy, os_entropy
 

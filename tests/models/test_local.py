@@ -35,13 +35,6 @@ LOOPBACK = "http://127.0.0.1:1/v1"
 PROXY = "http://proxy.example:3128"
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @pytest.fixture
 def redirecting(local: OpenAIServer, remote: OpenAIServer) -> OpenAIServer:
     """On loopback; sends its callers on to ``remote``, which records."""

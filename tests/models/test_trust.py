@@ -19,13 +19,6 @@ def trust(model: Any, trusted_hosts: Any = ()) -> None:
     require_trusted(chat_model(model), trusted_hosts)
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.7.6", "::1"])
 def test_loopback(host: str) -> None:
     assert is_loopback(host)

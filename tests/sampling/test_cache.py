@@ -19,7 +19,7 @@ import psutil
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
-from support.entropy import stream
+from support.entropy import assert_draws_alike, at_boundaries, stream
 from support.spaces import CASES, host_rows, random_space
 from typer.testing import CliRunner
 
@@ -65,11 +65,12 @@ def rows_of(kind, count, size, seed=0):
     return sampling.log_softmax(rows)
 
 
-def at_boundaries(table, seed=0):
-    """Uniform integers, and those at and beside every boundary of a row."""
-    boundaries = [int(last) + step for last in table.lasts for step in (-1, 0, 1)]
-    words = b"".join((k % 2**64).to_bytes(8, "little") for k in boundaries)
-    return words + sampling.insecure_entropy(seed)(8 * 200)
+def one_by_one(tables, ids, words):
+    """What each id's own table gives for its word."""
+    return [
+        int(tables[number].draw(1, stream(words[8 * place :]))[0])
+        for place, number in enumerate(ids)
+    ]
 
 
 def content(folder):
@@ -142,10 +143,7 @@ def test_all_channels_together_are_bounded_whatever_threads_do():
             sampler = sampling.Sampler(lambda ids, k=k: rows[k][ids], cache=cache.channel(k))
             ids = generator.integers(0, 20, 8)
             words = generator.bytes(64)
-            wanted = [
-                int(tables[k][number].draw(1, stream(words[8 * n :]))[0])
-                for n, number in enumerate(ids)
-            ]
+            wanted = one_by_one(tables[k], ids, words)
             assert sampler.draw(ids, stream(words)).tolist() == wanted
             most = max(most, cache.held)
         return most
@@ -172,10 +170,7 @@ def test_channels_of_all_kinds_share_memory_and_draw_from_their_own_rows(seed, c
         if k not in samplers:
             rows_k = rows[k]
             samplers[k] = sampling.Sampler(lambda ids, r=rows_k: r[ids], cache=cache.channel(k))
-        wanted = [
-            int(tables[k][number].draw(1, stream(words[8 * n :]))[0])
-            for n, number in enumerate(ids)
-        ]
+        wanted = one_by_one(tables[k], ids, words)
         assert samplers[k].draw(ids, stream(words)).tolist() == wanted
         assert cache.held <= capacity
 
@@ -300,10 +295,8 @@ def test_prepared_rows_are_the_computed_ones_bit_for_bit(name):
             found = prepared._table(prepared._places.of(np.array([number]))[0])
             for name_of in ("lasts", "low", "support"):
                 assert np.array_equal(getattr(found, name_of), getattr(table, name_of))
-            words = at_boundaries(table)
-            count = len(words) // 8
-            drawn = sampler.draw(np.full(count, number), stream(words))
-            assert drawn.tolist() == table.draw(count, stream(words)).tolist()
+            words = at_boundaries(table) + sampling.insecure_entropy(0)(8 * 200)
+            assert_draws_alike(sampler, number, table, words)
 
 
 def test_a_prepared_sanitizer_computes_nothing(computed):

@@ -544,6 +544,7 @@ for k in range(5):
 """
 
 
+@pytest.mark.slow
 def test_processes_share_a_memo(tmp_path: Path) -> None:
     code = SHARED.format(tests=str(Path(__file__).parents[1]), memo=str(tmp_path / "memo"))
     command = [sys.executable, "-c", code]
@@ -579,6 +580,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["charging", "released"])
 def test_a_killed_process_loses_no_release(when: str, tmp_path: Path) -> None:
     memo, ledger = tmp_path / "memo", tmp_path / "ledger"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from support.texts import CANARY
+from typer import testing
 from typer.testing import CliRunner, Result
 
 import dp_middleware as dp
 from dp_middleware.cli import app
 
+testing._get_command = cache(testing._get_command)  # else every call builds all commands anew
+
 WORDS = ["the", "patient", ".", *(f"w{i}" for i in range(27))]
 CERTIFICATE = {
     "guarantee", "adjacency", "method", "assumptions", "claimed", "epsilon", "mechanism", "space",
-    "witness", "recovery", "retention",
+    "witness", "recovery", "retention", "recovery_in_english", "retention_in_english",
 }  # fmt: skip
 """Keys of a certificate as JSON."""
 

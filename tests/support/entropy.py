@@ -1,6 +1,8 @@
-"""Sources of random bytes that tests choose."""
+"""Sources of random bytes that tests choose, and the uniform integers that decide a row."""
 
 from __future__ import annotations
+
+import numpy as np
 
 
 def stream(words):
@@ -13,3 +15,16 @@ def stream(words):
         return words[at - count : at].ljust(count, b"\0")
 
     return entropy
+
+
+def at_boundaries(table):
+    """The integers at and beside every boundary of a row, as bytes."""
+    boundaries = [int(last) + step for last in table.lasts for step in (-1, 0, 1)]
+    return b"".join((k % 2**64).to_bytes(8, "little") for k in boundaries)
+
+
+def assert_draws_alike(sampler, number, table, words):
+    """The sampler draws for this id what its table draws for the same words."""
+    count = len(words) // 8
+    drawn = sampler.draw(np.full(count, number), stream(words))
+    assert drawn.tolist() == table.draw(count, stream(words)).tolist()

@@ -12,9 +12,15 @@ from support.spaces import space_of
 import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.frameworks._selection import Selection
-from dp_middleware.mechanisms.base import NoiseMechanism
-from dp_middleware.mechanisms.kernels import nearest as _nearest, noise as _noise, window as _window
+from dp_middleware.mechanisms.contextual_response import ContextualResponse
+from dp_middleware.mechanisms.kernels import (
+    nearest as _nearest,
+    noise as _noise,
+    ranking,
+    window as _window,
+)
 from dp_middleware.mechanisms.stencil import DChiStencil
+from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling import sampler
 
 
@@ -131,3 +137,39 @@ def two_groups(size=6, dimensions=40):
 def on_the_circle(*angles):
     """Unit vectors in the plane."""
     return space_of(np.column_stack([np.cos(angles), np.sin(angles)]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawPrefix(ContextualResponse):
+    """ContextualResponse with codebooks from what the model says after the raw prefix."""
+
+    name: ClassVar[str] = "raw-prefix"
+
+    @property
+    def context(self):
+        return "raw"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeFromRawPrefix(RawPrefix):
+    """One public order of codewords, here by index, but their number is that of the raw prefix."""
+
+    name: ClassVar[str] = "size-from-raw-prefix"
+
+    def _codebook(self, logits, unigram, allowed):
+        return np.arange(len(super()._codebook(logits, unigram, allowed)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoFloor(ContextualResponse):
+    """The nearest codeword is e^epsilon times likelier than before, by the model's own shares."""
+
+    name: ClassVar[str] = "no-floor"
+
+    def log_probs(self, ids, space, logits):
+        rows = super().log_probs(ids, space, logits)
+        for row, said in zip(rows, np.asarray(logits, dtype=float), strict=True):
+            codebook = row > -np.inf
+            shares = ranking.mixed(said, self.mixture, self._unigram(space))
+            row[codebook] += np.log(shares[codebook])
+        return sampler.log_softmax(rows)

@@ -22,7 +22,7 @@ from dp_middleware.sampling import sampler
 
 EPSILONS = (1.0, 8.0)
 BATCHES = (1, 64)
-STARTS = 5  # batches tried of each size
+STARTS = 3  # batches tried of each size
 BOTH = ("few dimensions", "lattice")  # more than 128 tokens and fewer
 SPACES_OF = {"rantext": BOTH, "rantext-strict": BOTH}
 
@@ -48,16 +48,15 @@ def settled(compute, size: int) -> np.ndarray:
         size: Number V of tokens.
     """
     everyone = np.arange(size)
+    torch.set_num_threads(2)
     whole = compute(everyone)
+    torch.set_num_threads(1)  # for all that follows: other threads wait where cores are busy
     shuffled = np.random.default_rng(1).permutation(everyone)
-    assert np.array_equal(compute(shuffled), whole[shuffled]), "permuted"
+    assert np.array_equal(compute(shuffled), whole[shuffled]), "permuted, with one thread"
     for batch in BATCHES:
         for start in range(0, size, batch)[:STARTS]:
             ids = everyone[start : start + batch]
             assert np.array_equal(compute(ids), whole[ids]), f"in batches of {batch}"
-    for threads in (2, 1):  # and stays at one: two would wait for each other where cores are busy
-        torch.set_num_threads(threads)
-        assert np.array_equal(compute(everyone), whole), f"with {threads} threads"
     return whole
 
 

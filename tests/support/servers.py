@@ -1,33 +1,46 @@
-"""Servers, a small sanitizer, and one model of every kind."""
+"""Servers, a small sanitizer, and one model of every kind.
+
+The package is imported in the fixtures: the process that only hands out tests needs none of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from support.chat_models import BUILDERS, WORDS, Make
 
-import dp_middleware as dp
-from dp_middleware.frameworks import ChatModel
-from dp_middleware.testing import OpenAIServer
+if TYPE_CHECKING:
+    from support.chat_models import Make
+
+    import dp_middleware as dp
+    from dp_middleware.frameworks import ChatModel
+    from dp_middleware.testing import OpenAIServer
 
 
 @pytest.fixture
 def remote() -> Iterator[OpenAIServer]:
+    from dp_middleware.testing import OpenAIServer
+
     with OpenAIServer(reply="remote text") as server:
         yield server
 
 
 @pytest.fixture
 def local() -> Iterator[OpenAIServer]:
+    from dp_middleware.testing import OpenAIServer
+
     with OpenAIServer(reply="extracted answer") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def sanitizer() -> dp.Sanitizer:
+    from support.chat_models import WORDS
+
+    import dp_middleware as dp
+
     vectors = np.random.default_rng(0).normal(size=(len(WORDS), 8))
     space = dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
     return dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
@@ -36,6 +49,8 @@ def sanitizer() -> dp.Sanitizer:
 @pytest.fixture
 def make() -> Iterator[Make]:
     """``make(kind, url, timeout=10)``: a chat model through a vendor's real client."""
+    from support.chat_models import BUILDERS
+
     opened: list[Any] = []
 
     def build(kind: str, url: str, timeout: float = 10) -> ChatModel:

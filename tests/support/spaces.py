@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.base import rows_of
+from dp_middleware.sampling import sampler
 
 
 def space_of(vectors, *, unknown="uniform"):
@@ -108,6 +109,13 @@ CASES = {
 def host_rows(mechanism, ids, space):
     """The law of each id, the unknown symbol's (-1) included; float64 (n, V), NumPy."""
     return rows_of(mechanism, ids, space).cpu().numpy()
+
+
+def drawn_law(mechanism, space):
+    """P(y|x) by Python's own big integers, of the tables that are drawn from; float64 (V, V)."""
+    tables = sampler.tables(host_rows(mechanism, np.arange(len(space)), space))
+    integers = [table.integers(len(space)) for table in tables]
+    return np.array([[weight / sum(row) for weight in row] for row in integers])
 
 
 def brute_force_loss(mechanism, space):

@@ -396,7 +396,9 @@ def test_the_library_imported_anew_is_silent_too(unpatched: pytest.MonkeyPatch) 
     """As by a server that reloads: the methods were wrapped for calls of the old one."""
     with recording.unrecorded():
         pass
+    unpatched.setattr(sys.modules["dp_middleware.unrecorded"], "recording", recording)
     unpatched.delitem(sys.modules, "dp_middleware.unrecorded.recording")
+    unpatched.setattr("dp_middleware.unrecorded.recording", recording)  # put back at the end
     anew = importlib.import_module("dp_middleware.unrecorded.recording")
     logger, seen = logging.getLogger("openai.anew"), Seen()
     logger.addHandler(seen)
@@ -457,6 +459,7 @@ def test_other_threads_are_recorded_during_an_unrecorded_call(
     assert "released" in caplog.text
 
 
+@pytest.mark.slow
 def test_work_handed_to_pools_of_every_kind_and_no_other_work() -> None:
     spawning = multiprocessing.get_context("spawn")
     unrecorded = recording.is_unrecorded

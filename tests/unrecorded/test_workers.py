@@ -93,6 +93,7 @@ def quiet_of_langchain() -> Any:
     return untraced()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "quiet"),
     [
@@ -144,6 +145,7 @@ class Telling(SPAWNING.Process):  # type: ignore[name-defined,misc]
         tell(self.queue, *self.given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FORKING.Process, Telling])
 def test_processes_that_start_in_an_unrecorded_call(kind: Any) -> None:
     queue = SPAWNING.SimpleQueue()

@@ -71,7 +71,7 @@ def test_pieces_of_whole_characters_are_those_found_by_bytes(text, more):
     text = text[:2000] + more
     for offset, section in sections(clean(text)):
         numbers = tokenizer._encoding.encode_ordinary(section)
-        tokenizer._pieces_by_bytes(offset, section, numbers, by_bytes)
+        by_bytes += tokenizer._pieces_by_bytes(offset, section, numbers)
     assert tokenizer.pieces(text) == by_bytes
 
 

@@ -14,13 +14,17 @@ from dp_middleware.certification.auditing.shapes import (
     by_noise,
     by_rows,
     by_texts,
+    by_whole_texts,
     coded_rows,
     refuse_logits,
 )
+from dp_middleware.certification.auditing.vectors import by_vectors
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import Mechanism, NoiseMechanism
+from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
+from dp_middleware.mechanisms.vector_response import VectorResponse
 from dp_middleware.privacy import Witness
 from dp_middleware.sampling.sampler import Entropy, os_entropy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -68,17 +72,19 @@ class LowerBound(float):
 
 def audit(
     mechanism: Mechanism,
-    space: EmbeddingSpace,
+    space: EmbeddingSpace | None = None,
     *,
     claim: float | None = None,
     samples: int = 20_000,
     failure_probability: float = 1e-3,
     entropy: Entropy = os_entropy,
     logits: ArrayLike | None = None,
-    texts: tuple[Sequence[int], Sequence[int]] | None = None,
+    texts: tuple[Sequence[int], Sequence[int]] | tuple[str, str] | None = None,
     context: Context | None = None,
+    encoder: Encoder | None = None,
+    vectors: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> LowerBound:
-    """A lower bound on the loss under substitution, from draws of the real sampler.
+    """A lower bound on the loss between two inputs, from draws of the real sampler.
 
     Two tests, each with half of the failure probability, the one that refutes its claim by more
     counts, or else the larger bound:
@@ -92,11 +98,12 @@ def audit(
     * Retention: any epsilon-LDP mechanism keeps a uniformly drawn token with probability at most
       e^epsilon / (e^epsilon + V - 1). One rate over the vocabulary falsifies a claim.
 
-    With ``texts``, one test: events over the whole released text, chosen by a pilot.
+    With ``texts``, one test: events over the whole released text, chosen by a pilot. With
+    ``vectors``, for a ``VectorResponse``, likewise: half-spaces of the released vector.
 
     Args:
         mechanism: A mechanism of any shape.
-        space: V tokens with vectors.
+        space: V tokens with vectors; ``None`` for a ``VectorResponse``.
         claim: The epsilon in doubt, nats; default the paper's, for a metric mechanism times the
             distance of the pair.
         samples: Draws of each input of a test. A pair test cannot show more than about
@@ -108,8 +115,11 @@ def audit(
             same logits; with a context of raw tokens, of which one can change elsewhere, also
             the same token under different logits.
         texts: Two adjacent texts as ids (-1: unknown), of one length, different at one position.
-            Public test data: they show in the witness.
+            Public test data: they show in the witness. For a mechanism of whole texts any two
+            strings.
         context: With texts, for a contextual mechanism: where its logits come from.
+        encoder: With texts, for a mechanism of whole texts: what scores them.
+        vectors: For a ``VectorResponse``: two vectors of texts, float (d,).
 
     Raises:
         ParameterError: Arguments missing for this mechanism, or of no use for it.
@@ -118,9 +128,20 @@ def audit(
     _validate.probability(failure_probability=failure_probability)
     if claim is not None:
         _validate.positive(claim=claim)
+    if isinstance(mechanism, VectorResponse):
+        if vectors is None or (space, logits, texts, context) != (None, None, None, None):
+            raise ParameterError(f"expected vectors= alone for {mechanism.name}: of two texts")
+        doubted = mechanism.claimed_epsilon if claim is None else claim
+        drawn = Sampling(samples, failure_probability, entropy)
+        return _strongest([by_vectors(mechanism, vectors, doubted, drawn)], None, drawn.risk)
+    if space is None or vectors is not None:
+        raise ParameterError("expected space=, and no vectors=, for a mechanism of tokens")
     doubt = Doubt(mechanism, space, claim)
     sampling = Sampling(samples, failure_probability, entropy)
-    if texts is not None:
+    if isinstance(mechanism, TextMechanism):
+        refuse_logits(mechanism, logits)
+        outcomes = [by_whole_texts(mechanism, space, texts, encoder, doubt, sampling)]
+    elif texts is not None:
         if logits is not None:
             raise ParameterError("expected texts= or logits=, got both")
         outcomes = [by_texts(mechanism, space, texts, context, doubt, sampling)]
@@ -136,12 +157,12 @@ def audit(
 
 
 def _strongest(
-    outcomes: list[Outcome], space: EmbeddingSpace, failure_probability: float
+    outcomes: list[Outcome], space: EmbeddingSpace | None, failure_probability: float
 ) -> LowerBound:
     """The one that refutes its claim by most, or else the largest."""
     best = max(outcomes, key=lambda outcome: outcome.rank)
     witness = None
-    if best.epsilon > 0 and best.tokens is not None and best.output is not None:
+    if space and best.epsilon > 0 and best.tokens is not None and best.output is not None:
         names = space.vocabulary.tokens
         token, other = (None if k == UNKNOWN else names[k] for k in best.tokens)
         output = " ".join(names[k] for k in best.output)

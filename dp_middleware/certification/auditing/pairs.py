@@ -9,13 +9,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
-Score = Callable[[Ids], Floats]
+from dp_middleware.embedding.arrays import Floats, Ids
+
+Score = Callable[[Any], Floats]  # of releases: ids, or vectors
 
 _LARGEST = 700.0  # exponents without overflow
 _TESTABLE = 10  # hits below which no event shows anything
@@ -119,8 +120,8 @@ def _widest(
 
     Where no claim visibly fails, smaller factors show how far the samples reach.
     """
-    within_reach = np.minimum(claims, math.log(samples) - 2)
-    levels = [np.minimum(claims, _LARGEST), *(within_reach * share for share in (1, 0.5, 0.25, 0))]
+    within = np.minimum(claims, math.log(samples) - 2)
+    levels = [np.minimum(claims, _LARGEST), *(within * share for share in (1, 0.5, 0.25, 0))]
     for level in levels:
         factors = np.exp(level)
         excess = np.array(
@@ -151,8 +152,8 @@ class TextPair:
     claim: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Event:
+@dataclass(frozen=True)
+class Event:
     """Releases whose score, times the sign, reaches a threshold.
 
     A sign of -1 exchanges the two texts of the pair.
@@ -164,9 +165,9 @@ class _Event:
     threshold: float
     rank: tuple[float, float]
 
-    def holds(self, released: Ids) -> NDArray[np.bool_]:
-        reached: NDArray[np.bool_] = self.sign * self.score(released) >= self.threshold
-        return reached
+    def holds(self, released: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the releases are in it."""
+        return np.asarray(self.sign * self.score(released) >= self.threshold)
 
 
 def from_draws(
@@ -189,25 +190,26 @@ def from_draws(
         risk: Probability that the bound is wrong.
     """
     part = samples // (4 * len(pairs))
-    events: list[_Event] = []
+    events: list[Event] = []
     for number, pair in enumerate(pairs):
         learning, choosing = ([draw(text, part) for text in pair.texts] for _ in range(2))
         changed = int(np.flatnonzero(pair.texts[0] != pair.texts[1])[0])
         for score in _scores(learning[0], learning[1], changed, size):
-            events += _events(number, pair.claim, score, choosing)
+            events += best_events(number, pair.claim, score, choosing)
     event = max(events, key=lambda candidate: candidate.rank)
     tested = samples - samples // 2
     chosen = pairs[event.pair]
-    first, second = (0, 1) if event.sign > 0 else (1, 0)
-    likely, unlikely = (draw(chosen.texts[k], tested) for k in (first, second))
+    token, other = chosen.tokens[:: event.sign]
+    likely, unlikely = (draw(text, tested) for text in chosen.texts[:: event.sign])
     inside = likely[event.holds(likely)]
+    distinct, counts = np.unique(inside, axis=0, return_counts=True)
     bound = log_ratio(len(inside), event.holds(unlikely).sum(), tested, risk)
     return Outcome(
         epsilon=float(bound),
         claim=chosen.claim,
         draws=4 * part * len(pairs) + 2 * tested,
-        tokens=(chosen.tokens[first], chosen.tokens[second]),
-        output=_commonest(inside),
+        tokens=(token, other),
+        output=distinct[counts.argmax()] if len(inside) else None,
     )
 
 
@@ -220,19 +222,18 @@ def _scores(ones: Ids, others: Ids, changed: int, size: int) -> list[Score]:
     """
     counts, other_counts = (Counter(text.tobytes() for text in part) for part in (ones, others))
     whole = {key: _smoothed(counts[key], other_counts[key]) for key in counts | other_counts}
-    positions = np.arange(ones.shape[1])
-    tables = _smoothed(*(_frequencies(part, size) for part in (ones, others)))
     scores: list[Score] = [
-        lambda texts: np.array([whole.get(text.tobytes(), 0.0) for text in texts]),
-        lambda texts: tables[positions, texts].sum(axis=1),
-        lambda texts: tables[changed, texts[:, changed]],
+        lambda texts: np.array([whole.get(text.tobytes(), 0.0) for text in texts])
     ]
-    return scores if len(positions) > 1 else scores[:1]
-
-
-def _frequencies(texts: Ids, size: int) -> Ids:
-    """How often each token was released at each position, int64 (n, V)."""
-    return np.array([np.bincount(column, minlength=size) for column in texts.T])
+    if ones.shape[1] == 1:
+        return scores
+    positions = np.arange(ones.shape[1])
+    tables = _smoothed(  # how often each token was released at each position, (n, V)
+        *([np.bincount(column, minlength=size) for column in part.T] for part in (ones, others))
+    )
+    scores.append(lambda texts: tables[positions, texts].sum(axis=1))
+    scores.append(lambda texts: tables[changed, texts[:, changed]])
+    return scores
 
 
 def _smoothed(count: ArrayLike, other: ArrayLike) -> Floats:
@@ -240,9 +241,11 @@ def _smoothed(count: ArrayLike, other: ArrayLike) -> Floats:
     return ratio
 
 
-def _events(number: int, claim: float, score: Score, choosing: list[Ids]) -> list[_Event]:
+def best_events(
+    number: int, claim: float, score: Score, choosing: Sequence[NDArray[Any]]
+) -> list[Event]:
     """The best threshold of a score in each of the two directions."""
-    scored, found = [score(part) for part in choosing], []
+    scored, events = [score(part) for part in choosing], []
     for sign in (1, -1):
         likely, unlikely = (sign * values for values in scored[::sign])
         thresholds = np.unique(likely)
@@ -251,21 +254,6 @@ def _events(number: int, claim: float, score: Score, choosing: list[Ids]) -> lis
         hits, misses = ((v[:, None] >= thresholds).sum(axis=0) for v in (likely, unlikely))
         bounds = log_ratio(hits, misses, len(likely), _PILOT_RISK)
         best = int(bounds.argmax())
-        found.append(
-            _Event(
-                pair=number,
-                score=score,
-                sign=sign,
-                threshold=float(thresholds[best]),
-                rank=rank(float(bounds[best]), claim),
-            )
-        )
-    return found
-
-
-def _commonest(texts: Ids) -> Ids | None:
-    if not len(texts):
-        return None
-    distinct, counts = np.unique(texts, axis=0, return_counts=True)
-    commonest: Ids = distinct[counts.argmax()]
-    return commonest
+        power = rank(float(bounds[best]), claim)
+        events.append(Event(number, score, sign, float(thresholds[best]), power))
+    return events

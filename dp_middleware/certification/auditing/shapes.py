@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware.certification.auditing import pairs
 from dp_middleware.certification.auditing.pairs import Outcome, TextPair
 from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import (
-    ChannelMechanism,
-    ContextualMechanism,
-    Mechanism,
-    NoiseMechanism,
-    rows_of,
-)
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.text_mechanisms import (
+    ContextualMechanism,
+    Encoder,
+    NoiseMechanism,
+    TextMechanism,
+)
 from dp_middleware.sampling.sampler import Entropy, Sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 _ROWS = 48  # compared with each other
 
@@ -192,7 +191,7 @@ def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
 def by_texts(
     mechanism: Mechanism,
     space: EmbeddingSpace,
-    texts: tuple[Sequence[int], Sequence[int]],
+    texts: tuple[Any, Any],
     context: Context | None,
     doubt: Doubt,
     sampling: Sampling,
@@ -210,9 +209,31 @@ def by_texts(
     )
 
 
-def _adjacent(
-    texts: tuple[Sequence[int], Sequence[int]], space: EmbeddingSpace
-) -> tuple[Ids, Ids, int]:
+def by_whole_texts(
+    mechanism: TextMechanism,
+    space: EmbeddingSpace,
+    texts: object,
+    encoder: Encoder | None,
+    doubt: Doubt,
+    sampling: Sampling,
+) -> Outcome:
+    """Any two texts, by whole releases of the mechanism's own program."""
+    given = texts if isinstance(texts, tuple) else ()
+    if len(given) != 2 or not all(isinstance(text, str) for text in given):
+        raise ParameterError(f"expected texts= as two strings for {mechanism.name}")
+    source = drawer(mechanism, space, encoder=encoder)
+    numbers: dict[str, int] = {}  # of releases, in order of appearance
+
+    def released(text: Ids, count: int) -> Ids:
+        drawn = source.draw([[given[text[0]]]] * count, sampling.entropy)
+        return np.array([[numbers.setdefault(answer, len(numbers))] for (answer,) in drawn])
+
+    pair = TextPair(texts=(np.array([0]), np.array([1])), tokens=(0, 1), claim=doubt.anywhere())
+    outcome = pairs.from_draws([pair], released, 1, sampling.samples, sampling.risk)
+    return replace(outcome, tokens=None)
+
+
+def _adjacent(texts: tuple[Any, Any], space: EmbeddingSpace) -> tuple[Ids, Ids, int]:
     """Both texts as int64 (n,), and the position at which they differ."""
     if len(texts) != 2:
         raise ParameterError(f"expected texts= as two texts, got {len(texts)}")

@@ -54,20 +54,16 @@ def bucket_law(
     """
     rows, size = index.shape
     if buckets > size:  # most are empty
-        index, buckets = _renumbered(index), size
+        index, order = index.sort(dim=1, stable=True)
+        steps = index.diff(dim=1, prepend=index[:, :1]) > 0  # the same groups, without gaps
+        index = torch.empty_like(index).scatter_(1, order, steps.cumsum(dim=1))
+        buckets = size
     empty = utilities.new_zeros(rows, buckets)
     sizes = empty.scatter_add(1, index, torch.ones_like(utilities))
     sums = empty.scatter_add(1, index, utilities)
     members = sizes.clamp(min=1)
     scores = (steepness * (sums / members)).masked_fill_(sizes == 0, -torch.inf)
     return (torch.log_softmax(scores, dim=1) - members.log()).gather(1, index)
-
-
-def _renumbered(index: torch.Tensor) -> torch.Tensor:
-    """The same groups in the same order, numbered from 0 without gaps in each row."""
-    ordered, order = index.sort(dim=1, stable=True)
-    steps = ordered.diff(dim=1, prepend=ordered[:, :1]) > 0
-    return torch.empty_like(index).scatter_(1, order, steps.cumsum(dim=1))
 
 
 def equal_width_loss(steepness: float, size: int, buckets: int) -> float:

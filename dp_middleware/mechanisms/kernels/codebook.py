@@ -15,7 +15,6 @@ there, too, every token raises its most similar outputs, up to one total of thei
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,15 +22,12 @@ from threading import Lock
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+from dp_middleware.mechanisms.kernels.facility import BATCH, NONE, Problem
 
 _ENTRIES = 1 << 29  # similarities held at once, 4 bytes each
-_BATCH = 128  # columns judged together
 _FEW = 32  # codewords up to which a larger k is worth its time
 _NEAR = 8  # the larger k
 _UNIONS = 4  # tried for it
@@ -39,8 +35,6 @@ _COARSE = 1024  # tokens of the thinned problem on which it is started
 _TOLERANCE = 1e-6  # relative gain below which a move is not made
 _PASS_TOLERANCE = 1e-4  # relative gain of a pass below which there is no other
 _PASSES = 20
-_STEEP = 50.0  # nats, beyond which a codeword is worth nothing beside the nearest one
-_NONE = -1e9
 _SEARCHING = Lock()  # the number of threads is the process's
 
 
@@ -61,12 +55,12 @@ def best_codebook(
     unit = torch.tensor(space.centred_unit, dtype=torch.float32, device=space.device)
     points = _likeliest(prior, max(1, _ENTRIES // len(outputs)))
     weights = torch.tensor(prior[points] / prior[points].sum(), device=space.device).float()
-    problem = _Problem(unit[outputs] @ unit[points].T, weights, epsilon)
+    problem = Problem(unit[outputs] @ unit[points].T, weights, epsilon)
     with _SEARCHING, _one_thread():
-        found = _Search(problem, problem.greedy()).improve()
-        if len(found.codebook) <= _FEW:
-            found = max(found, _with_larger_near(found), key=lambda each: each.value)
-    return np.sort(outputs[found.codebook.cpu().numpy()]), found.near
+        best = _Search(problem, problem.greedy()).improve()
+        if len(best.codebook) <= _FEW:
+            best = max(best, _with_larger_near(best), key=lambda search: search.value)
+    return np.sort(outputs[best.codebook.cpu().numpy()]), best.near
 
 
 def _after_fork() -> None:
@@ -99,104 +93,30 @@ def _likeliest(prior: Floats, most: int) -> Ids:
     return np.sort(shuffled[np.argsort(-prior[shuffled], kind="stable")[:most]])
 
 
-def _thinned(size: int, most: int) -> Ids:
-    """At most so many of 0 .. size - 1, evenly spaced."""
-    return np.linspace(0, size - 1, min(size, most)).astype(np.int64)
-
-
-def _with_larger_near(one: _Search) -> _Search:
+def _with_larger_near(search: _Search) -> _Search:
     """Start from the union of several good codebooks, each of which takes one of the k.
 
     f is concave in how often each codeword is repeated, for a given value of f, so a union is
     worth at least the mean of its parts. The best of several unions is found on a thinned
     problem, from random starts that are public and the same in every run.
     """
-    problem, size = one.problem, len(one.codebook)
-    rows, columns = (_thinned(length, _COARSE) for length in problem.similarity.shape)
+    problem, size = search.problem, len(search.codebook)
+    rows, columns = (
+        np.linspace(0, length - 1, min(length, _COARSE)).astype(np.int64)
+        for length in problem.similarity.shape
+    )
     coarse, generator = problem.part(rows, columns), np.random.default_rng(0)
-    device = one.codebook.device
+    device = search.codebook.device
 
     def part() -> torch.Tensor:
         chosen = generator.choice(len(rows), min(size, len(rows)), replace=False)
         return _Search(coarse, torch.from_numpy(chosen).to(device)).improve().codebook
 
-    parts = ([part() for _ in range(_NEAR)] for _ in range(_UNIONS))
-    unions = [_Search(coarse, torch.cat(each), near=_NEAR).improve() for each in parts]
-    best = max(unions, key=lambda each: each.value)
+    unions = [torch.cat([part() for _ in range(_NEAR)]) for _ in range(_UNIONS)]
+    improved = (_Search(coarse, union, near=_NEAR).improve() for union in unions)
+    best = max(improved, key=lambda union: union.value)
     start = torch.from_numpy(rows).to(device)[best.codebook]
     return _Search(problem, start, near=_NEAR).improve()
-
-
-class _Problem:
-    """Similarities of Y possible codewords to P points, and the weight of an answer.
-
-    Attributes:
-        similarity: float32 (Y, P).
-        prior: float32 (P,), sums to one.
-        mean: float32 (Y,), a(y).
-        weight: w = e^epsilon - 1.
-    """
-
-    def __init__(self, similarity: torch.Tensor, prior: torch.Tensor, epsilon: float) -> None:
-        self.similarity, self.prior, self.epsilon = similarity, prior, epsilon
-        self.mean = similarity @ prior
-        self.weight = math.expm1(min(epsilon, _STEEP))
-
-    def part(self, rows: Ids, columns: Ids) -> _Problem:
-        """The problem on some codewords and points."""
-        prior = self.prior[columns].double()
-        total = prior.sum()
-        shares = (prior / total if total > 0 else prior + 1 / len(columns)).float()
-        return _Problem(self.similarity[rows][:, columns], shares, self.epsilon)
-
-    def value(self, best: torch.Tensor, codebook: torch.Tensor, near: int) -> float:
-        """f for sums of the ``near`` largest similarities (P,) and the codewords (M,)."""
-        reached = float(best.double() @ self.prior.double())
-        total = self.weight * reached + float(self.mean[codebook].double().sum())
-        return total / (self.weight * near + len(codebook))
-
-    def gains(self, codewords: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
-        """What each codeword would add to the numerator of f."""
-        more = (self.similarity[codewords] - best).relu_() @ self.prior
-        return self.weight * more + self.mean[codewords]
-
-    def greedy(self) -> torch.Tensor:
-        """Codewords of largest gain, one at a time, while f grows.
-
-        Gains only shrink as the codebook grows, so old ones are upper bounds and few of them are
-        computed anew (lazy evaluation, Minoux 1978): those of a batch are kept up to date while
-        the next codeword is certain to be among them.
-        """
-        size = len(self.similarity)
-        first = int(self.mean.argmax())
-        best, chosen = self.similarity[first].clone(), [first]
-        batches = torch.arange(size, device=best.device).tensor_split(1 + size // _BATCH)
-        bounds = torch.cat([self.gains(batch, best) for batch in batches])
-        bounds[first] = _NONE
-        total = self.weight * float(best @ self.prior) + float(self.mean[first])
-        value = total / (self.weight + 1)
-        while len(chosen) < size:
-            judged = torch.topk(bounds, min(_BATCH, size - len(chosen))).indices
-            more = (self.similarity[judged] - best).relu_()
-            gains = self.weight * (more @ self.prior) + self.mean[judged]
-            bounds[judged] = _NONE
-            rest = float(bounds.max())
-            while (gain := float(gains.max())) >= max(rest, value):
-                k = int(gains.argmax())
-                chosen.append(int(judged[k]))
-                total += gain
-                value = total / (self.weight + len(chosen))
-                closer = more[k].nonzero()[:, 0]
-                step, before = more[k, closer], more[:, closer]
-                best[closer] += step
-                after = (before - step).relu_()
-                gains -= self.weight * ((before - after) @ self.prior[closer])
-                more[:, closer] = after
-                gains[k] = _NONE
-            bounds[judged] = gains
-            if float(bounds.max()) <= value:
-                break
-        return torch.tensor(chosen, device=best.device)
 
 
 class _Search:
@@ -208,7 +128,7 @@ class _Search:
         value: f of the codebook.
     """
 
-    def __init__(self, problem: _Problem, codebook: torch.Tensor, near: int = 1) -> None:
+    def __init__(self, problem: Problem, codebook: torch.Tensor, near: int = 1) -> None:
         self.problem, self.codebook, self.near = problem, codebook, near
         points, device = problem.similarity.shape[1], codebook.device
         self._top = torch.empty(near + 1, points, device=device)
@@ -220,23 +140,23 @@ class _Search:
         everyone = torch.arange(len(self.problem.similarity), device=self.codebook.device)
         for _ in range(_PASSES):
             before = self.value
-            for batch in everyone.tensor_split(1 + len(everyone) // _BATCH):
-                self._take_best_of(batch)
+            for batch in everyone.tensor_split(1 + len(everyone) // BATCH):
+                self._take(batch)
             self._drop()
             if self.value - before <= _PASS_TOLERANCE * abs(before):
                 break
         return self
 
-    def _take_best_of(self, batch: torch.Tensor) -> None:
-        """Make the moves with codewords of the batch that improve f, the best ones first."""
+    def _take(self, batch: torch.Tensor) -> None:
+        """Add or swap in codewords of the batch where that improves f, the best ones first."""
         if self.near == 1:  # a second copy of a codeword would bring nothing
             batch = batch[~torch.isin(batch, self.codebook)]
         if not len(batch):
             return
-        adding, swapping, _ = self._judged(batch)
+        adding, swapping, _ = self._judge(batch)
         gains = torch.maximum(adding, swapping)
         for codeword in batch[gains.argsort(descending=True)][: int((gains > self._least).sum())]:
-            while self._moved(codeword):
+            while self._take_one(codeword) and self.near > 1:
                 pass
 
     @property
@@ -245,18 +165,21 @@ class _Search:
         total = self.problem.weight * self.near + len(self.codebook)
         return _TOLERANCE * total * abs(self.value)
 
-    def _moved(self, codeword: torch.Tensor) -> bool:
+    def _take_one(self, codeword: torch.Tensor) -> bool:
         """Add the codeword, or swap it for another, if that improves f."""
-        adding, swapping, out = self._judged(codeword[None])
+        adding, swapping, out = self._judge(codeword[None])
         if max(float(adding), float(swapping)) <= self._least:
             return False
+        moved = self.problem.similarity[codeword] > self._top[-1]
         if float(adding) >= float(swapping):
-            self._add(codeword)
+            self.codebook = torch.cat([self.codebook, codeword[None]])
         else:
-            self._swap(codeword, int(out))
-        return self.near > 1
+            moved |= (self._nearest == out).any(dim=0)
+            self.codebook[out] = codeword
+        self._refresh(moved.nonzero()[:, 0])
+        return True
 
-    def _judged(self, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _judge(self, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Gain from adding each codeword, from its best swap, and what it would replace.
 
         Without codeword c, a point that has it among its k nearest loses s(x, c) and gains the
@@ -274,17 +197,6 @@ class _Search:
         cost = (self._removal - less.view(len(batch), size)) * problem.weight
         cheapest, out = (cost + problem.mean[self.codebook]).min(dim=1)
         return gain - self.value, gain - cheapest, out
-
-    def _add(self, codeword: torch.Tensor) -> None:
-        self.codebook = torch.cat([self.codebook, codeword[None]])
-        closer = self.problem.similarity[codeword] > self._top[-1]
-        self._refresh(closer.nonzero()[:, 0])
-
-    def _swap(self, codeword: torch.Tensor, out: int) -> None:
-        self.codebook[out] = codeword
-        moved = (self._nearest == out).any(dim=0)
-        moved |= self.problem.similarity[codeword] > self._top[-1]
-        self._refresh(moved.nonzero()[:, 0])
 
     def _drop(self) -> None:
         """Drop codewords that cost more than they bring, the worst first."""
@@ -304,7 +216,7 @@ class _Search:
         for part in points.tensor_split(1 + len(points) * size // (1 << 24)):
             columns = similarity[self.codebook[:, None], part[None, :]]
             if size == self.near:  # no next one
-                columns = torch.cat([columns, torch.full_like(columns[:1], _NONE)])
+                columns = torch.cat([columns, torch.full_like(columns[:1], NONE)])
             self._top[:, part], self._nearest[:, part] = torch.topk(columns, self.near + 1, dim=0)
         lost = (self._top[:-1] - self._top[-1]) * self.problem.prior
         self._removal = torch.zeros(size + 1, device=lost.device).index_add_(

@@ -8,28 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.mechanisms.base import Floats, Ids
 from dp_middleware.mechanisms.kernels import lists
 
 _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbourhoods:
-    """What does not depend on the budget.
-
-    Attributes:
-        listed: int64 (V, K), the K nearest tokens of each, itself first.
-        distances: float64 (V, K), ascending.
-        counts: int64 (V,), tokens within the mean distance of the K-th, itself counted: f.
-        spread: int64 (V,), largest difference of f to a token of the list: LS.
-    """
-
-    listed: Ids
-    distances: Floats
-    counts: Ids
-    spread: Ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +20,15 @@ class Density:
     """Neighbourhoods with the noise on their densities.
 
     Attributes:
-        near: Lists and densities.
+        listed: int64 (V, K), the K nearest tokens of each, itself first.
+        distances: float64 (V, K), ascending.
+        counts: int64 (V,), tokens within the mean distance of the K-th, itself counted: f.
         log_sigma: float64 (V,), ln of the standard deviation of the noise on f; -inf for none.
     """
 
-    near: Neighbourhoods
+    listed: Ids
+    distances: Floats
+    counts: Ids
     log_sigma: Floats
 
     def log_lengths(self) -> Floats:
@@ -50,8 +37,8 @@ class Density:
         k_t = floor((1 - F) K) clipped to 1 .. K, F = (f + noise - min f) / (max f - min f). Where
         all tokens are equally dense, F is 0 and k_t = K.
         """
-        counts, log_sigma = self.near.counts, self.log_sigma
-        everyone, size = np.arange(len(counts)), self.near.listed.shape[1]
+        counts, log_sigma = self.counts, self.log_sigma
+        everyone, size = np.arange(len(counts)), self.listed.shape[1]
         top, span = counts.max(), int(np.ptp(counts))
         fixed = np.full(len(counts), size) if span == 0 else (top - counts) * size // span
         lengths = np.full((len(counts), size), -np.inf)
@@ -67,50 +54,39 @@ class Density:
         return lengths
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceDensity:
-    """What rows are made of, on the space's device.
-
-    Attributes:
-        listed: int64 (V, K), the K nearest tokens of each, itself first.
-        distances: float64 (V, K), ascending.
-        log_lengths: float64 (V, K), ln of the law of a list's length.
-    """
-
-    listed: torch.Tensor
-    distances: torch.Tensor
-    log_lengths: torch.Tensor
-
-
 def device_density(
     space: EmbeddingSpace, size: int, epsilon_density: float, delta: float
-) -> DeviceDensity:
-    """:func:`density` where rows are computed."""
+) -> tuple[torch.Tensor, ...]:
+    """Lists, distances and ln of the law of a list's length where rows are computed, (V, K)."""
 
-    def compute() -> DeviceDensity:
+    def compute() -> tuple[torch.Tensor, ...]:
         public = density(space, size, epsilon_density, delta)
-        parts = (public.near.listed, public.near.distances, public.log_lengths())
-        return DeviceDensity(*map(space.on_device, parts))
+        parts = (public.listed, public.distances, public.log_lengths())
+        return tuple(map(space.on_device, parts))
 
     return space.derived(("dyntext-device", size, epsilon_density, delta), compute)
 
 
 def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: float) -> Density:
     """Computed once per space: two passes over all distances, O(V K) memory."""
-    near = space.derived(("dyntext-lists", size), lambda: _neighbourhoods(space, size))
+    listed, distances, counts = space.derived(
+        ("dyntext-lists", size), lambda: _neighbourhoods(space, size)
+    )
 
     def compute() -> Density:
         decay = epsilon_density / (2 * np.log(2 / delta))
+        spread = np.abs(counts[listed] - counts[:, None]).max(axis=1)  # LS
         with np.errstate(divide="ignore"):  # no spread, no noise
-            log_spread = np.log(near.spread.astype(np.float64))
-        log_smooth = (log_spread[near.listed] - decay * near.distances).max(axis=1)
+            log_spread = np.log(spread.astype(np.float64))
+        log_smooth = (log_spread[listed] - decay * distances).max(axis=1)
         scale = np.log(2 * np.log(1.25 / delta)) / 2 - np.log(epsilon_density)
-        return Density(near, log_smooth + scale)
+        return Density(listed, distances, counts, log_smooth + scale)
 
     return space.derived(("dyntext", size, epsilon_density, delta), compute)
 
 
-def _neighbourhoods(space: EmbeddingSpace, size: int) -> Neighbourhoods:
+def _neighbourhoods(space: EmbeddingSpace, size: int) -> tuple[Ids, Floats, Ids]:
+    """What does not depend on the budget: lists, distances and counts."""
     everyone = np.arange(len(space))
     nearest, lengths = lists.nearest(everyone, space, size)
     listed, distances = nearest.cpu().numpy(), on_host(lengths)
@@ -120,8 +96,7 @@ def _neighbourhoods(space: EmbeddingSpace, size: int) -> Neighbourhoods:
     for start in range(0, len(space), space.block):
         block = everyone[start : start + space.block]
         counts[block] = (space.distance_rows(block) <= radius).sum(dim=1).cpu().numpy()
-    spread = np.abs(counts[listed] - counts[:, None]).max(axis=1)
-    return Neighbourhoods(listed, distances, counts, spread)
+    return listed, distances, counts
 
 
 def _log_normal(low: Floats, high: Floats) -> Floats:

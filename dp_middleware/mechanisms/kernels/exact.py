@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dp_middleware.embedding.arrays import Floats
+
 Rows = TypeVar("Rows", Floats, "torch.Tensor")
 
 _MANTISSA, _PRIVATE = 53, 19  # bits of a float64, and of a slice of private rows
@@ -48,8 +48,8 @@ def log(x: torch.Tensor) -> torch.Tensor:
     series = torch.full_like(x, 1.0 / _LAST_ODD)
     for odd in range(_LAST_ODD - 2, 0, -2):
         series = series * square + 1.0 / odd
-    found: torch.Tensor = whole.mul_(math.log(2.0)).add_(2.0 * ratio * series)
-    return found
+    logarithm: torch.Tensor = whole.mul_(math.log(2.0)).add_(2.0 * ratio * series)
+    return logarithm
 
 
 def rounded(values: Rows, bits: int) -> Rows:

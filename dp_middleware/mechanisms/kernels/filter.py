@@ -17,12 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels.frame import NOBODY, frame
 from dp_middleware.mechanisms.kernels.noise import UNIT
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 Pairs = tuple[Ids, Ids]
 
 _FOLDS = 16  # columns compared as one: their largest score first

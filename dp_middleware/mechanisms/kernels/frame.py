@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 NOBODY = -1
 """No token, or no column."""

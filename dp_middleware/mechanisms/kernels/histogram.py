@@ -42,17 +42,14 @@ class Histogram:
 
     def add(self, rows: torch.Tensor, sums: torch.Tensor) -> None:
         """Add rows of distances to their sums; the distances become places."""
-        self._to_places(rows)
+        if self._per_unit is None:
+            cell = torch.bucketize(rows, self._grid[1:-1])
+            rows.sub_(self._grid[cell]).div_(self._grid.diff()[cell]).clamp_(0.0, 1.0).add_(cell)
+        else:
+            rows.mul_(self._per_unit)
+        torch.sub(self._end, rows, out=rows)
         fixed = torch.mul(rows, 2.0**PLACE).to(torch.int64)
         sums.scatter_add_(1, (fixed >> PLACE).sub_(self._offset), fixed)
-
-    def _to_places(self, rows: torch.Tensor) -> None:
-        if self._per_unit is not None:
-            torch.sub(self._end, rows.mul_(self._per_unit), out=rows)
-            return
-        cell = torch.bucketize(rows, self._grid[1:-1])
-        rows.sub_(self._grid[cell]).div_(self._grid.diff()[cell]).clamp_(0.0, 1.0).add_(cell)
-        torch.sub(self._end, rows, out=rows)
 
     def read(self, sums: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """What was added, float64.

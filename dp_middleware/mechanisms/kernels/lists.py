@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import Floats, Ids
 
 _UNASSIGNED = -1
 _NUMBERS = 1 << 17  # of coordinates held at a time: what a cache holds

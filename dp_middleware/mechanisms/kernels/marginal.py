@@ -7,19 +7,15 @@ A row depends on its distances only.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels import exact
 from dp_middleware.mechanisms.kernels.histogram import PLACE, Histogram
 from dp_middleware.mechanisms.kernels.radius import FEW, RadiusLaw
-
-Floats = NDArray[np.float64]
 
 _CELLS = 1024  # of distance
 _REFINED = 256  # of radius beyond the largest distance
@@ -153,7 +149,8 @@ def _edges(law: RadiusLaw, noise_scale: float, reach: float) -> tuple[Floats, fl
 
     The law has last bits of its own on every machine: its quantiles are rounded.
     """
-    low, high = (_coarse(q / noise_scale) for q in law.quantiles)
+    mantissas, exponents = np.frexp(np.array(law.quantiles) / noise_scale)
+    low, high = np.ldexp(np.rint(mantissas * _CELLS) / _CELLS, exponents)
     end = max(high, 1.01 * reach)
     if law.dimensions > FEW and high - low > _RESOLVED * reach / _CELLS:
         beyond = np.linspace(max(low, reach), end, _REFINED + 1)
@@ -165,8 +162,3 @@ def _edges(law: RadiusLaw, noise_scale: float, reach: float) -> tuple[Floats, fl
         parts.append(np.ldexp(steps, -np.arange(1, _FINEST)[:, None]).ravel() * reach)
     edges = np.unique(np.concatenate(parts))
     return edges[np.concatenate(([True], np.diff(edges) > 1e-9 * edges[1:]))], None
-
-
-def _coarse(value: float) -> float:
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(round(mantissa * _CELLS) / _CELLS, exponent)

@@ -6,17 +6,14 @@ And tokens near to noisy points, which is all that the noise mechanisms do.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import folded
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels.filter import filters
 from dp_middleware.mechanisms.kernels.frame import NOBODY, frame
 from dp_middleware.mechanisms.kernels.noise import random_vectors, snapped, spacing
 from dp_middleware.sampling.sampler import Entropy
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 BLOCK = 512  # points of one matrix product on the host
 _SCORES = 1 << 24  # scores held at a time
@@ -111,10 +108,10 @@ def _columns(space: EmbeddingSpace, points: Floats, barred: Ids) -> tuple[Ids, I
     """
     pairs = []
     left = np.arange(len(points))
-    for each in filters(space):
-        rows, columns = each.survivors(points[left], barred[left])
+    for filter_ in filters(space):
+        rows, columns = filter_.survivors(points[left], barred[left])
         counts = np.bincount(rows, minlength=len(left))
-        settled = (counts > 0) & (counts <= each.many)
+        settled = (counts > 0) & (counts <= filter_.many)
         kept = settled[rows]
         pairs.append((left[rows[kept]], columns[kept]))
         left = left[~settled]
@@ -123,7 +120,7 @@ def _columns(space: EmbeddingSpace, points: Floats, barred: Ids) -> tuple[Ids, I
     for row in left:
         columns = np.flatnonzero(np.arange(len(frame(space).first)) != barred[row])
         pairs.append((np.full(len(columns), row), columns))
-    rows, columns = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    rows, columns = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
     order = np.argsort(rows, kind="stable")
     return rows[order], columns[order]
 

@@ -14,12 +14,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.grid import folded
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.sampler import Entropy
 
-Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 _ONE = np.uint64(1)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw
-
-Floats = NDArray[np.float64]
 
 SMALL = 128
 """Tokens up to which rows are integrated from each distance to the next."""

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+
+from dp_middleware.embedding.arrays import Floats
 
 if TYPE_CHECKING:
     from scipy.interpolate import CubicSpline
 
-Floats = NDArray[np.float64]
 
 TAIL = 37.0
 """Nats: a tail of probability e^-37 is below the resolution of float64."""

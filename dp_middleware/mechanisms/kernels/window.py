@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware import _validate
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+from dp_middleware.embedding.arrays import Floats, Ids
 
 
 def checked_window(window: int, sigma: float) -> tuple[int, float]:

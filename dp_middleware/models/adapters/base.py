@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from dp_middleware.errors import ChatError
 from dp_middleware.unrecorded import recording
@@ -15,6 +16,7 @@ from dp_middleware.unrecorded.redirects import load_clients
 from dp_middleware.unrecorded.threads import in_thread
 
 Messages = list[dict[str, str]]
+T = TypeVar("T")
 
 
 class AdapterError(ChatError):
@@ -59,16 +61,17 @@ class Unrecorded(Adapter):
         return recording.call_unrecorded(Context(), self._inner.ask, messages)
 
     async def aask(self, messages: Messages) -> str:
-        return await within(Context(), self._quiet_aask(messages))
+        return await within(Context(), _await_unrecorded(self._inner.aask, messages))
 
     async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        return await within(Context(), self._quiet_amany(messages, count))
+        return await within(Context(), _await_unrecorded(self._inner.amany, messages, count))
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         context = Context()
         pieces = recording.call_unrecorded(context, self._inner.chunks, messages)
+        take = partial(next, pieces, None)
         try:
-            while (piece := recording.call_unrecorded(context, _following, pieces)) is not None:
+            while (piece := recording.call_unrecorded(context, take)) is not None:
                 yield piece
         finally:
             recording.call_unrecorded(context, pieces.close)
@@ -76,13 +79,10 @@ class Unrecorded(Adapter):
     def private(self) -> Adapter:
         return self
 
-    async def _quiet_aask(self, messages: Messages) -> str:
-        with recording.unrecorded():
-            return await self._inner.aask(messages)
 
-    async def _quiet_amany(self, messages: Messages, count: int) -> list[str] | None:
-        with recording.unrecorded():
-            return await self._inner.amany(messages, count)
+async def _await_unrecorded(call: Callable[..., Awaitable[T]], *args: Any) -> T:
+    with recording.unrecorded():
+        return await call(*args)
 
 
 def text_of(content: Any) -> str:
@@ -105,7 +105,3 @@ def _block_text(block: Any) -> str:
         return block
     is_text = isinstance(block, dict) and block.get("type") == "text"
     return text_of(block.get("text")) if is_text else ""
-
-
-def _following(pieces: Generator[str, None, None]) -> str | None:
-    return next(pieces, None)

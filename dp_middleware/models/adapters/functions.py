@@ -21,14 +21,14 @@ class FunctionAdapter(Adapter):
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
     def ask(self, messages: Messages) -> str:
-        found = self._function(messages)
-        return _text(bridge.run(_awaited(found)) if inspect.isawaitable(found) else found)
+        answer = self._function(messages)
+        return _text(bridge.run(_awaited(answer)) if inspect.isawaitable(answer) else answer)
 
     async def aask(self, messages: Messages) -> str:
         if self._is_async:
             return _text(await self._function(messages))
-        found = await in_thread(self._function, messages)
-        return _text(await found if inspect.isawaitable(found) else found)
+        answer = await in_thread(self._function, messages)
+        return _text(await answer if inspect.isawaitable(answer) else answer)
 
 
 async def _awaited(work: Awaitable[Any]) -> Any:

@@ -28,8 +28,8 @@ class LangChainAdapter(Adapter):
         model, bound, config = _unbound(self._model)
         if not _takes_n(model, bound):
             return None
-        found = ensure_config(config)
-        recorded = {name: found.get(name) for name in ("callbacks", "tags", "metadata", "run_name")}
+        whole = ensure_config(config)
+        recorded = {name: whole.get(name) for name in ("callbacks", "tags", "metadata", "run_name")}
         result = await model.agenerate([_convert(messages)], **recorded, **_asking(count, bound))
         return _texts(result.generations[0])
 
@@ -69,19 +69,16 @@ class PrivateLangChainAdapter(Adapter):
         return _texts(result.generations)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        if not self._streams():
+        from langchain_core.language_models import BaseChatModel
+
+        has_own = type(self._model)._stream is not BaseChatModel._stream
+        if not has_own or self._model.disable_streaming is True:
             yield self.ask(messages)
             return
         if self._model.rate_limiter is not None:
             self._model.rate_limiter.acquire(blocking=True)
         for chunk in self._model._stream(_convert(messages), **self._kwargs):
             yield text_of(chunk.message.content)
-
-    def _streams(self) -> bool:
-        from langchain_core.language_models import BaseChatModel
-
-        has_own = type(self._model)._stream is not BaseChatModel._stream
-        return has_own and self._model.disable_streaming is not True
 
 
 def _unbound(model: Any) -> tuple[Any, dict[str, Any], Any]:
@@ -109,7 +106,7 @@ def _asking(count: int, bound: dict[str, Any]) -> dict[str, Any]:
 
 
 def _texts(generations: Any) -> list[str]:
-    return [text_of(each.message.content) for each in generations]
+    return [text_of(generation.message.content) for generation in generations]
 
 
 def _convert(messages: Messages) -> Any:

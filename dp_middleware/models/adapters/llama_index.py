@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -58,31 +57,25 @@ def _achat_blocks(llm: Any) -> bool:
 def skip_unrecorded() -> None:
     """Make every dispatcher and callback manager skip calls that run unrecorded.
 
-    Spans and events are made by decorators on each class's methods, also on those reached through
-    ``super()``, and neither has a switch per call; so their entry points are wrapped, once.
+    Decorators on each class's methods, also on those reached through ``super()``, make spans and
+    events, and neither has a switch per call; so their entry points are wrapped, once.
     Outside of unrecorded calls they do what they did.
     """
     from llama_index.core.callbacks import CallbackManager
     from llama_index_instrumentation.dispatcher import Dispatcher
 
     for name in ("on_event_start", "on_event_end", "start_trace", "end_trace"):
-        recording.wrap_once(CallbackManager, name, _skipping)
+        recording.wrap_once(CallbackManager, name, _skip)
     for name in ("event", "span_enter", "span_drop", "span_exit"):
-        recording.wrap_once(Dispatcher, name, _skipping)
-    recording.wrap_once(Dispatcher, "aevent", _skipping_async)
+        recording.wrap_once(Dispatcher, name, _skip)
+    recording.wrap_once(Dispatcher, "aevent", _askip)
 
 
-def _skipping(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return None if recording.is_unrecorded() else method(*args, **kwargs)
-
-    return wrapped
+@recording.around
+def _skip(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return None if recording.is_unrecorded() else method(*args, **kwargs)
 
 
-def _skipping_async(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    async def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return None if recording.is_unrecorded() else await method(*args, **kwargs)
-
-    return wrapped
+@recording.around
+async def _askip(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return None if recording.is_unrecorded() else await method(*args, **kwargs)

@@ -31,16 +31,17 @@ class TransformersAdapter(Adapter):
     def ask(self, messages: Messages) -> str:
         with self._lock:
             model, tokenizer = self._loaded
-        tokens = tokenizer(
-            _prompt(tokenizer, messages), return_tensors="pt", **_specials(tokenizer)
-        )
+        has_template = bool(tokenizer.chat_template)  # which writes its special tokens itself
+        prompt = _prompt(tokenizer, messages)
+        tokens = tokenizer(prompt, return_tensors="pt", add_special_tokens=not has_template)
         inputs = {name: tokens[name].to(model.device) for name in ("input_ids", "attention_mask")}
         length = inputs["input_ids"].shape[1]
+        paddings = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
         output = model.generate(
             **inputs,
             max_new_tokens=_room(model, length),
             **self._decoding,
-            pad_token_id=_padding(tokenizer),
+            pad_token_id=next(token for token in paddings if token is not None),
         )
         return str(tokenizer.decode(output[0, length:], skip_special_tokens=True))
 
@@ -59,18 +60,8 @@ def _prompt(tokenizer: Any, messages: Messages) -> str:
         return str(
             tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         )
-    turns = [f"{each['role'].capitalize()}: {each['content']}" for each in messages]
+    turns = [f"{turn['role'].capitalize()}: {turn['content']}" for turn in messages]
     return "\n\n".join([*turns, "Assistant:"])
-
-
-def _specials(tokenizer: Any) -> dict[str, bool]:
-    """A chat template writes its special tokens itself."""
-    return {"add_special_tokens": not tokenizer.chat_template}
-
-
-def _padding(tokenizer: Any) -> int:
-    candidates = (tokenizer.pad_token_id, tokenizer.eos_token_id)
-    return next((each for each in candidates if each is not None), 0)
 
 
 def _room(model: Any, length: int) -> int:

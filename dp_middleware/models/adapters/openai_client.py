@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 from dp_middleware.models import bridge
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
+from dp_middleware.unrecorded.threads import in_thread
 
 
 class OpenAIAdapter(Adapter):
@@ -23,17 +23,13 @@ class OpenAIAdapter(Adapter):
         return text_of(completion.choices[0].message.content)
 
     async def amany(self, messages: Messages, count: int) -> list[str]:
-        return await asyncio.to_thread(self._many, messages, count)
+        create = self._completions.create
+        return _texts(await in_thread(create, model=self._model, messages=messages, n=count))
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         with self._completions.create(model=self._model, messages=messages, stream=True) as events:
             for event in events:
                 yield _delta(event)
-
-    def _many(self, messages: Messages, count: int) -> list[str]:
-        return _texts(
-            self._completions.create(model=self._model, messages=messages, n=count),
-        )
 
 
 class AsyncOpenAIAdapter(Adapter):

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import sqlalchemy as sa
 
 from dp_middleware.errors import LedgerError
-from dp_middleware.privacy.ledger.book import LEDGERS_OWN, Rules, all_rows
+from dp_middleware.privacy.ledger.book import LEDGERS_OWN, Rules, all_rows, subjects
 from dp_middleware.privacy.ledger.rows import (
     NOTHING,
     PER_NAT,
@@ -19,13 +19,12 @@ from dp_middleware.privacy.ledger.rows import (
     UNLIMITED,
     Event,
     Row,
-    releases,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What was found to be right.
+    """A ledger that is intact, in numbers.
 
     Attributes:
         subjects: Number of subjects.
@@ -52,22 +51,19 @@ class Audit:
         return asdict(self)
 
 
-def audited(connection: sa.Connection, rules: Rules) -> Audit:
+def audit(connection: sa.Connection, rules: Rules) -> Audit:
     """Check everything.
 
     Raises:
         LedgerError: Which row of which subject, by number, and what is wrong.
     """
     if connection.dialect.name == "sqlite":
-        found = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
-        if found != "ok":
+        verdict = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
+        if verdict != "ok":
             raise LedgerError("expected an intact SQLite file, got a damaged one; restore a copy")
-    query = sa.select(releases.c.subject).distinct()
-    subjects = sorted(connection.scalars(query).all())
-    head = hashlib.sha256()
-    trails = []
-    for place, subject in enumerate(subjects, start=1):
-        trail = _Trail(rules=rules, name=f"subject {place} of {len(subjects)}")
+    names, head, trails = subjects(connection), hashlib.sha256(), []
+    for place, subject in enumerate(names, start=1):
+        trail = _Trail(rules=rules, name=f"subject {place} of {len(names)}")
         trail.follow(all_rows(connection, subject))
         head.update(trail.digest.encode())
         trails.append(trail)
@@ -100,11 +96,10 @@ class _Trail:
         for row in rows:
             wrong = self._wrong_link(row) or self._wrong_event(row) or self._wrong_sum(row)
             if wrong:
-                raise LedgerError(f"expected an intact ledger, got {wrong} at {self._at(row)}")
+                raise LedgerError(
+                    f"expected an intact ledger, got {wrong} at row {row.number} of {self.name}"
+                )
             self._before, self.digest = row, row.digest
-
-    def _at(self, row: Row) -> str:
-        return f"row {row.number} of {self.name}"
 
     def _wrong_link(self, row: Row) -> str | None:
         before = self._before
@@ -120,15 +115,15 @@ class _Trail:
         if row.event not in get_args(Event):
             return "an event that cannot be"
         if row.event == "budget":
-            changed = own in (LEDGERS_OWN, row.budget) and not row.amount
+            is_possible = own in (LEDGERS_OWN, row.budget) and not row.amount
         elif row.event == "replay":
             self.replays += 1
-            changed = row.replay_of in self.charges and not row.amount and row.budget == own
+            is_possible = row.replay_of in self.charges and not row.amount and row.budget == own
         else:
             self.charges.add(row.release)
-            changed = row.budget == own
+            is_possible = row.budget == own
             infinite = infinite or (row.release if row.kind == "infinite" else "")
-        if not changed:
+        if not is_possible:
             return "an event that cannot be"
         return None if row.infinite_by == infinite else "a wrong infinite release"
 

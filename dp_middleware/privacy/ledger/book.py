@@ -22,6 +22,7 @@ from dp_middleware.privacy.ledger.rows import (
     budget_of,
     nats_of,
     releases,
+    settings,
 )
 
 MICROSECONDS = 10**6
@@ -31,7 +32,7 @@ _FORMAT = "2"  # 1 kept subjects as they were spelt
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The terms of a ledger, kept with it.
+    """The terms of a ledger, stored in it.
 
     Attributes:
         budget: 1e-12 nats per subject and window.
@@ -83,6 +84,21 @@ class Rules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What was recorded, durable when it is handed out.
+
+    Attributes:
+        release_id: Name of the release in the ledger.
+        number: Which event of its subject.
+        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee and for a replay.
+    """
+
+    release_id: str
+    number: int
+    epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Account:
     """One subject's standing.
 
@@ -102,23 +118,28 @@ class Account:
 
 
 def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
-    """The subject's state, or what it was after its last event on a scale."""
+    """The subject's last row, of all or of one scale."""
     if scale is None:
-        return statements.found(connection, statements.LAST, subject=subject)
-    return statements.found(connection, statements.LAST_OF_SCALE, subject=subject, scale=scale)
+        return statements.first_row(connection, statements.LAST, subject=subject)
+    return statements.first_row(connection, statements.LAST_OF_SCALE, subject=subject, scale=scale)
 
 
 def release_named(connection: sa.Connection, subject: str, name: str) -> Row | None:
     """A charge of this subject."""
-    row = statements.found(connection, statements.NAMED, subject=subject, release=name)
+    row = statements.first_row(connection, statements.NAMED, subject=subject, release=name)
     return row if row is not None and row.event == "charge" else None
 
 
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
     """In order."""
     query = sa.select(releases).where(releases.c.subject == subject).order_by(releases.c.number)
-    for found in connection.execute(query).mappings():
-        yield Row(**found)
+    for columns in connection.execute(query).mappings():
+        yield Row(**columns)
+
+
+def subjects(connection: sa.Connection) -> list[str]:
+    """Every subject with a row, sorted."""
+    return sorted(connection.scalars(sa.select(releases.c.subject).distinct()).all())
 
 
 def account(connection: sa.Connection, rules: Rules, subject: str, now: int) -> Account:
@@ -139,7 +160,13 @@ def account(connection: sa.Connection, rules: Rules, subject: str, now: int) -> 
     )
 
 
-def appended(
+def stored_settings(connection: sa.Connection) -> dict[str, str]:
+    """The terms and the name of a ledger, by name."""
+    rows = connection.execute(sa.select(settings.c.name, settings.c.value))
+    return {row.name: row.value for row in rows}
+
+
+def append(
     connection: sa.Connection, rules: Rules, subject: str, cost: Cost, now: int, **event: Any
 ) -> Row:
     """Add the row of an event; the caller holds the subject's lock.
@@ -148,15 +175,18 @@ def appended(
         BudgetExhausted: It does not fit.
         ParameterError: A second budget of the subject's own.
     """
-    before = last_row(connection, subject)
+    before, name = last_row(connection, subject), secrets.token_hex(16)
     own = before.budget if before else LEDGERS_OWN
+    is_on_scale = before is None or before.scale == cost.scale
+    on_scale = before if is_on_scale else last_row(connection, subject, cost.scale)
+    infinite_by = name if cost.kind == "infinite" and event["event"] == "charge" else ""
     row = Row(
         subject=subject,
         number=before.number + 1 if before else 1,
-        release=(name := secrets.token_hex(16)),
+        release=name,
         time=max(now, before.time) if before else now,
-        total=_total(connection, before, subject, cost.scale) + cost.amount,
-        infinite_by=_infinite_by(before, cost, event, name),
+        total=(on_scale.total if on_scale else 0) + cost.amount,
+        infinite_by=(before.infinite_by if before else "") or infinite_by,
         **{"budget": own, **vars(cost), **event},
     )
     if row.event == "budget" and own not in (LEDGERS_OWN, row.budget):
@@ -172,12 +202,12 @@ def appended(
 
 
 def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int:
-    """What of ``row.total`` still counts at a time."""
+    """The part of ``row.total`` that still counts against the budget at a time."""
     if not rules.window:
         return row.total
     mine = {"subject": row.subject, "scale": row.scale}
     until = at - rules.window
-    expired = statements.found(connection, statements.LAST_UNTIL, **mine, until=until)
+    expired = statements.first_row(connection, statements.LAST_UNTIL, **mine, until=until)
     return row.total - (expired.total if expired else 0)
 
 
@@ -189,19 +219,6 @@ def _metric_totals(connection: sa.Connection, subject: str) -> dict[str, float]:
         .order_by(releases.c.scale)
     )
     return {scale: nats_of(total) for scale, total in connection.execute(query)}
-
-
-def _total(connection: sa.Connection, before: Row | None, subject: str, scale: str) -> int:
-    if before is None:
-        return 0
-    found = before if before.scale == scale else last_row(connection, subject, scale)
-    return found.total if found else 0
-
-
-def _infinite_by(before: Row | None, cost: Cost, event: dict[str, Any], name: str) -> str:
-    if before and before.infinite_by:
-        return before.infinite_by
-    return name if cost.kind == "infinite" and event["event"] == "charge" else ""
 
 
 def _check_fits(row: Row, rules: Rules, counted: int) -> None:

@@ -143,8 +143,10 @@ class Database:
                 connection.execute(sa.select(lock))
             if self._pinned is not None and statements.name(connection) != self._pinned[0]:
                 raise _replaced()
-            done = work(connection)
             seen = self._memory.seen(connection, subject, known)
+            done = work(connection)
+            if mode == "write":  # a new row must not stand in for a known one that is missing
+                seen = self._memory.seen(connection, subject, seen)
             connection.commit()
             self._memory.keep(subject, seen)
             self._check_place()
@@ -158,15 +160,15 @@ class Database:
             LedgerError: The file has several names: SQLite would keep a log for each.
         """
         try:
-            found = None if self.file is None else self.file.stat()
+            status = None if self.file is None else self.file.stat()
         except OSError:
-            found = None
-        if found is not None and found.st_nlink > 1:
+            status = None
+        if status is not None and status.st_nlink > 1:
             raise LedgerError(
                 "expected a ledger file with one name, got one with several (hard links), which "
                 "would overdraw each other; keep one of them"
             )
-        return None if found is None else (found.st_dev, found.st_ino)
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def _check_place(self) -> None:
         place = self._place
@@ -198,7 +200,7 @@ def _replaced() -> LedgerError:
 
 
 def _resolved(url: str) -> sa.URL:
-    """The URL; a file's path is made absolute, it must not change with the folder."""
+    """The URL, with an absolute path to its file: the working folder may change."""
     try:
         parsed = sa.make_url(url)
     except SQLAlchemyError:

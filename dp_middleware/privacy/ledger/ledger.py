@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 import secrets
 import time
-import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import sqlalchemy as sa
+from typing import Any, get_args
 
 from dp_middleware import _validate
 from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.ledger import book
-from dp_middleware.privacy.ledger.audit import Audit, audited
-from dp_middleware.privacy.ledger.book import MICROSECONDS, Account, Rules
+from dp_middleware.privacy.ledger.audit import Audit, audit
+from dp_middleware.privacy.ledger.book import MICROSECONDS, Account, Receipt, Rules
 from dp_middleware.privacy.ledger.database import Database
 from dp_middleware.privacy.ledger.rows import (
     OVERRIDE,
@@ -28,28 +24,10 @@ from dp_middleware.privacy.ledger.rows import (
     budget_of,
     fingerprint,
     nats_of,
-    releases,
-    settings,
+    subject_name,
 )
 
 __all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
-
-_UNITS: tuple[Unit, ...] = ("occurrence", "document")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
-    """What was recorded, durable when it is handed out.
-
-    Attributes:
-        release_id: Name of the release in the ledger.
-        number: Which event of its subject.
-        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee and for a replay.
-    """
-
-    release_id: str
-    number: int
-    epsilon: float
 
 
 class PrivacyLedger:
@@ -106,7 +84,7 @@ class PrivacyLedger:
             if wanted is None:
                 raise ParameterError("expected an existing ledger; give budget= to create one")
             self._database.create({**wanted.settings, "ledger": secrets.token_hex(16)})
-        self._stored = self._database.read(_settings)
+        self._stored = self._database.read(book.stored_settings)
         stored = Rules.stored(self._stored)
         if stored is None:
             raise LedgerError(
@@ -125,7 +103,7 @@ class PrivacyLedger:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if not self._database.exists or self._database.read(_settings) != self._stored:
+        if not self._database.exists or self._database.read(book.stored_settings) != self._stored:
             raise LedgerError("expected the ledger that was pickled, got none or another one")
         self._database.pin(self._stored["ledger"])
 
@@ -152,13 +130,14 @@ class PrivacyLedger:
     def charge(
         self, subject: str, certificate: Certificate, n: int, unit: Unit = "occurrence"
     ) -> Receipt:
-        """Record a release of ``n`` tokens before it is drawn; durable on return.
+        """Record a release of ``n`` tokens, or of a text, before it is drawn; durable on return.
 
         Args:
             subject: Whose budget.
-            certificate: Of one occurrence.
-            n: Number of tokens, public.
+            certificate: Of one occurrence, or of one text.
+            n: Number of tokens, public; of texts, for a certificate of whole texts.
             unit: ``"occurrence"`` adds the certificate's epsilon once, ``"document"`` ``n`` times.
+                A certificate of whole texts is recorded as ``"text"`` and added ``n`` times.
 
         Raises:
             BudgetExhausted: It does not fit; nothing is recorded.
@@ -166,12 +145,16 @@ class PrivacyLedger:
             LedgerError: The database failed, or another one is in its place: nothing may be drawn.
             ParameterError: The subject is empty or has characters that cannot be printed.
         """
-        subject = _normal(subject)
+        subject = subject_name(subject)
         _validate.at_least(1, n=n)
-        _validate.one_of(_UNITS, unit=unit)
+        _validate.one_of(get_args(Unit), unit=unit)
+        if certificate.unit == "text":
+            unit = "text"
+        elif unit == "text":
+            raise ParameterError("expected a certificate of whole texts for this unit")
         return self._append(
             subject,
-            Cost.of(certificate, int(n) if unit == "document" else 1),
+            Cost.of(certificate, 1 if unit == "occurrence" else int(n)),
             event="charge",
             unit=unit,
             tokens=int(n),
@@ -185,25 +168,32 @@ class PrivacyLedger:
         Raises:
             ParameterError: This subject has no such release.
         """
-        subject = _normal(subject)
+        subject = subject_name(subject)
         first = self._database.read(
             lambda connection: book.release_named(connection, subject, release_id), subject
         )
         if first is None:
             raise ParameterError("expected a release of this subject; charge before a release")
-        same = {name: getattr(first, name) for name in _DESCRIPTION}
-        cost = Cost(kind=first.kind, scale=first.scale)
-        return self._append(subject, cost, event="replay", **{**same, "replay_of": release_id})
+        return self._append(
+            subject,
+            Cost(kind=first.kind, scale=first.scale),
+            event="replay",
+            replay_of=release_id,
+            unit=first.unit,
+            tokens=first.tokens,
+            mechanism=first.mechanism,
+            certificate=first.certificate,
+        )
 
     def set_budget(self, subject: str, budget: float) -> None:
-        """Give a subject a budget of its own, once: the same again is nothing, another refused.
+        """Give a subject a budget of its own, once: the same again changes nothing.
 
         Its metric budget stays the ledger's.
 
         Raises:
             ParameterError: It already has another.
         """
-        subject = _normal(subject)
+        subject = subject_name(subject)
         wanted = budget_of(budget=budget)
         before = self._database.read(lambda connection: book.last_row(connection, subject), subject)
         if before is None or before.budget != wanted:
@@ -220,19 +210,18 @@ class PrivacyLedger:
 
     def account(self, subject: str) -> Account:
         """The subject's standing; an unknown subject has spent nothing."""
-        subject, now = _normal(subject), self._now()
+        subject, now = subject_name(subject), self._now()
         return self._database.read(
             lambda connection: book.account(connection, self._rules, subject, now), subject
         )
 
     def subjects(self) -> list[str]:
         """Every subject with a row, sorted."""
-        query = sa.select(releases.c.subject).distinct()
-        return sorted(self._database.read(lambda connection: connection.scalars(query).all()))
+        return self._database.read(book.subjects)
 
     def rows(self, subject: str) -> list[Row]:
         """The audit trail of a subject, in order."""
-        name = _normal(subject)
+        name = subject_name(subject)
         return self._database.read(lambda connection: list(book.all_rows(connection, name)), name)
 
     def verify(self) -> Audit:
@@ -242,7 +231,7 @@ class PrivacyLedger:
             LedgerError: A row is missing, added, out of order or altered, a sum is wrong or a
                 budget exceeded.
         """
-        return self._database.read(lambda connection: audited(connection, self._rules))
+        return self._database.read(lambda connection: audit(connection, self._rules))
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""
@@ -252,33 +241,11 @@ class PrivacyLedger:
         return int(self._clock() * MICROSECONDS)
 
     def _append(self, subject: str, cost: Cost, **event: Any) -> Receipt:
-        now, described = self._now(), {**_DESCRIPTION, **event}
+        now = self._now()
         row = self._database.write(
             subject,
-            lambda connection: book.appended(
-                connection, self._rules, subject, cost, now, **described
-            ),
+            lambda connection: book.append(connection, self._rules, subject, cost, now, **event),
         )
         infinite = row.event == "charge" and row.kind == "infinite"
         epsilon = math.inf if infinite else nats_of(row.epsilon)
         return Receipt(release_id=row.release, number=row.number, epsilon=epsilon)
-
-
-_DESCRIPTION = {"unit": "", "tokens": 0, "mechanism": "", "certificate": "", "replay_of": ""}
-
-
-def _settings(connection: sa.Connection) -> dict[str, str]:
-    found = connection.execute(sa.select(settings.c.name, settings.c.value))
-    return {row.name: row.value for row in found}
-
-
-def _normal(subject: object) -> str:
-    """The one spelling of a subject: NFC, without blanks at its ends.
-
-    Raises:
-        ParameterError: Empty, or with characters that cannot be printed.
-    """
-    found = unicodedata.normalize("NFC", subject).strip() if isinstance(subject, str) else ""
-    if not found or not found.isprintable():
-        raise ParameterError("expected subject= of printable characters, not empty")
-    return found

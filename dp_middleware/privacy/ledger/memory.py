@@ -1,9 +1,9 @@
-"""What this process knows of its ledgers: no row goes, so a ledger without a known one is older.
+"""What this process knows of its ledgers: no row ever goes, so one that lacks a known row is older.
 
 One row does not prove another: where an older copy was written into the file beside a log that was
-not yet copied back, the newest row may be there and a subject's rows may not, and one index may be
-older than another. So the last row of each subject is remembered, too, and must be found in all the
-ways in which a charge looks for it.
+not yet copied back, the newest row may be there while rows of a subject are not, and one index may
+be older than another. So this process remembers the last row of each subject, too, and looks for it
+in all the ways in which a charge does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Known(NamedTuple):
 
 
 class Memory:
-    """The rows that this process has seen in a SQLite ledger; of others nothing is known.
+    """The rows that this process has seen in a SQLite ledger; it remembers none of another kind.
 
     Shared by all objects on the file, also later ones, and inherited by forks.
 
@@ -59,7 +59,7 @@ class Memory:
         self._key = None if file is None else (ledger, file.resolve())
 
     def known(self, subject: str) -> Known:
-        """To be taken before a transaction begins, which then must have it.
+        """Take it before a transaction begins; the transaction must then see these rows.
 
         Args:
             subject: Whose last row counts; empty: nobody's.
@@ -82,7 +82,7 @@ class Memory:
         return Known(newest, last)
 
     def keep(self, subject: str, seen: Known) -> None:
-        """Remember what is durable; of two threads at once, one may win with an older row."""
+        """Remember what is durable; two threads at once may leave the older of their rows."""
         if self._key is None:
             return
         before, place = self.known(subject), (*self._key, subject)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import unicodedata
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -25,7 +26,7 @@ UNLIMITED = 2**62  # also where counting ends, 4.6 million nats; the sum of two 
 PURE, NOTHING, OVERRIDE = "nats", "infinite", "budget"
 
 Event = Literal["charge", "replay", "budget"]
-Unit = Literal["occurrence", "document"]
+Unit = Literal["occurrence", "document", "text"]
 Kind = Literal["pure", "metric", "infinite"]
 
 
@@ -54,16 +55,16 @@ class Cost:
         Raises:
             IncompatibleGuarantees: The guarantee has a delta, which no budget bounds.
         """
-        found, epsilon = certificate.guarantee, certificate.epsilon
+        guarantee, epsilon = certificate.guarantee, certificate.epsilon
         if not epsilon >= 0:
             raise ParameterError(f"expected a certificate of epsilon >= 0, got {epsilon}")
-        if math.isinf(epsilon) or isinstance(found, NoGuarantee):
+        if math.isinf(epsilon) or isinstance(guarantee, NoGuarantee):
             return cls(kind="infinite", scale=NOTHING)
-        if isinstance(found, MetricDP):
-            per_distance, slack = integer(found.epsilon, times), integer(found.slack, times)
-            scale = f"{found.distance}@{certificate.space}"
+        if isinstance(guarantee, MetricDP):
+            per_distance, slack = integer(guarantee.epsilon, times), integer(guarantee.slack, times)
+            scale = f"{guarantee.distance}@{certificate.space}"
             return cls(kind="metric", scale=scale, metric=per_distance, slack=slack)
-        if isinstance(found, ApproxDP):
+        if isinstance(guarantee, ApproxDP):
             raise IncompatibleGuarantees(
                 "expected a pure, a metric or no guarantee, got ApproxDP: a ledger has no budget "
                 "for delta; compose with dp_middleware.privacy.accountant"
@@ -87,7 +88,7 @@ class Row:
         time: Microseconds since 1970; never decreasing along a subject's rows.
         event: A charge, a replay of an earlier one at no cost, or a budget of the subject's own.
         replay_of: The release that is replayed, else empty.
-        unit: ``"occurrence"`` or ``"document"``.
+        unit: ``"occurrence"``, ``"document"`` or ``"text"``.
         tokens: Number of tokens released; public.
         mechanism: Fingerprint.
         certificate: Fingerprint.
@@ -104,11 +105,11 @@ class Row:
     release: str
     time: int
     event: Event
-    replay_of: str
-    unit: str
-    tokens: int
-    mechanism: str
-    certificate: str
+    replay_of: str = ""
+    unit: str = ""
+    tokens: int = 0
+    mechanism: str = ""
+    certificate: str = ""
     kind: Kind
     scale: str
     epsilon: int
@@ -159,13 +160,25 @@ def budget_of(**parameters: float) -> int:
     for name, value in parameters.items():
         if value != math.inf:
             _validate.positive(**{name: value})
-            found = math.floor(Fraction(repr(float(value))) * PER_NAT)
-            if not 0 < found < UNLIMITED:
+            budget = math.floor(Fraction(repr(float(value))) * PER_NAT)
+            if not 0 < budget < UNLIMITED:
                 raise ParameterError(
                     f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {value}"
                 )
-            return found
+            return budget
     return UNLIMITED
+
+
+def subject_name(subject: object) -> str:
+    """The one spelling of a subject: NFC, without blanks at its ends.
+
+    Raises:
+        ParameterError: Empty, or with characters that cannot be printed.
+    """
+    name = unicodedata.normalize("NFC", subject).strip() if isinstance(subject, str) else ""
+    if not name or not name.isprintable():
+        raise ParameterError("expected subject= of printable characters, not empty")
+    return name
 
 
 @lru_cache(maxsize=64)
@@ -181,14 +194,14 @@ releases = Table(
     metadata,
     *(
         Column(
-            each.name,
-            BigInteger if each.type == "int" else Text,
-            primary_key=each.name in ("subject", "number"),
+            column.name,
+            BigInteger if column.type == "int" else Text,
+            primary_key=column.name in ("subject", "number"),
             autoincrement=False,
             nullable=False,
-            unique=each.name == "release",
+            unique=column.name == "release",
         )
-        for each in fields(Row)
+        for column in fields(Row)
     ),
     Index("dp_releases_by_scale", "subject", "scale", "time", "number"),
 )

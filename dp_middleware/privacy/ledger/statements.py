@@ -1,6 +1,6 @@
-"""The statements of a charge, built once and given straight to the driver.
+"""The statements of a charge, built once and passed straight to the driver.
 
-SQLAlchemy would take longer over them than the database does.
+SQLAlchemy would take longer to run them than the database itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LAST_UNTIL = LAST_OF_SCALE.where(releases.c.time <= sa.bindparam("until"))
 NAMED = _FIRST.where(releases.c.release == sa.bindparam("release"))
 
 
-def found(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Row | None:
+def first_row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Row | None:
     """The first row of a query of this module.
 
     Args:
@@ -39,18 +39,20 @@ def found(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Ro
         query: One of the constants above.
         values: Of its parameters.
     """
-    with closing(connection.connection.cursor()) as cursor:
-        cursor.execute(_sql(query, connection.dialect), values)
-        row = cursor.fetchone()
+    row = _fetch(connection, query, values)
     return None if row is None else Row(**dict(zip(COLUMNS, row, strict=True)))
 
 
 def name(connection: sa.Connection) -> str | None:
     """The random name of the ledger."""
-    with closing(connection.connection.cursor()) as cursor:
-        cursor.execute(_sql(_NAME, connection.dialect), {"name": "ledger"})
-        row = cursor.fetchone()
+    row = _fetch(connection, _NAME, {"name": "ledger"})
     return None if row is None else str(row[0])
+
+
+def _fetch(connection: sa.Connection, query: sa.Select[Any], values: dict[str, Any]) -> Any:
+    with closing(connection.connection.cursor()) as cursor:
+        cursor.execute(_sql(query, connection.dialect), values)
+        return cursor.fetchone()
 
 
 def insert(connection: sa.Connection, row: dict[str, Any]) -> None:

@@ -55,6 +55,7 @@ def two_on_a_line(eta):
     return space, math.log((1 - tail) / tail)
 
 
+@pytest.mark.slow
 def test_it_rarely_fails():
     tight = dp.NearestResponse(epsilon=2.0, candidates=1)
     pair = random_space(tokens=2)
@@ -62,9 +63,11 @@ def test_it_rarely_fails():
     assert failures(2.0, tight, pair, texts=([0], [1])) <= plausible(REPEATS)
     space, loss = two_on_a_line(eta=2.0)
     noise = dp.MetricNoise(eta=2.0)
-    assert failures(loss, noise, space, samples=100, repeats=100) <= plausible(100)
+    few = 40  # rates in place of bounds fail in 8 of 10: missed once in 3,000 runs
+    assert failures(loss, noise, space, samples=100, repeats=few) <= plausible(few)
 
 
+@pytest.mark.slow
 def test_rates_without_a_confidence_bound_fail_often(monkeypatch):
     """So the test above could show it."""
 
@@ -83,6 +86,7 @@ def duplicates():
     return dp.SanText(epsilon=0.1), space_of([[0.0], [0.0], *np.linspace(0, 1, 40)[:, None]])
 
 
+@pytest.mark.slow
 def test_an_event_picked_from_many_shows_nothing_by_itself():
     mechanism, space = duplicates()
     found = failures(0.0, mechanism, space, texts=([0], [1]), claim=1.0)
@@ -121,12 +125,13 @@ def test_only_fresh_draws_test_what_the_pilot_chose(length):
     assert finding.epsilon == 0.0
 
 
+@pytest.mark.slow
 def test_it_finds_what_is_wrong_nearly_always():
     """Four times the eta that is claimed: each of 10 audits sees it."""
     space, loss = two_on_a_line(eta=4.0)
     assert loss > 2.5
     for _ in range(10):
-        bound = dp.audit(dp.MetricNoise(eta=4.0), space, samples=600, claim=1.0)
+        bound = dp.audit(dp.MetricNoise(eta=4.0), space, samples=300, claim=1.0)
         assert bound > bound.claim == 1.0
 
 

@@ -11,6 +11,9 @@ from support.known_bad import (
     ForkedWorkers,
     FreshWorkers,
     LeavesOutTheOriginal,
+    NoFloor,
+    RawPrefix,
+    SizeFromRawPrefix,
     on_the_circle,
     two_groups,
 )
@@ -22,8 +25,11 @@ from dp_middleware.mechanisms.cape import Cape, CapeStrict
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling.sampler import os_entropy
 
-FEW = 1600  # draws where each takes a call of Python
+# Draws where each takes a call of Python: at 800 a bound that refutes lies 4 to 20 standard
+# deviations above its claim; tests where it would not take more draws.
+FEW, MANY = 800, 1600
 SURE = {"failure_probability": 1e-6}  # for bounds that must not exceed the truth
+QUICK = SURE | {"samples": 400}  # which they do no sooner with few draws
 SPACE = random_space(tokens=20, seed=2)
 
 BAD = {
@@ -116,7 +122,7 @@ def test_a_raw_context_costs_at_every_position():
 
 
 def test_a_released_context_costs_once():
-    bound, certificate = audit_of_first_token("released", others=2, samples=1000, **SURE)
+    bound, certificate = audit_of_first_token("released", others=2, **QUICK)
     assert bound <= certificate.epsilon <= bound.claim == 1.0
 
 
@@ -125,11 +131,43 @@ def test_cape_strict_with_a_released_context_passes():
     space = random_space(tokens=8, dimensions=1, seed=1)
     order = np.argsort(space.vectors[:, 0])
     texts = ([int(order[0]), 2], [int(order[-1]), 2])
-    bound = dp.audit(
-        mechanism, space, texts=texts, context=FirstTokenContext(), samples=1200, **SURE
-    )
+    bound = dp.audit(mechanism, space, texts=texts, context=FirstTokenContext(), **QUICK)
     assert bound <= mechanism.position_loss(8) <= 3.0
     assert bound <= dp.certify(mechanism, space).epsilon
+
+
+PEAKED, FLAT_LOGITS = [8.0] + [0.0] * 19, [0.0] * 20  # codebooks of 8 and of all 20 tokens
+
+
+@pytest.mark.parametrize("kind", [RawPrefix, SizeFromRawPrefix])
+def test_codebooks_of_the_raw_prefix_are_caught(kind):
+    """One token under two logits, which differ by a token before it: supports differ."""
+    bound = dp.audit(kind(epsilon=3.0), SPACE, logits=[PEAKED, FLAT_LOGITS])
+    assert bound > bound.claim == 3.0
+    assert bound.witness.token == bound.witness.other
+
+
+def test_a_raw_prefix_is_caught_by_what_is_released():
+    texts = ([0, 3], [1, 3])
+    space = random_space(tokens=20, seed=2)
+    options = {"texts": texts, "context": FirstTokenContext(), "samples": 200}
+    bound = dp.audit(RawPrefix(epsilon=0.2), space, **options)
+    assert bound > bound.claim == 0.2
+    good = dp.audit(dp.ContextualResponse(epsilon=0.2), space, **options, **SURE)
+    assert good <= good.claim == 0.2
+
+
+def test_a_floor_that_follows_the_model_is_caught():
+    """Two tokens that are likely pay with the normaliser, too: nearly twice epsilon."""
+    logits = [[6.0, 6.0] + [0.0] * 18]
+    bound = dp.audit(NoFloor(epsilon=2.0), SPACE, logits=logits)
+    assert bound > bound.claim == 2.0
+
+
+@pytest.mark.parametrize("logits", [PEAKED, FLAT_LOGITS], ids=["peaked", "flat"])
+def test_contextual_response_keeps_its_claim(logits):
+    bound = dp.audit(dp.ContextualResponse(epsilon=2.0), SPACE, logits=[logits], **SURE)
+    assert 1.0 < bound <= bound.claim == 2.0
 
 
 # Noise -------------------------------------------------------------------------------------------
@@ -142,7 +180,7 @@ def test_stencil_is_a_function_of_the_text():
     assert bound.claim == math.inf
     assert bound.witness is not None
     texts = ([1, 2, 3], [1, 4, 3])
-    assert dp.audit(Stencil(window=3), space, texts=texts, samples=FEW, claim=4.0) > 4.0
+    assert dp.audit(Stencil(window=3), space, texts=texts, samples=MANY, claim=4.0) > 4.0
 
 
 def test_leaving_out_the_original_is_caught():
@@ -153,7 +191,7 @@ def test_leaving_out_the_original_is_caught():
     assert bound.claim == pytest.approx(2 * 0.1)
     assert bound > 2.0
     assert bound.witness.output == bound.witness.other
-    kept = dp.audit(DChiStencil(**given), space, samples=FEW, **SURE)
+    kept = dp.audit(DChiStencil(**given), space, **QUICK)
     assert kept <= kept.claim
 
 
@@ -166,9 +204,9 @@ def test_a_cosine_claim_for_dchi_stencil_is_refuted():
     loss = np.abs(laws[0] - laws[1]).max()
     claim = 2 * eta * cosine_distance
     assert 2 * claim < loss <= eta * chord
-    bound = dp.audit(mechanism, space, texts=([0], [1]), claim=claim, samples=2 * FEW, **SURE)
+    bound = dp.audit(mechanism, space, texts=([0], [1]), claim=claim, samples=2 * MANY, **SURE)
     assert claim < bound <= loss
-    assert dp.audit(mechanism, space, texts=([0], [1]), samples=FEW, **SURE) <= eta * chord
+    assert dp.audit(mechanism, space, texts=([0], [1]), **QUICK) <= eta * chord
 
 
 @pytest.mark.parametrize("eta", [1.0, 4.0])
@@ -177,13 +215,13 @@ def test_noise_passes(eta):
     texts, distance = ([5, 0, 7], [5, 1, 7]), space.distances([0])[0, 1]
     alone = dp.MetricNoise(eta=eta)
     for bound in (
-        dp.audit(alone, space, samples=FEW, **SURE),
-        dp.audit(alone, space, texts=texts, samples=FEW, **SURE),
+        dp.audit(alone, space, **QUICK),
+        dp.audit(alone, space, texts=texts, **QUICK),
     ):
         assert bound <= bound.claim <= dp.certify(alone, space).epsilon
     assert bound.claim == pytest.approx(eta * distance)
     window = DChiStencil(eta=eta, window=3)
-    bound = dp.audit(window, space, texts=texts, samples=FEW, **SURE)
+    bound = dp.audit(window, space, texts=texts, **QUICK)
     assert bound <= window.lipschitz(3) * distance < bound.claim
 
 
@@ -200,9 +238,9 @@ def test_a_forked_generator_is_caught():
     for _ in range(50):
         first, second = forked.perturb([0, 0], space, os_entropy)
         assert first == second
-    assert dp.audit(forked, space, texts=([0], [1]), samples=1000, **SURE) <= 1.0
-    assert dp.audit(fresh, space, texts=texts, samples=1000, **SURE) <= 1.0
-    bound = dp.audit(forked, space, texts=texts, samples=FEW)
+    assert dp.audit(forked, space, texts=([0], [1]), **QUICK) <= 1.0
+    assert dp.audit(fresh, space, texts=texts, **QUICK) <= 1.0
+    bound = dp.audit(forked, space, texts=texts, samples=MANY)
     assert bound > bound.claim == 1.0
     left, right = bound.witness.output.split()
     assert left != right

@@ -46,16 +46,10 @@ from dp_middleware.errors import (
     ParameterError,
     UntrustedHost,
 )
-from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
+from dp_middleware.testing import ToolCall, TraceSafeContract
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 NO_WAIT = {"initial_delay": 0.0, "backoff_factor": 0.0, "jitter": False}
-
-
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
 
 
 def tools_of(probe):

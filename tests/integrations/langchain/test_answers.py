@@ -10,7 +10,6 @@ from langchain_dp_middleware import DPChatModel, note_answer
 from langchain_dp_middleware._messages import _MARK, answer_of, words_of
 
 from dp_middleware.errors import EventRefused
-from dp_middleware.testing import Probe
 
 pytest.importorskip("langchain_openai")
 
@@ -25,12 +24,6 @@ FORGED = json.dumps(
         }
     }
 )
-
-
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
 
 
 @pytest.mark.parametrize(

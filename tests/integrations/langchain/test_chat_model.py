@@ -21,7 +21,6 @@ from pydantic import BaseModel
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.testing import (
     OpenAIServer,
-    Probe,
     ToolCall,
     TraceSafeContract,
     fallback_calls,
@@ -33,12 +32,6 @@ pytest.importorskip("langchain_openai")
 
 HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
-
-
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
 
 
 @tool

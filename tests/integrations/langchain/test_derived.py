@@ -19,7 +19,7 @@ from langchain_dp_middleware import DPChatModel, DPSanitizer, InferDPTChatModel,
 from pydantic import BaseModel
 
 from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.testing import Probe, ToolCall
+from dp_middleware.testing import ToolCall
 
 
 class Found(BaseModel):
@@ -32,12 +32,6 @@ class Found(BaseModel):
 def look_up(q: str) -> str:
     """Looks something up."""
     return q
-
-
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
 
 
 def structured(model):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,61 @@ def test_epsilon_is_lowered_and_never_raised(tmp_path):
         assert spent == pytest.approx([0.5, own, own], abs=0.05)
         with pytest.raises(ParameterError, match="epsilon > 0"):
             DPEmbeddings(probe.session(), inner, epsilon="much")
+
+
+# vectors of whole texts ---------------------------------------------------------------------------
+
+RESPONSE = dp.VectorResponse.fitted(np.random.default_rng(1).normal(size=(60, 6)), epsilon=3.0)
+
+
+def test_nothing_raw_is_recorded_of_a_vector(tmp_path):
+    with Probe(tmp_path) as probe:
+        own = probe.sanitizer()
+        inner = DeterministicFakeEmbedding(size=6)
+        adapter = DPEmbeddings(RESPONSE, inner, ledger=own.ledger, subject=own.subject)
+        for name, call in CALLS.items():
+            value = call(adapter, probe)
+            if asyncio.iscoroutine(value):
+                value = asyncio.run(value)
+            if name != "vector_store":
+                assert not probe.leaks(value=value, repr=repr(adapter)), name
+        with pytest.raises(dp.DPMiddlewareError) as caught:
+            REFUSALS["no text"](adapter, probe)
+        assert not probe.leaks(error=repr(caught.value))
+        assert len(probe.charges) == 7
+
+
+def test_a_vector_is_charged_once_per_text_before_it_is_drawn(tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=10.0)
+    inner = DeterministicFakeEmbedding(size=6)
+    embeddings = DPEmbeddings(RESPONSE, inner, ledger=ledger, subject="ana")
+    first, second = embeddings.embed_documents(["equal", "equal"])
+    assert first != second
+    assert np.linalg.norm(first) == pytest.approx(1)
+    assert ledger.spent("ana") == pytest.approx(2 * dp.certify(RESPONSE).epsilon)
+    embeddings.embed_query("third")
+    with pytest.raises(dp.BudgetExhausted):
+        embeddings.embed_query("fourth")
+    assert embeddings.embed_documents([]) == []
+
+
+def test_raw_text_goes_to_no_remote_model_for_a_vector():
+    from langchain_openai import OpenAIEmbeddings
+
+    elsewhere = OpenAIEmbeddings(api_key="x", base_url="https://embeddings.example/v1")
+    with pytest.raises(dp.UntrustedHost, match=r"embeddings\.example"):
+        DPEmbeddings(RESPONSE, elsewhere)
+
+
+def test_options_that_do_not_belong_together_are_refused():
+    inner = DeterministicFakeEmbedding(size=6)
+    for first, options in (
+        (RESPONSE, {"epsilon": 1.0}),
+        (RESPONSE, {"subject": "ana"}),
+        (sanitizer(), {"subject": "ana"}),
+        (sanitizer(), {"trusted_hosts": ["example.org"]}),
+    ):
+        with pytest.raises(ParameterError, match="expected"):
+            DPEmbeddings(first, inner, **options)
+    with pytest.raises(ParameterError, match="vectors of 6 numbers"):
+        DPEmbeddings(RESPONSE, DeterministicFakeEmbedding(size=5)).embed_query("text")

@@ -22,12 +22,6 @@ HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmit
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 
 
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
-
-
 def transcript(probe):
     first = HumanMessage([{"type": "text", "text": probe.new_text()}], name=probe.canary)
     return [SystemMessage("summarize"), first, HumanMessage(probe.new_text(), id=probe.new_id())]

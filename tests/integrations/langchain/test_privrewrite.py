@@ -65,12 +65,6 @@ class TestRewrites(TraceSafeContract):
         return [repr(adapter)]
 
 
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
-
-
 def test_what_follows_stays_behind_the_boundary(probe):
     chain = PrivRewriteRunnable(rewriter(probe)) | {"text": RunnableLambda(str)}
     chain = chain | ChatPromptTemplate.from_template("{text}") | probe.chat_openai()

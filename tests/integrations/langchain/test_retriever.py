@@ -130,12 +130,6 @@ class TestOnAVectorStore(TraceSafeContract):
         return DPRetriever(probe.session(), store(probe).as_retriever(search_kwargs={"k": 3}))
 
 
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
-
-
 def test_a_document_found_again_costs_nothing_nor_does_one_released_for_the_index(probe):
     session = probe.session()
     index = store(probe)

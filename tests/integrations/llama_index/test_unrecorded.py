@@ -120,12 +120,6 @@ class TestEngineOverRawIndex(TraceSafeContract):
 # begun inside, read after it ---------------------------------------------------------------------
 
 
-@pytest.fixture
-def probe(tmp_path):
-    with Probe(tmp_path) as probe:
-        yield probe
-
-
 def local_index(probe):
     with unrecorded():
         return VectorStoreIndex.from_documents(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import pickle
 import random
+import secrets
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -555,8 +557,15 @@ def test_an_older_copy_that_has_grown_meanwhile_is_noticed(restored, tmp_path):
         ledger.charge("ben", pure(0.1), 1)
 
 
-def test_an_older_copy_beside_a_log_is_noticed(tmp_path, file_url):
-    """The newest row is in the log, one subject's rows are on old pages: no budget is restored."""
+@pytest.mark.parametrize("names", ["random", "ordered"])
+def test_an_older_copy_beside_a_log_is_noticed(names, tmp_path, file_url, monkeypatch):
+    """The newest row is in the log, one subject's rows are on old pages: no budget is restored.
+
+    Where names are in order, the log's page of the newest name has the missing row's name as well.
+    """
+    if names == "ordered":
+        numbers = itertools.count()
+        monkeypatch.setattr(secrets, "token_hex", lambda _: f"{next(numbers):032x}")
 
     def checkpoint():
         with contextlib.closing(sqlite3.connect(path)) as connection:

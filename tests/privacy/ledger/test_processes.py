@@ -39,6 +39,7 @@ def driven(command, url, *numbers):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_crowd_spends_the_budget_and_no_more(url):
     ledger = PrivacyLedger(url, budget=BUDGETED * EPSILON)
     report = driven("crowd", url, PROCESSES, THREADS)
@@ -50,6 +51,7 @@ def test_a_crowd_spends_the_budget_and_no_more(url):
     assert ledger.verify().charges == BUDGETED
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_no_charge(url):
     """What a worker was told is recorded; at most the one charge under way is recorded unseen."""
     ledger = PrivacyLedger(url, budget=KILLED_BUDGET * EPSILON)

@@ -1,0 +1,62 @@
+"""Exact products on a device: distances of points on a grid, cosines of unit rows on one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from dp_middleware.embedding.arrays import Floats
+from dp_middleware.embedding.blocks import parts
+
+WARMED = ("exp", "log")
+"""Functions of float64 tensors that this library calls and MKL computes.
+
+MKL chooses a kernel when such a function is called first. If threads do so at once, one of them may
+get another kernel, for that call, of half the digits: rows then do not add up to one
+(pytorch/pytorch#188792). So the first calls are made here, by one thread.
+"""
+
+for _name in WARMED:
+    getattr(torch, _name)(torch.ones(1, dtype=torch.float64))
+
+
+class Points(NamedTuple):
+    """Points on a grid.
+
+    Attributes:
+        host: float64 (V, d), read-only.
+        spacing: Of the grid, in units of the vectors.
+        placed: The same on the device.
+        squares: Squared lengths, exact; float64 (V,), on the device.
+    """
+
+    host: Floats
+    spacing: float
+    placed: torch.Tensor
+    squares: torch.Tensor
+
+    def squared_distances(self, ids: torch.Tensor, first: int = 0) -> torch.Tensor:
+        """From each id to the tokens from ``first`` on, exact; float64 (n, V - first)."""
+        rows = (self.placed[ids] * -2.0) @ self.placed[first:].T
+        for part, lengths in parts(rows, self.squares[ids][:, None]):
+            part.add_(lengths).add_(self.squares[first:])
+        return rows
+
+
+def take_roots(rows: torch.Tensor) -> torch.Tensor:
+    """Square roots, rounded as IEEE 754 has it; overwrites."""
+    if rows.device.type != "cpu":
+        return rows.sqrt_()
+    for (part,) in parts(rows):  # torch takes MKL's roots, which are not IEEE 754's
+        np.sqrt(part.numpy(), out=part.numpy())
+    return rows
+
+
+def cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """Dot products of unit rows on a grid, exact, and zero of one sign."""
+    products = rows @ others.T
+    for (part,) in parts(products):
+        part.clamp_(-1.0, 1.0).add_(0.0)
+    return products

@@ -1,0 +1,234 @@
+"""Directions drawn from a cap or from the whole sphere, and how exact the program's law is.
+
+With probability p a direction of the cap {u : <u, x> >= gamma}, else one of the whole sphere, both
+uniform. With q the cap's share of the sphere, the density for any x lies between 1 - p and
+1 - p + p/q in units of the uniform one: e^epsilon = 1 + p / ((1 - p) q). That is PrivUnit, whose
+coin chooses between the cap and its complement, with another name for its coin.
+
+Real numbers become a program as follows. A direction times the norm of a normal vector is drawn,
+z in R^k, and snapped to a public grid; what leaves is a function of the cell g. So a cell is a
+cube, and without a cap z is a normal vector. Write G for the normal law of z.
+
+* Without a cap the program's z is off by at most ERROR |z|, hence P(g) >= G(g made smaller by the
+  error). That holds in every cell of the public shell to which draws are limited: each quantile
+  there has 2^-52 of its uniform number, which has 511 bits.
+* In a cap P(g | x) <= G(g made larger by the error) / q, whatever x: the bound needs no more than
+  that z is off by at most ERROR |z| (draws that could be worse are refused).
+* A cell is at least as likely for any text as without a cap times 1 - p. So the largest ratio is
+  1 + e^delta p / ((1 - p) q), with e^delta the ratio of both bounds: see :func:`rounding`.
+
+Nothing is left over: the program's epsilon is pure, whatever the size of epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.grid import folded
+from dp_middleware.errors import ParameterError
+from dp_middleware.sampling.sampler import Entropy
+from dp_middleware.sampling.tables import random_words
+
+LARGEST = 256
+"""Most dimensions: coordinates of the shell are then below 22, where quantiles are exact."""
+
+STEP = 2.0**-18
+"""Spacing of the grid; a coordinate has standard deviation 1."""
+
+ERROR = 2.0**-44
+"""Largest distance of the program's vector from the ideal one of the same bits, over its length.
+
+Of 512 units 2^-53 about 240 are needed: 18 for a normal vector (four for a uniform number, eight
+for SciPy's ndtri, as in ``noise.py``), 41 for its part across x, at least half of it, so 164 after
+normalisation, 25 for the cosine, the rest for norms, products and sums.
+"""
+
+_SPECIAL = 1e-9  # allowed relative error of a cap's share; SciPy's is below 1e-12 where tested
+_WORDS = 8
+_TOTAL = 1 << 64
+_THRESHOLDS = np.arange(410, 4095) / 4096.0  # of 0.1 at least: half of the draws are accepted
+_ROWS = 256  # vectors at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """A cap and a coin.
+
+    Attributes:
+        dimensions: k.
+        threshold: The cap's smallest cosine, gamma.
+        coin: Draws from the cap per 2^64.
+        loss: Largest logarithm of a ratio of probabilities, of the program; nats.
+        alignment: Expected cosine of what is drawn to x.
+        noise: Variance of what is drawn along a direction across x.
+    """
+
+    dimensions: int
+    threshold: float
+    coin: int
+    loss: float
+    alignment: float
+    noise: float
+
+
+def share(dimensions: int, threshold: float | Floats) -> Floats:
+    """Part of the sphere whose cosine to x is at least a threshold of 0 or more."""
+    from scipy.special import betainc
+
+    squares = np.square(threshold)
+    return np.asarray(0.5 * betainc((dimensions - 1) / 2, 0.5, 1.0 - squares))
+
+
+def rounding(dimensions: int) -> float:
+    """What the program's law adds to the loss: 1 + e^this p / ((1 - p) q); nats.
+
+    A cell of side h grows and shrinks by eta on each side, which changes its volume by at most
+    (1 + 4 eta / h)^k to first order, and the density in it by e^(2 eta sqrt(k) |z|). A draw is kept
+    if its cell is in the shell, which the cells' size blurs by r on either side: the norm has a
+    density below 0.61, and the shell a probability above 0.75.
+    """
+    root = math.sqrt(dimensions)
+    longest = root + 7.0
+    eta = ERROR * longest
+    cells = dimensions * 4.04 * eta / STEP + 2.0 * eta * root * longest
+    shell = 4.0 * (STEP * root / 2.0 + eta)
+    return cells + shell + _SPECIAL
+
+
+@lru_cache(maxsize=64)
+def best_cap(dimensions: int, epsilon: float) -> Cap:
+    """The cap of largest expected cosine whose loss is epsilon or just below.
+
+    Raises:
+        ParameterError: Epsilon is so small that rounding would use it up.
+    """
+    from scipy.special import betainc, betaln
+
+    slack, half = rounding(dimensions), (dimensions - 1) / 2
+    if epsilon < 20 * slack:
+        raise ParameterError(
+            f"expected epsilon >= {20 * slack:.2g} for {dimensions} components, got {epsilon!r}"
+        )
+    inside = share(dimensions, _THRESHOLDS)
+    moment = half * np.log1p(-np.square(_THRESHOLDS)) - math.log(2 * half) - betaln(0.5, half)
+    # log of the odds of the coin: ln(q (e^epsilon - 1)) less what rounding takes
+    target = epsilon * (1.0 - 2.0**-42)  # so that the loss is not above epsilon by an error
+    with np.errstate(divide="ignore", over="ignore"):
+        odds = np.log(inside) + math.log(math.expm1(target)) - slack
+        shares = np.minimum(1.0 / (1.0 + np.exp(-odds)), 1.0 - 2.0**-40)
+    values = np.full(len(_THRESHOLDS), -1.0)
+    usable = inside > 1e-280
+    values[usable] = shares[usable] * np.exp(moment[usable]) / inside[usable]
+    best = int(values.argmax())
+    coin, mass = int(shares[best] * _TOTAL), float(inside[best])
+    squares = float(betainc(half, 1.5, 1.0 - _THRESHOLDS[best] ** 2)) / (2 * dimensions * mass)
+    part = coin / _TOTAL
+    second = part * squares + (1.0 - part) / dimensions
+    return Cap(
+        dimensions=dimensions,
+        threshold=float(_THRESHOLDS[best]),
+        coin=coin,
+        loss=math.log1p(math.exp(slack) * coin / (_TOTAL - coin) / mass) * (1.0 + 2.0**-45),
+        alignment=float(values[best]),
+        noise=(1.0 - second) / (dimensions - 1),
+    )
+
+
+def draw(directions: Floats, cap: Cap, entropy: Entropy) -> Floats:
+    """Released cells for unit vectors: multiples of :data:`STEP`, float64 (n, k).
+
+    Both a direction of the cap and one of the sphere are drawn for every row, and the coin chooses:
+    how long that takes does not tell which.
+    """
+    parts = [
+        _drawn(directions[start : start + _ROWS], cap, entropy)
+        for start in range(0, len(directions), _ROWS)
+    ]
+    return np.concatenate([np.empty((0, cap.dimensions)), *parts])
+
+
+def _drawn(directions: Floats, cap: Cap, entropy: Entropy) -> Floats:
+    count = len(directions)
+    chosen = random_words(count, entropy) < np.uint64(cap.coin)
+
+    def of_sphere(rows: Ids) -> tuple[Floats, NDArray[np.bool_]]:
+        return _snapped(_normals(len(rows), cap.dimensions, entropy))
+
+    def of_cap(rows: Ids) -> tuple[Floats, NDArray[np.bool_]]:
+        return _in_cap(directions[rows], cap, entropy)
+
+    inside, outside = (_until(count, cap.dimensions, attempt) for attempt in (of_cap, of_sphere))
+    return np.where(chosen[:, None], inside, outside)
+
+
+def _until(
+    count: int, dimensions: int, attempt: Callable[[Ids], tuple[Floats, NDArray[np.bool_]]]
+) -> Floats:
+    """What an attempt gives for each row, tried anew until it is accepted."""
+    kept = np.empty((count, dimensions))
+    left = np.arange(count)
+    while left.size:
+        values, accepted = attempt(left)
+        kept[left[accepted]] = values[accepted]
+        left = left[~accepted]
+    return kept
+
+
+def _in_cap(x: Floats, cap: Cap, entropy: Entropy) -> tuple[Floats, NDArray[np.bool_]]:
+    """Vectors z of the cap around each x, uniform in direction, normal in length.
+
+    With t the cosine, 1 - t^2 = s has density s^((k - 3)/2) (1 - s)^(-1/2) below s_0 = 1 - gamma^2:
+    s_0 U^(2/(k - 1)), accepted with probability gamma / t.
+    """
+    count, k = x.shape
+    radii = np.sqrt(folded(np.square(_normals(count, k, entropy))))
+    free = _normals(count, k, entropy)
+    across = free - folded(free * x)[:, None] * x
+    length, whole = (np.sqrt(folded(np.square(part))) for part in (across, free))
+    words = random_words(3 * count, entropy).reshape(3, count)
+    uniform = (
+        words[0].astype(np.float64) + (words[1].astype(np.float64) + 0.5) * 2.0**-64
+    ) / _TOTAL
+    below = (1.0 - cap.threshold**2) * uniform ** (2.0 / (k - 1))
+    cosine = np.sqrt(1.0 - below)
+    accepted = (words[2].astype(np.float64) + 0.5) / _TOTAL * cosine <= cap.threshold
+    accepted &= (uniform >= 2.0**-76) & (length >= whole / 2.0) & _in_shell(whole, k)
+    with np.errstate(divide="ignore", invalid="ignore"):  # refused
+        unit = across / length[:, None]
+    z, in_shell = _snapped(radii[:, None] * (cosine[:, None] * x + np.sqrt(below)[:, None] * unit))
+    return z, accepted & in_shell
+
+
+def _normals(count: int, dimensions: int, entropy: Entropy) -> Floats:
+    """Standard normal numbers, each of 512 bits; float64 (count, k)."""
+    from scipy.special import ndtri
+
+    size = 8 * _WORDS * count * dimensions
+    words = np.frombuffer(entropy(size), dtype=np.uint64).reshape(count, _WORDS, dimensions)
+    half = np.zeros((count, dimensions))
+    for later in range(_WORDS - 1, 0, -1):
+        half += words[:, later].astype(np.float64)
+        half *= 2.0**-64
+    half += (words[:, 0] >> np.uint64(1)).astype(np.float64)
+    half *= 2.0**-64
+    np.maximum(half, 2.0**-520, out=half)
+    signs = np.where(words[:, 0] & np.uint64(1), 1.0, -1.0)
+    return np.asarray(signs * ndtri(half))
+
+
+def _snapped(z: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """The grid's nearest points, and which of them are in the shell."""
+    cells = np.rint(z / STEP) * STEP
+    return cells, _in_shell(np.sqrt(folded(np.square(cells))), z.shape[1])
+
+
+def _in_shell(lengths: Floats, dimensions: int) -> NDArray[np.bool_]:
+    root = math.sqrt(dimensions)
+    return np.asarray((lengths >= root / 2.0) & (lengths <= root + 6.0))

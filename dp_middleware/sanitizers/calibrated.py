@@ -1,0 +1,144 @@
+"""Sanitizers whose certified epsilon is the one asked for: of any mechanism, or within classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from dp_middleware import _validate
+from dp_middleware.certification import calibrate
+from dp_middleware.contexts import Context
+from dp_middleware.embedding import EmbeddingSpace, default_space
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import MECHANISMS, DocumentResponse, TokenExponential, WithinClasses
+from dp_middleware.mechanisms.drawing import check_context
+from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.privacy import Adjacency
+from dp_middleware.privacy.releases import Ledger
+from dp_middleware.sanitizers.certifier import Certifier
+from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.vocabulary.classes import token_classes
+
+DEFAULT_MECHANISM = "nearest-response"
+
+
+def sanitizer(
+    epsilon: float = 10,
+    mechanism: str = DEFAULT_MECHANISM,
+    space: EmbeddingSpace | None = None,
+    *,
+    context: Context | None = None,
+    encoder: Encoder | None = None,
+    policy: KeepPolicy | None = None,
+    adjacency: Adjacency | None = None,
+    ledger: Ledger | None = None,
+    subject: str | None = None,
+) -> Sanitizer:
+    """A sanitizer whose *certified* epsilon per token is the one asked for.
+
+    Args:
+        epsilon: Nats per token occurrence, or per text for a mechanism of whole texts; the
+            mechanism's own parameter is calibrated to it.
+        mechanism: A name from :data:`dp_middleware.MECHANISMS`.
+        space: Default :func:`default_space`.
+        context: For a contextual mechanism; calibrated for texts as long as its window.
+        encoder: For a mechanism of whole texts.
+        policy: See :class:`Sanitizer`, and so for the rest.
+        adjacency: What the certificate compares.
+        ledger: Charged before any draw.
+        subject: Whose budget is charged.
+
+    Raises:
+        ParameterError: Unknown mechanism.
+        CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
+    """
+    _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
+    check_context(MECHANISMS[mechanism], context)
+    where = space if space is not None else default_space()
+    certifier = Certifier(
+        mechanism=MECHANISMS[mechanism].with_defaults(epsilon, where),
+        space=where,
+        context=context,
+        policy=policy if policy is not None else KeepPolicy.nothing(),
+        adjacency=adjacency,
+        defaults=True,
+    ).calibrate(epsilon)
+    return Sanitizer(
+        certifier.mechanism,
+        where,
+        context=context,
+        encoder=encoder,
+        policy=policy,
+        adjacency=adjacency,
+        ledger=ledger,
+        subject=subject,
+    ).certified_by(certifier)
+
+
+def document_sanitizer(
+    epsilon: float = 25,
+    space: EmbeddingSpace | None = None,
+    *,
+    encoder: Encoder | None = None,
+    ledger: Ledger | None = None,
+    subject: str | None = None,
+) -> Sanitizer:
+    """A sanitizer that releases words and phrases for a whole text, of which nothing is public.
+
+    epsilon is for any text against any other, however long: nothing composes over tokens. With a
+    codebook of your own: ``dp.Sanitizer(dp.DocumentResponse.tuned(texts, epsilon=25), space)``.
+
+    Args:
+        epsilon: Nats for a text; a word or phrase costs about 12.5.
+        space: For what works on releases, as :class:`PrivRewrite`; default :func:`default_space`.
+        encoder: What scores the private text, where raw text may go; default an
+            :class:`EmbeddingService`. At first use it encodes the codebook, which takes two
+            minutes on two cores, and keeps that on disk.
+        ledger: Charged before any draw.
+        subject: Whose budget is charged.
+    """
+    return sanitizer(
+        epsilon, DocumentResponse.name, space, encoder=encoder, ledger=ledger, subject=subject
+    )
+
+
+def class_preserving(
+    epsilon: float = 10,
+    space: EmbeddingSpace | None = None,
+    classes: Sequence[Hashable] | None = None,
+) -> Sanitizer:
+    """A sanitizer that releases every token as one of its class, calibrated within classes.
+
+    **The class of every token is public**: that a position holds a three-digit number, a month or
+    a given name goes out as it is, and epsilon is about which one. In a small class that is few
+    alternatives: of seven weekdays one is guessed once in seven without any release.
+
+    Args:
+        epsilon: Nats per token occurrence, between two tokens of a class.
+        space: Default :func:`default_space`.
+        classes: A public label per token, and the unknown symbol's last or not at all; default
+            :func:`token_classes` of the space's vocabulary.
+
+    Raises:
+        ParameterError: Labels for another number of tokens, or a token that is alone in its class
+            and would be released unchanged. One with which unknown words share the class is not:
+            whichever was there, the token is released.
+        CannotCalibrate: See :func:`calibrate`.
+    """
+    where = space if space is not None else default_space()
+    labels = tuple(classes) if classes is not None else token_classes(where.vocabulary)
+    size, vocabulary = Counter(labels[: len(where)]), where.vocabulary
+    # an unknown token may be dropped, or never come: then it hides none of its class
+    unknown = labels[len(where) :] if vocabulary.unknown in ("uniform", "split") else ()
+    alone = sum(size[label] == 1 for label in size if label not in unknown)
+    if alone:
+        raise ParameterError(
+            f"expected classes of two tokens or more, got {alone} with one: a token alone in its "
+            "class is released unchanged; join its class with another"
+        )
+    nominal = WithinClasses(mechanism=TokenExponential(epsilon=epsilon), classes=labels)
+    relation = nominal.adjacency
+    return Sanitizer(
+        calibrate(nominal, where, epsilon, adjacency=relation), where, adjacency=relation
+    )

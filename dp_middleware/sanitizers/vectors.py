@@ -1,0 +1,72 @@
+"""Texts in, vectors out: encodes locally, charges once per text, then draws. For adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_middleware.certification import certify
+from dp_middleware.embedding import EmbeddingService
+from dp_middleware.embedding.arrays import Floats
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import VectorResponse
+from dp_middleware.privacy import Certificate
+from dp_middleware.privacy.releases import Ledger
+from dp_middleware.sampling.sampler import bulk_entropy
+
+
+class VectorSanitizer:
+    """Releases a vector for each text through a :class:`VectorResponse`.
+
+    Args:
+        mechanism: How vectors are perturbed.
+        service: Encodes raw texts; local.
+        ledger: Charged before any draw, once per text.
+        subject: Whose budget is charged; needed with a ledger.
+
+    Raises:
+        ParameterError: No ``VectorResponse``, or a ledger without a subject.
+    """
+
+    def __init__(
+        self,
+        mechanism: VectorResponse,
+        service: EmbeddingService,
+        *,
+        ledger: Ledger | None = None,
+        subject: str | None = None,
+    ) -> None:
+        if not isinstance(mechanism, VectorResponse):
+            raise ParameterError(f"expected dp.VectorResponse, got {type(mechanism).__name__}")
+        if (ledger is None) != (not subject):
+            raise ParameterError("expected ledger= and subject= together: whose budget is charged?")
+        self.mechanism, self.service = mechanism, service
+        self.ledger, self.subject = ledger, subject
+
+    def __repr__(self) -> str:
+        return f"VectorSanitizer({self.mechanism.fingerprint}, {self.service!r})"
+
+    @property
+    def certificate(self) -> Certificate:
+        """The guarantee of every vector, per text."""
+        return certify(self.mechanism)
+
+    def release(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text; equal texts have independent ones.
+
+        Raises:
+            BudgetExhausted: From the ledger; nothing was drawn. Charges before it stay spent.
+            ParameterError: Not texts, or an encoder of another width than the components have.
+            EmbeddingError: The encoder failed.
+        """
+        vectors: Floats = self.service.encode(texts).astype(np.float64)
+        if not len(vectors):
+            return []
+        directions = self.mechanism.directions(vectors)  # refuses before anything is charged
+        if self.ledger is not None and self.subject is not None:
+            certificate = self.certificate
+            for _ in range(len(vectors)):
+                self.ledger.charge(self.subject, certificate, 1)
+        released: list[list[float]] = self.mechanism.release(directions, bulk_entropy).tolist()
+        return released

@@ -1,0 +1,76 @@
+"""How often tokens occur: in English, from a list of words, and in public texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.vocabulary.vocabulary import Vocabulary
+
+_WORDS = Path(__file__).parent / "data" / "english.txt"
+_MOST = 0.5  # share of the words of English text from which on a vocabulary is English
+
+
+def english(vocabulary: Vocabulary) -> NDArray[np.float64]:
+    """Occurrences of each token per word of English text, float64 (V,).
+
+    The 30,000 most frequent words in lower case, 94 % of a text; no digits, no punctuation. A word
+    of several tokens counts for each of them.
+    """
+    words, shares = _words()
+    ends = np.cumsum([len(word) + 1 for word in words])
+    tokenizer = vocabulary.tokenizer
+    pieces = tokenizer.pieces(" " + " ".join(words))  # each after a blank, as within a text
+    ids = np.array([vocabulary.id_of(piece.token or "") for piece in pieces], dtype=np.int64)
+    word = np.searchsorted(ends, [piece.end for piece in pieces])
+    known = ids >= 0
+    occurrences = np.zeros(len(vocabulary))
+    np.add.at(occurrences, ids[known], shares[word[known]])
+    return occurrences
+
+
+def is_english(vocabulary: Vocabulary) -> bool:
+    """Whether at least half of the words of an English text are tokens of their own."""
+    tokens = {token.removeprefix(" ") for token in vocabulary.tokens}
+    words, shares = _words()
+    return float(shares[[word in tokens for word in words]].sum()) >= _MOST
+
+
+def in_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
+    """Share of each token among those of the texts, float64 (V,); all 0 without any."""
+    counts = counts_in(vocabulary, texts)
+    counts /= max(1.0, counts.sum())
+    return counts
+
+
+def counts_in(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
+    """Occurrences of each token in the texts, float64 (V,)."""
+    counts = np.zeros(len(vocabulary))
+    for text in texts:
+        ids = vocabulary.encode(text)
+        np.add.at(counts, ids[ids >= 0], 1.0)
+    return counts
+
+
+@cache
+def fingerprint() -> str:
+    """SHA-256 of the words and of this file, hexadecimal."""
+    return sha256(_WORDS.read_bytes() + Path(__file__).read_bytes()).hexdigest()
+
+
+@cache
+def _words() -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """The words, and the share of each among those of a text."""
+    words: list[str] = []
+    decibels: list[int] = []
+    for line in _WORDS.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            level, *listed = line.split()
+            words += listed
+            decibels += [int(level)] * len(listed)
+    return tuple(words), np.power(10.0, -np.array(decibels) / 10)

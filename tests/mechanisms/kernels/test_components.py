@@ -1,0 +1,47 @@
+"""Components are those of the public vectors, and a damaged file is not read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_middleware.mechanisms.kernels import components
+from dp_middleware.mechanisms.kernels.components import Components
+
+PUBLIC = np.random.default_rng(0).normal(size=(200, 12)) * np.linspace(3, 1, 12)
+
+
+def test_directions_are_orthonormal_and_variances_fall():
+    made = Components.of(PUBLIC)
+    assert made.directions @ made.directions.T == pytest.approx(np.eye(12), abs=1e-12)
+    assert (np.diff(made.variances) <= 0).all()
+    assert (np.diff(made.lengths) > 0).all()
+    assert repr(made).startswith("Components(12 of 12, components-")
+
+
+def test_the_default_is_kept_on_disk_and_a_damaged_file_is_made_anew(monkeypatch, tmp_path):
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    asked = []
+
+    class Service:
+        def __init__(self, name):
+            asked.append(name)
+
+        def encode(self, texts):
+            return PUBLIC
+
+    class Space:
+        fingerprint = "toy"
+
+    monkeypatch.setattr(components, "EmbeddingService", Service)
+    monkeypatch.setattr(components, "default_space", Space)
+    monkeypatch.setattr(components, "_random_texts", list)
+    make = components.default_components.__wrapped__
+    first, second = make(), make()
+    assert first == second == Components.of(PUBLIC)
+    assert len(asked) == 1
+    (file,) = (tmp_path / "components").glob("*.json")
+    for damaged in ("{}", file.read_text().replace("-0.", "0.")):
+        file.write_text(damaged)
+        assert make() == first
+    assert len(asked) == 3

@@ -1,0 +1,322 @@
+"""ContextualResponse: laws by hand, exactly epsilon with history, and codebooks that are public."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import stats
+from support.spaces import random_space, space_of, spaces
+
+import dp_middleware as dp
+from dp_middleware.contexts import Context
+from dp_middleware.mechanisms.drawing import FRESH, drawer
+from dp_middleware.mechanisms.kernels import ranking
+from dp_middleware.sampling import sampler
+
+EPSILONS = st.sampled_from([1e-3, 0.5, 2.0, 6.0, 10.0, 60.0, 800.0])
+DRAWS = 1_500
+
+
+def literal_size(shares, epsilon):
+    """The largest worth by brute force, from the shares in descending order."""
+    listed, e = sorted(shares, reverse=True), math.exp(epsilon)
+
+    def worth(size):
+        hit = sum(listed[:size])
+        return (e - 1) * (hit + 0.3 * (1 - hit)) / (e + size - 1)
+
+    return max(range(min(8, len(listed)), len(listed) + 1), key=worth)
+
+
+class Table(Context):
+    """Logits from a public table, by the token on the left; the last row where there is none."""
+
+    window = 9
+
+    def __init__(self, table):
+        self.table = np.asarray(table, dtype=float)
+        self.seen = []
+
+    def logits(self, ids, space):
+        raise AssertionError("raw tokens are never read")
+
+    def start(self, space):
+        self.seen.append([])
+        return Stream(self.table, self.seen[-1])
+
+
+class Stream:
+    def __init__(self, table, seen):
+        self.table, self.seen = table, seen
+
+    def logits(self):
+        return self.table[[self.seen[-1] if self.seen else -1]]
+
+    def append(self, number):
+        self.seen.append(number)
+
+
+def table_of(size, scale=3.0, seed=0):
+    return np.random.default_rng(seed).normal(scale=scale, size=(size + 1, size))
+
+
+def test_a_row_by_hand():
+    """Nine equal logits and one far below: the ten shares are mixed with the uniform ones."""
+    space = space_of([[float(k), 1.0] for k in range(10)])
+    logits = [0.0] * 9 + [-60.0]
+    mechanism = dp.ContextualResponse(epsilon=math.log(3.0))
+    # shares 0.85/9 + 0.015 for nine tokens, 0.015 for the last; the worth at 8 is the largest
+    assert literal_size([0.85 / 9 + 0.015] * 9 + [0.015], mechanism.epsilon) == 8
+    rows = np.exp(mechanism.log_probs([2, 9], space, [logits, logits]))
+    expected = np.array([1.0] * 8 + [0.0, 0.0]) / (3 + 7)
+    expected[2] *= 3
+    assert rows[0] == pytest.approx(expected)
+    # the last token is not listed; centred, it points where tokens 5, 6 and 7 do: the nearest
+    centred = space.vectors - space.vectors.mean(axis=0)
+    cosines = (centred @ centred[9])[:8] / np.linalg.norm(centred[:8], axis=1)
+    nearest = int(np.argmax(np.round(cosines, 6)))
+    assert nearest == 5
+    assert rows[1].argmax() == nearest
+    assert sorted(rows[1]) == pytest.approx(sorted(expected))
+
+
+@settings(max_examples=25, deadline=None)
+@given(space=spaces(), epsilon=EPSILONS, data=st.data())
+def test_rows_are_laws_on_one_codebook_and_ignore_the_other_rows(space, epsilon, data):
+    size, count = len(space), data.draw(st.integers(1, 9))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    ids, logits = rng.integers(0, size, count), rng.normal(0, 4, size=(count, size))
+    mechanism = dp.ContextualResponse(epsilon=epsilon)
+    rows = mechanism.log_probs(ids, space, logits)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
+    for k in range(count):
+        alone = mechanism.log_probs([ids[k]], space, logits[[k]])[0]
+        assert np.array_equal(alone, rows[k])  # bit for bit
+        codebook = mechanism.outputs(space, logits[k])
+        assert np.array_equal(np.flatnonzero(rows[k] > -np.inf), codebook)
+        if ids[k] in codebook:
+            assert rows[k].argmax() == ids[k]
+
+
+@settings(max_examples=25, deadline=None)
+@given(epsilon=st.sampled_from([0.5, 2.0, 6.0, 10.0]), data=st.data())
+def test_the_size_maximises_the_expected_worth(epsilon, data):
+    size = data.draw(st.integers(1, 200))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    logits, unigram = rng.normal(0, 4, size), np.full(size, 1 / size)
+    shares = ranking.mixed(logits, 0.15, unigram)
+    law = np.exp(logits - logits.max())
+    assert shares == pytest.approx(0.85 * law / law.sum() + 0.15 / size, rel=1e-6, abs=1e-12)
+    codebook = ranking.codebook(shares, epsilon)
+    assert len(codebook) == literal_size(shares.tolist(), epsilon)
+    assert set(codebook) == set(np.argsort(-shares, kind="stable")[: len(codebook)])
+
+
+def test_ties_go_by_index_and_codebooks_follow_the_logits_alone():
+    equal = ranking.codebook(np.full(50, 0.02), 1.0)
+    assert equal.tolist() == list(range(8))
+    peaked, flat = np.zeros(300), np.zeros(300)
+    peaked[7] = 20.0
+    mechanism, space = dp.ContextualResponse(epsilon=6.0), random_space(tokens=300)
+    sizes = [len(mechanism.outputs(space, logits)) for logits in (peaked, flat)]
+    assert sizes[0] == 8 < sizes[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(space=spaces(), epsilon=st.sampled_from([1e-3, 2.0, 6.0, 40.0]), seed=st.integers(0, 99))
+def test_given_a_history_the_loss_is_exactly_epsilon(space, epsilon, seed):
+    """All tokens, and the unknown symbol: the column ranges of one codebook."""
+    size = len(space)
+    logits = np.random.default_rng(seed).normal(0, 3, size)
+    mechanism = dp.ContextualResponse(epsilon=epsilon)
+    rows = mechanism.log_probs(np.arange(size), space, [logits] * size)
+    codebook = mechanism.outputs(space, logits)
+    rows = np.vstack([rows[:, codebook], np.full((1, len(codebook)), -np.log(len(codebook)))])
+    loss = np.ptp(rows, axis=0).max()
+    assert loss <= mechanism.position_loss(size) + 1e-9
+    if size > 1:  # every codeword is the nearest one to itself, and not to another
+        assert loss == pytest.approx(epsilon, abs=1e-9)
+
+
+def losses_of_texts(mechanism, space, table, length, texts):
+    """Largest loss of a whole release, and whether supports agree, over one changed token."""
+    size = len(space)
+    unknown = np.full(size, -np.inf)
+
+    def law(text):
+        total = np.zeros((size,) * length)
+        for released in itertools.product(range(size), repeat=length):
+            sums = 0.0
+            for position, token in enumerate(text):
+                left = released[position - 1] if position else -1
+                sums += rows[left][token][released[position]]
+            total[released] = sums
+        return total
+
+    rows = {}
+    for left in range(-1, size):
+        logits = table[left]
+        known = mechanism.log_probs(np.arange(size), space, [logits] * size)
+        uniform = unknown.copy()
+        codebook = mechanism.outputs(space, logits)
+        uniform[codebook] = -np.log(len(codebook))
+        rows[left] = np.vstack([known, uniform])  # the last, -1: unknown
+    laws = [law(text) for text in texts]
+    found = 0.0
+    for one, other in itertools.combinations(range(len(texts)), 2):
+        if sum(a != b for a, b in zip(texts[one], texts[other], strict=True)) != 1:
+            continue
+        assert np.array_equal(np.isfinite(laws[one]), np.isfinite(laws[other]))
+        possible = np.isfinite(laws[one])
+        found = max(found, np.abs(laws[one][possible] - laws[other][possible]).max())
+    return found
+
+
+def test_a_whole_text_costs_exactly_epsilon_for_a_changed_token():
+    """Enumerated: every release of three tokens, of which codebooks are 8 of 9 tokens."""
+    space, table = random_space(tokens=9, seed=4), table_of(9, scale=0.5)
+    mechanism = dp.ContextualResponse(epsilon=2.0)
+    sizes = {tuple(mechanism.outputs(space, row)) for row in table}
+    assert len(sizes) > 3  # the codebook depends on what was released
+    assert all(len(codebook) == 8 for codebook in sizes)
+    texts = [(0, 1, 2), (5, 1, 2), (-1, 1, 2), (0, 7, 2), (0, -1, 2), (0, 1, 8), (3, 1, 2)]
+    loss = losses_of_texts(mechanism, space, table, 3, texts)
+    assert loss == pytest.approx(2.0, abs=1e-9)
+    certificate = dp.certify(mechanism, space)
+    assert loss <= certificate.epsilon == pytest.approx(2.0, abs=1e-7)
+    assert certificate.method == "proof"
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 3.0, 10.0, 30.0])
+def test_what_is_drawn_is_at_most_what_is_certified(epsilon):
+    """Of the integers, exactly; also where a row has 128 bits."""
+    space, logits = random_space(tokens=40, seed=1), table_of(40)[0]
+    mechanism = dp.ContextualResponse(epsilon=epsilon)
+    rows = mechanism.log_probs(np.arange(40), space, [logits] * 40)
+    integers = np.array([table.integers(40) for table in sampler.tables(rows)], dtype=object)
+    totals = [sum(row) for row in integers]
+    codebook = mechanism.outputs(space, logits)
+    logs = [[math.log(row[k]) for k in codebook] for row in integers]
+    loss = np.ptp(np.array(logs) - np.log([float(t) for t in totals])[:, None], axis=0).max()
+    assert epsilon - 1e-7 < loss <= dp.certify(mechanism, space).epsilon
+    assert all((row > 0).sum() == len(codebook) for row in integers)
+
+
+def test_releases_follow_the_law_and_would_reject_twice_epsilon():
+    """The second position's law is that after what was drawn at the first."""
+    space, table = random_space(tokens=12, seed=3), table_of(12)
+    mechanism = dp.ContextualResponse(epsilon=2.0)
+    draw = drawer(mechanism, space, Table(table)).draw
+    drawn = np.array(draw([np.array([2, 5])] * DRAWS, sampler.insecure_entropy(1)))
+
+    def law(epsilon):
+        kind = dp.ContextualResponse(epsilon=epsilon)
+        first = np.exp(kind.log_probs([2], space, table[[-1]])[0])
+        second = np.exp(kind.log_probs([5] * 12, space, table[:12]))
+        return (first[:, None] * second).ravel()
+
+    counts = np.bincount(drawn[:, 0] * 12 + drawn[:, 1], minlength=144)
+    possible = law(2.0) > 0
+    assert not counts[~possible].any()
+    assert stats.chisquare(counts[possible], DRAWS * law(2.0)[possible]).pvalue > 1e-9
+    wrong = law(4.0)[possible]
+    assert stats.chisquare(counts[possible], DRAWS * wrong).pvalue < 1e-9
+
+
+def test_an_unknown_token_is_a_uniform_codeword():
+    """An output off the codebook would tell that the token was unknown."""
+    space, table = random_space(tokens=30, seed=3), table_of(30)
+    mechanism = dp.ContextualResponse(epsilon=2.0)
+    drawn = drawer(mechanism, space, Table(table)).draw(
+        [np.array([-1])] * 400, sampler.insecure_entropy(0)
+    )
+    counts = np.bincount(np.concatenate(drawn), minlength=30)
+    codebook = mechanism.outputs(space, table[-1])
+    assert counts[codebook].sum() == 400
+    assert stats.chisquare(counts[codebook]).pvalue > 1e-9
+
+
+def test_public_tokens_stand_in_the_prefix_as_themselves():
+    space, context = random_space(tokens=30, seed=3), Table(table_of(30))
+    one = drawer(dp.ContextualResponse(epsilon=2.0), space, context)
+    releases = [np.array([4, FRESH, 9, 9, FRESH]), np.array([], dtype=np.int64)]
+    texts = [np.array([1, 2]), np.array([], dtype=np.int64)]
+    drawn = one.draw(texts, sampler.os_entropy, releases)
+    assert context.seen == [[4, drawn[0][0], 9, 9, drawn[0][1]], []]
+    assert [len(ids) for ids in drawn] == [2, 0]
+
+
+def test_the_unigram_of_public_texts():
+    space = space_of([[float(k), 1.0] for k in range(12)])
+    words = space.vocabulary.tokens
+    mechanism = dp.ContextualResponse.tuned(
+        space, epsilon=0.1, texts=[" ".join([words[11]] * 3), f"{words[10]} unheard"]
+    )
+    assert mechanism.unigram == tuple([1.0] * 10 + [2.0, 4.0])
+    assert {10, 11} <= set(mechanism.outputs(space, np.zeros(12)))
+    assert dp.ContextualResponse(epsilon=0.1).outputs(space, np.zeros(12)).tolist() == [*range(8)]
+    with pytest.raises(dp.ParameterError, match="sequence of public texts"):
+        dp.ContextualResponse.tuned(space, epsilon=3.0, texts="one text")
+
+
+def test_codewords_are_the_allowed_ones():
+    space = random_space(tokens=30, seed=3)
+    mechanism = dp.ContextualResponse(epsilon=2.0, allowed=range(29, 9, -1))
+    assert mechanism.allowed == tuple(range(10, 30))
+    rows = mechanism.log_probs(np.arange(30), space, table_of(30)[:30])
+    assert np.isneginf(rows[:, :10]).all()
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0.0},
+        {"mixture": 0.0},
+        {"mixture": 1.0},
+        {"unigram": ()},
+        {"unigram": (0.0, 0.0)},
+        {"unigram": (1.0, -1.0)},
+        {"unigram": (1.0, math.inf)},
+        {"unigram": ("a",)},
+        {"unigram": ((1.0,), (1.0, 2.0))},
+        {"allowed": ()},
+        {"allowed": (-1,)},
+        {"allowed": (0.5,)},
+    ],
+)
+def test_bad_parameters_are_refused(wrong):
+    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
+        dp.ContextualResponse(**{"epsilon": 1.0, **wrong})
+
+
+def test_what_is_of_another_space_is_refused():
+    space = random_space(tokens=5)
+    for wrong in ({"unigram": (1.0,) * 4}, {"allowed": (5,)}):
+        with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
+            dp.ContextualResponse(epsilon=1.0, **wrong).log_probs([0], space, np.zeros((1, 5)))
+    for logits in (np.zeros((1, 4)), np.full((1, 5), np.nan), [["a"] * 5]):
+        with pytest.raises(dp.ParameterError, match="logits"):
+            dp.ContextualResponse(epsilon=1.0).log_probs([0], space, logits)
+    with pytest.raises(dp.ParameterError, match="expected ids"):
+        dp.ContextualResponse(epsilon=1.0).log_probs([-1], space, np.zeros((1, 5)))
+    with pytest.raises(TypeError, match="context"):
+        dp.ContextualResponse(epsilon=1.0, context="raw")
+
+
+def test_a_mechanism_is_a_value():
+    mechanism = dp.ContextualResponse(epsilon=3, unigram=np.array([1, 2, 3]), allowed=[1, 0])
+    again = dp.ContextualResponse(epsilon=3.0, unigram=(1.0, 2.0, 3.0), allowed=(0, 1))
+    assert mechanism == again
+    assert mechanism.fingerprint == again.fingerprint != mechanism.at(4.0).fingerprint
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+    assert dp.ContextualResponse(**mechanism.parameters) == mechanism
+    assert (mechanism.context, mechanism.claimed_epsilon) == ("released", 3.0)
+    assert mechanism.position_loss(1) == 0.0
+    calibrated = dp.calibrate(mechanism, random_space(tokens=3), epsilon=2.0)
+    assert 1.999 < dp.certify(calibrated, random_space(tokens=3)).epsilon <= 2.0

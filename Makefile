@@ -1,7 +1,7 @@
 # make          environment in .venv with all extras and test tools, versions from constraints.txt
 # make demo     the tour on the command line
 # make test     all tests; options for pytest in ARGS
-# make slow     tests that take minutes: the full spaces, other machines, killed processes
+# make slow     the heavier tests: full spaces, other machines, killed processes, every variant
 # make notebooks  executes the notebooks; with ARGS=--write their outputs are stored
 # make docs     the site with the reference, in site/
 # make lint, make types, make wheel, make clean, make distclean

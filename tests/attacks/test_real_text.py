@@ -75,6 +75,7 @@ def prior(raw, space):
     return counts / counts.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
 def test_no_context_free_attack_beats_bayes_on_real_text(mechanism, raw, prior, space):
     """In expectation over the draws, exactly: the prior is that of the text."""

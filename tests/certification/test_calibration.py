@@ -13,6 +13,7 @@ import dp_middleware as dp
 from dp_middleware.mechanisms.rantext import JUMP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [0.5, 3.0, 10.0])
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.finite])
 def test_the_exact_loss_comes_close_from_below(name, target):
@@ -104,6 +105,7 @@ def clustered(tokens, dimensions, scale):
     return space_of(scale * vectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize(("tokens", "dimensions"), [(60, 1), (60, 50), (400, 3), (400, 100)])
 @pytest.mark.parametrize("kind", [dp.SanText, dp.TruncatedExponential])

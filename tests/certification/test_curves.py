@@ -269,6 +269,7 @@ def divergences(rows, alpha):
     return moments / (alpha - 1)
 
 
+@pytest.mark.slow
 @given(drawn=channels())
 def test_every_pair_is_as_concentrated_as_stated(drawn):
     rows = probabilities(*drawn)

@@ -87,6 +87,7 @@ def test_an_evaluation_without_a_result_fails_with_the_reason(tmp_path):
     assert "got none" in result.stderr
 
 
+@pytest.mark.slow
 def test_chat_models_of_other_names_have_other_cells(tmp_path):
     pytest.importorskip("openai")
     data = tmp_path / "sst.csv"

@@ -75,6 +75,7 @@ def own_ids(tokenizer, space):
     return tokenizer.convert_tokens_to_ids(list(space.vocabulary.tokens))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 9, WINDOW - 2, WINDOW - 1, 31])
 def test_masked_logits_are_those_of_one_position_at_a_time(folder, pair, space, size):
     (ids,) = texts(space, size)
@@ -87,6 +88,7 @@ def test_masked_logits_are_those_of_one_position_at_a_time(folder, pair, space, 
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unmasked", [False, True])
 def test_batches_do_not_matter(folder, space, unmasked):
     for ids in texts(space, 7, 40):
@@ -321,6 +323,7 @@ def test_a_dynamically_quantised_model_is_refused(pair):
         MaskedContext((small, pair[1])).ready()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unmasked", [False, True])
 @pytest.mark.parametrize("size", [1, 9, 40])
 def test_blocks_are_the_logits_in_parts(folder, space, unmasked, size):

@@ -38,6 +38,7 @@ def run(space, letters, reviews):
     return evaluate
 
 
+@pytest.mark.slow
 def test_every_mechanism_has_every_row(run, space, reviews, health):
     table = run(None, (1.0, 3.0), [reviews, health])
     names = (*named("attack", default=True), *LIGHT)
@@ -151,6 +152,7 @@ def test_no_data_is_refused(space):
 # on disk ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_hold_the_same_rows_and_no_text(run, tmp_path, reviews):
     import pandas
 
@@ -169,6 +171,7 @@ def test_files_hold_the_same_rows_and_no_text(run, tmp_path, reviews):
     assert not any(text.encode() in everything for text in reviews.texts)
 
 
+@pytest.mark.slow
 def test_names_are_deterministic_and_a_finished_run_is_only_read(run, tmp_path, letters):
     first = run(("token-exponential", "custext"), (1.0, 2.0), out=tmp_path)
     names = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "cells").iterdir()}
@@ -182,6 +185,7 @@ def test_names_are_deterministic_and_a_finished_run_is_only_read(run, tmp_path, 
     assert len(list((tmp_path / "cells").iterdir())) == 8  # other settings, other cells
 
 
+@pytest.mark.slow
 def test_a_damaged_cell_is_done_again(run, tmp_path):
     run(out=tmp_path)
     (cell,) = (tmp_path / "cells").iterdir()

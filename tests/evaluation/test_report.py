@@ -71,6 +71,7 @@ class Strict(HTMLParser):
             assert self.open.pop() == tag
 
 
+@pytest.mark.slow
 def test_it_parses_with_every_plot_and_no_address(page):
     parser = Strict()
     parser.feed(page)

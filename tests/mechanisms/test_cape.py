@@ -165,6 +165,7 @@ def test_theorem_4_1_is_false():
     assert loss(rows) <= 0.5  # the repair, on the same inputs
 
 
+@pytest.mark.slow
 @BOTH
 @settings(max_examples=150)
 @given(data=st.data(), epsilon=EPSILONS, buckets=st.integers(1, 9))

@@ -28,7 +28,7 @@ def all_rows(mechanism, space):
     return mechanism.log_probs(np.arange(len(space)), space)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_rows_are_log_probabilities(name, space, epsilon):
     rows = all_rows(CASES[name](epsilon), space)
@@ -38,7 +38,7 @@ def test_rows_are_log_probabilities(name, space, epsilon):
     np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS, data=st.data())
 def test_a_row_ignores_the_other_ids(name, space, epsilon, data):
     mechanism = CASES[name](epsilon)
@@ -47,7 +47,7 @@ def test_a_row_ignores_the_other_ids(name, space, epsilon, data):
     assert np.array_equal(mechanism.log_probs(ids, space), rows[ids])  # bit for bit
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
     mechanism = CASES[name](epsilon)
@@ -66,7 +66,7 @@ def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
         assert (certificate.method, certificate.metric) == ("none", None)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_a_metric_proof_holds_beside_the_exact_loss(name, space, epsilon):
     """For all pairs of what is drawn from; the unknown symbol is one diameter away."""
@@ -86,7 +86,7 @@ def test_a_metric_proof_holds_beside_the_exact_loss(name, space, epsilon):
         assert (np.abs(logs + math.log(len(space))) <= farthest).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_a_proved_claim_holds(name, space, epsilon):
     if not CASES[name].proved:
@@ -95,7 +95,7 @@ def test_a_proved_claim_holds(name, space, epsilon):
     assert certificate.epsilon <= certificate.claimed + 1e-9
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(space=spaces())
 def test_smaller_epsilon_tends_to_no_loss(name, space):
     if not CASES[name].finite:
@@ -103,7 +103,7 @@ def test_smaller_epsilon_tends_to_no_loss(name, space):
     assert dp.certify(CASES[name](1e-6), space).epsilon < 1e-4
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(space=spaces())
 def test_larger_epsilon_tends_to_the_best_outputs(name, space):
     """Where no other token is as near as the token itself, it stays."""

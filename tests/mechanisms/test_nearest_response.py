@@ -209,6 +209,7 @@ def clustered(tokens, seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [2.0, 3.0, 4.0, 6.0])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_tuned_comes_within_half_a_percent_of_the_linear_programme(epsilon, seed):

@@ -163,6 +163,7 @@ def test_rows_of_small_vocabularies_are_the_integral(kind, dimensions, tokens):
         assert largest_error(kind(epsilon=epsilon), space) < STATED, epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "stated"), [(dp.RanText, 1e-2), (dp.RanTextStrict, 2e-4)])
 @pytest.mark.parametrize("dimensions", [2, 3, 8])
 def test_rows_of_larger_vocabularies_are_near_the_integral(kind, stated, dimensions):
@@ -238,6 +239,7 @@ def two_step(mechanism, space, token, count, generator):
     return (scores + generator.gumbel(size=scores.shape)).argmax(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [dp.RanText, dp.RanTextStrict])
 @pytest.mark.parametrize(("dimensions", "epsilon"), [(1, 1.0), (2, 3.0), (5, 10.0), (60, 1.5)])
 def test_the_marginal_is_the_two_step_draw(kind, dimensions, epsilon):

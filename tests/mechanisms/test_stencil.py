@@ -158,6 +158,7 @@ def test_leaving_out_the_original_makes_the_loss_infinite():
     assert min(kept[WithoutTheOriginal][1], *kept[DChiStencil]) > 50
 
 
+@pytest.mark.slow
 def test_window_noise_follows_the_law_at_every_position_independently():
     tokens, ids = np.array([0.0, 1.0, 2.5]), np.array([0, 2, 1])
     mechanism = DChiStencil(eta=1.5, window=3, sigma=HALF)

@@ -222,6 +222,7 @@ class OnlyTheCap(dp.VectorResponse):
 TWO = (np.eye(8)[0], -np.eye(8)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_an_audit_of_two_vectors_stays_under_the_certificate_and_comes_near(epsilon):
     mechanism = dp.VectorResponse(epsilon=epsilon, components=isotropic(8))

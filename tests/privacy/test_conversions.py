@@ -95,6 +95,7 @@ def two_level(epsilon, outputs, near, shared):
     return weights - logsumexp(weights, axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
 @pytest.mark.parametrize(("outputs", "near"), [(2, 1), (5, 1), (5, 3), (5, 4), (40, 7), (2000, 1)])
 def test_two_levels_concentrate_as_stated_and_no_more(epsilon, outputs, near):

@@ -157,7 +157,7 @@ def public(text: str, language: str) -> str:
 
 
 @pytest.mark.parametrize(("language", "dialect"), DIALECTS, ids=map(" ".join, DIALECTS))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_keyword_in_a_string_or_comment_is_private(language, dialect, data):
     secret = (

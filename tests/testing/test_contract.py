@@ -47,6 +47,7 @@ class TestClean(TraceSafeContract):
         return adapters.Clean(probe)
 
 
+@pytest.mark.slow
 class TestRetrying(TestClean):
     retries = CALLS
 
@@ -54,6 +55,7 @@ class TestRetrying(TestClean):
         return adapters.Retrying(probe)
 
 
+@pytest.mark.slow
 class TestExtracting(TestClean):
     output = "private"
 
@@ -171,6 +173,7 @@ def apart():
     logger.propagate, logger.level = True, logging.NOTSET
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "test", "message"), CAUGHT, ids=[f"{k.__name__}-{t}" for k, t, _ in CAUGHT]
 )
@@ -212,6 +215,7 @@ def of_the_obvious_wrapper(**attributes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["none", "budget"])
 @pytest.mark.parametrize("made", fallback_calls(lambda probe: probe.new_text()))
 def test_a_fallback_that_is_handed_raw_text_is_caught(made, trouble, tmp_path):

@@ -50,6 +50,7 @@ def test_long_words_do_not_vanish(vocabulary):
     assert len(vocabulary.encode("q" * 1000)) >= 10
 
 
+@pytest.mark.slow
 @ALL
 def test_a_megabyte_is_not_truncated(vocabulary):
     text = "the cat sat on a mat " * 50_000

@@ -114,6 +114,7 @@ def audit_of_first_token(context, others, **options):
     return bound, dp.certify(mechanism, space, length=others + 1)
 
 
+@pytest.mark.slow
 def test_a_raw_context_costs_at_every_position():
     """At 24 positions half of the tokens become e^(1/2) times likelier, half less likely."""
     bound, certificate = audit_of_first_token("raw", others=24, samples=FEW)
@@ -121,6 +122,7 @@ def test_a_raw_context_costs_at_every_position():
     assert bound <= 24 * 0.5 <= certificate.epsilon
 
 
+@pytest.mark.slow
 def test_a_released_context_costs_once():
     bound, certificate = audit_of_first_token("released", others=2, **QUICK)
     assert bound <= certificate.epsilon <= bound.claim == 1.0
@@ -195,6 +197,7 @@ def test_leaving_out_the_original_is_caught():
     assert kept <= kept.claim
 
 
+@pytest.mark.slow
 def test_a_cosine_claim_for_dchi_stencil_is_refuted():
     """Two unit vectors 0.3 apart on the circle, and two tokens beyond them."""
     space, eta = on_the_circle(0.0, 0.3, -0.2, 0.5), 10.0
@@ -209,6 +212,7 @@ def test_a_cosine_claim_for_dchi_stencil_is_refuted():
     assert dp.audit(mechanism, space, texts=([0], [1]), **QUICK) <= eta * chord
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eta", [1.0, 4.0])
 def test_noise_passes(eta):
     space = random_space(tokens=12, dimensions=2, seed=3)

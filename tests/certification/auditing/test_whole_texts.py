@@ -53,6 +53,7 @@ class NeverItsOwn(dp.DocumentResponse):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [("aab", "zy"), ("", "aab bbc cd"), ("a", "a a a a a a")])
 def test_document_response_keeps_its_claim(texts):
     mechanism = dp.DocumentResponse(epsilon=3.0, rounds=2, codebook=UNITS, shortlist=3)
@@ -65,6 +66,7 @@ def test_the_bound_is_near_the_truth():
     assert dp.audit(mechanism, SPACE, texts=("aab", "zy"), **FEW) > 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [OnlyWhatItHas, StopsEarly, NeverItsOwn])
 def test_known_mistakes_break_their_claim(kind):
     mechanism = kind(epsilon=2.0, rounds=2, codebook=UNITS, shortlist=3)

@@ -214,6 +214,7 @@ BEGUN = {
 }
 
 
+@pytest.mark.slow
 class TestContract(TraceSafeContract):
     calls = CALLS | {"releases": _releases}
     quiet = untraced
@@ -237,6 +238,7 @@ class TestContract(TraceSafeContract):
         return [self.middleware]
 
 
+@pytest.mark.slow
 class TestContractWithExtraction(TestContract):
     """The extractor echoes the raw document."""
 
@@ -256,6 +258,7 @@ def assert_extends(requests):
         assert later[: len(earlier)] == earlier
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extracting", [False, True])
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_ten_turns_with_two_tools(extracting, in_loop, probe):
@@ -677,6 +680,7 @@ def test_untraced_refuses_an_instrumentor_that_is_in_every_call(probe, monkeypat
     assert not probe.remote.requests
 
 
+@pytest.mark.slow
 def test_without_langchain_the_package_imports_and_names_the_extra():
     code = """
 import sys

@@ -124,6 +124,7 @@ def _call(args):
     return AIMessage("", tool_calls=[{"name": "look_up", "args": args, "id": "call-1"}])
 
 
+@pytest.mark.slow
 class TestStructuredOutput(TraceSafeContract):
     hears = HEARD
     calls = {

@@ -155,6 +155,7 @@ def test_a_head_notes_the_first_model_and_none_behind_a_function(probe):
 # fallbacks ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["or", "bind", "bind_tools", "with_config", "with_retry"])
 def test_a_fallback_gets_the_same_release(made, probe):
     derived = MADE[made](DPChatModel(probe.session(), probe.chat_openai()))

@@ -198,6 +198,7 @@ def values(probe):
     return {"question": probe.new_text(), "history": messages[1:]}
 
 
+@pytest.mark.slow
 class TestChain(TraceSafeContract):
     hears = requires = HEARD
     calls = runnable_calls(values)

@@ -27,6 +27,7 @@ def transcript(probe):
     return [SystemMessage("summarize"), first, HumanMessage(probe.new_text(), id=probe.new_id())]
 
 
+@pytest.mark.slow
 class TestEchoingExtractor(TraceSafeContract):
     """A real client on a local server that answers with the raw document."""
 

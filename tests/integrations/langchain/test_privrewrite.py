@@ -43,6 +43,7 @@ def rewriter(probe, k=2):
     )
 
 
+@pytest.mark.slow
 class TestRewrites(TraceSafeContract):
     calls = runnable_calls(Probe.new_text)
     fallbacks = fallback_calls(Probe.new_text)

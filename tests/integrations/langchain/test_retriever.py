@@ -99,6 +99,7 @@ class TestContract(TraceSafeContract):
         return DPRetriever(probe.session(), Local(probe=probe), public_metadata=["source"])
 
 
+@pytest.mark.slow
 class TestOnARetrieverMadeOfOthers(TestContract):
     calls = {name: TestContract.calls[name] for name in ("invoke", "ainvoke", "batch", "stream")}  # noqa: RUF012
 

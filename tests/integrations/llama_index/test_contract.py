@@ -244,6 +244,7 @@ class TestExtraction(Contract):
         )
 
 
+@pytest.mark.slow
 class TestStreamedExtraction(TestExtraction):
     calls = {
         "query": lambda engine, probe: engine.query(probe.new_text()).response_gen,
@@ -252,6 +253,7 @@ class TestStreamedExtraction(TestExtraction):
     streaming = True
 
 
+@pytest.mark.slow
 class TestExtractionByAFunction(TestExtraction):
     """From an engine that streams itself."""
 

@@ -139,6 +139,7 @@ class TestDPLLM(Contract):
         return DPLLM(probe.session(), probe.llama_openai(), public_system=("be brief",))
 
 
+@pytest.mark.slow
 class TestBuiltOnDPLLM(Contract):
     """What LlamaIndex builds on a model; it puts raw arguments into its own records."""
 
@@ -179,6 +180,7 @@ class TestBuiltOnDPLLM(Contract):
         return DPLLM(probe.session(), probe.llama_openai())
 
 
+@pytest.mark.slow
 class TestSystemMessages(Contract):
     """Where memories and chat engines put what they were told."""
 

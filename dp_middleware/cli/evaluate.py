@@ -49,6 +49,12 @@ def evaluate(
         list[float] | None,
         typer.Option("--epsilon", "-e", help="Nats per token; repeatable; default: 1, 3, 6, 10."),
     ] = None,
+    budget_per_text: Annotated[
+        float | None,
+        typer.Option(
+            "--budget-per-text", help="Nats of a whole text, exactly: instead of --epsilon."
+        ),
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Calibrate: --epsilon is certified, not nominal.")
     ] = False,
@@ -83,6 +89,8 @@ def evaluate(
     """Mechanisms x epsilons x data x attacks and metrics: a table and a report."""
     if out is None:
         raise ParameterError("expected --out, a folder for table and report")
+    if epsilon and budget_per_text is not None:
+        raise ParameterError("expected --epsilon or --budget-per-text, got both")
     with working("loading the library"):
         from dp_middleware.evaluation.measures import named
         from dp_middleware.evaluation.running import EPSILONS
@@ -105,6 +113,7 @@ def evaluate(
             attacks=attack,
             metrics=metric,
             exact=exact,
+            budget_per_text=budget_per_text,
             limit=limit,
             tokens=tokens,
             sample=sample,
@@ -122,19 +131,30 @@ def evaluate(
         return
     for name in table.data:
         Console().print(_lines(table, name))
+    Console().print(_releases(table))
     show.line(f"{len(table)} rows; report: {out / 'report.html'}")
 
 
 def _lines(table: Results, data: str) -> Table:
     """Utility and the strongest attack, one line for each mechanism and epsilon."""
-    lines = Table("mechanism", "asked", "exact epsilon", *_COLUMNS, title=data)
+    lines = Table("mechanism", "asked", "exact epsilon", "of a text", *_COLUMNS, title=data)
     columns = [
         {(row["mechanism"], row["asked_epsilon"]): row["value"] for row in table.values(name, data)}
         for name in _COLUMNS
     ]
     laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
     for law, row in laws.items():
-        exact = "none" if row["exact_epsilon"] is None else show.nats(row["exact_epsilon"])
-        cells = [f"{column[law]:.3f}" if law in column else "" for column in columns]
-        lines.add_row(Text(law[0]), f"{law[1]:g}", exact, *cells)
+        nats = (row["exact_epsilon"], row["text_epsilon"])
+        cells = ["none" if value is None else show.nats(value) for value in nats]
+        cells += [f"{column[law]:.3f}" if law in column else "" for column in columns]
+        lines.add_row(Text(law[0]), f"{law[1]:g}", *cells)
+    return lines
+
+
+def _releases(table: Results) -> Table:
+    """What became of the public sample text, one below the other."""
+    lines = Table("mechanism", "asked", "a release of a sample text")
+    for example in table.examples:
+        released = Text(" ".join(example["released"]))
+        lines.add_row(Text(example["mechanism"]), f"{example['asked_epsilon']:g}", released)
     return lines

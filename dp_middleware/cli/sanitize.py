@@ -36,7 +36,8 @@ def sanitize(
         with working("computing the laws of these tokens"):
             explanation = sanitizer.explain(private)
         if as_json:
-            show.data(asdict(explanation))
+            epsilon = show.json_number(explanation.epsilon)
+            show.data({**asdict(explanation), "epsilon": epsilon})
         else:
             _show(explanation)
         return
@@ -62,7 +63,8 @@ def _show(explanation: Explanation) -> None:
     console.print(
         f"{explanation.tokens_total} tokens: {explanation.tokens_verbatim} kept by policy, "
         f"{explanation.tokens_unknown} unknown; expected retention "
-        f"{show.percent(explanation.expected_retention)}. "
+        f"{show.percent(explanation.expected_retention)}; a release spends "
+        f"{show.nats(explanation.epsilon)} nats on the text. "
         "Local and private: nothing was drawn."
     )
     console.print(Text(explanation.warning, style="yellow"))

@@ -19,6 +19,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import Encoder
 from dp_middleware.privacy import Certificate
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -136,23 +137,27 @@ class Law:
 
 
 def law_of(
-    chosen: Chosen, epsilon: float, space: EmbeddingSpace, *, exact: bool, length: int
+    chosen: Chosen, epsilon: float, space: EmbeddingSpace, *, asked: str, length: int
 ) -> Law:
     """The mechanism at this epsilon, with its certificate.
 
     Args:
         chosen: A name of ``MECHANISMS``, with public defaults, or a mechanism.
-        epsilon: Nats per token.
+        epsilon: Nats per token, or per text.
         space: V tokens with vectors.
-        exact: Calibrate to it, where that can be done; else it is the nominal parameter.
+        asked: Whether it is the ``"nominal"`` parameter or calibrated to, where that can be done:
+            ``"exact"``, or ``"text"`` for what all tokens of a text share.
         length: Tokens of the longest text.
     """
     started, note = time.perf_counter(), ""
+    kind = MECHANISMS[chosen] if isinstance(chosen, str) else type(chosen)
+    if asked == "text" and not issubclass(kind, TextMechanism):
+        epsilon /= length
     if isinstance(chosen, str):
         mechanism = MECHANISMS[chosen].with_defaults(epsilon, space)
     else:
         mechanism = chosen if chosen.scale is None else chosen.at(epsilon)
-    if exact:
+    if asked != "nominal":
         try:
             mechanism = calibrate(mechanism, space, epsilon, length=length)
         except CannotCalibrate:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dp_middleware.evaluation._cells import Cell, Row
 from dp_middleware.evaluation.measures import MEASURES
 from dp_middleware.evaluation.results import COLUMNS
 from dp_middleware.mechanisms.drawing import Drawer, drawer
-from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
 from dp_middleware.metrics.inputs import Encoder
 from dp_middleware.sampling import sampler
 
@@ -43,7 +43,8 @@ class Setup:
 
     Attributes:
         measures: Names of attacks and metrics.
-        exact: Whether epsilons are certified ones.
+        asked: What epsilons are: the mechanisms' own parameters, certified ones, or certified
+            budgets of whole texts.
         tokens: Of each text.
         sample: Texts that slow measures take.
         space: V tokens with vectors.
@@ -52,7 +53,7 @@ class Setup:
     """
 
     measures: tuple[str, ...]
-    exact: bool
+    asked: Literal["nominal", "exact", "text"]
     tokens: int
     sample: int
     space: EmbeddingSpace
@@ -70,7 +71,6 @@ class Part:
         self.chosen, self.epsilon = chosen, epsilon
         self.name = chosen if isinstance(chosen, str) else chosen.name
         self._setup = setup
-        self._asked = "exact" if setup.exact else "nominal"
 
     def filename(self, whole: Cut) -> str | None:
         """Names all that decides the cell of this data set, code included; public.
@@ -86,11 +86,11 @@ class Part:
         parts = (
             *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), _measures_fingerprint()),
             self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint,
-            *(repr(self.epsilon), str(run.exact), whole.digest, run.space.fingerprint),
+            *(repr(self.epsilon), run.asked, whole.digest, run.space.fingerprint),
             *(*run.measures, str(run.tokens), str(run.sample), *named),
         )
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-        return f"{whole.data.name}-{self.name}-{self._asked}-{self.epsilon:g}-{digest}.json"
+        return f"{whole.data.name}-{self.name}-{run.asked}-{self.epsilon:g}-{digest}.json"
 
     def cell(self, whole: Cut) -> Cell:
         """Draw once and measure."""
@@ -98,7 +98,7 @@ class Part:
         about = {
             **_about(whole, self._setup.space, law),
             "mechanism": self.name,
-            "asked": self._asked,
+            "asked": self._setup.asked,
             "asked_epsilon": self.epsilon,
         }
         if law is None or drawer is None:
@@ -121,7 +121,7 @@ class Part:
         run, law = self._setup, None
         try:
             law = _cases.law_of(
-                self.chosen, self.epsilon, run.space, exact=run.exact, length=run.tokens
+                self.chosen, self.epsilon, run.space, asked=run.asked, length=run.tokens
             )
             contextual = isinstance(law.mechanism, ContextualMechanism)
             context = run.models.context if contextual else None
@@ -132,13 +132,19 @@ class Part:
     def _release(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
         """Draw a release of every text, with the operating system's entropy."""
         started = time.perf_counter()
-        released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
+        texts, spelt = whole.data.texts, None
+        if isinstance(law.mechanism, TextMechanism):
+            spelt = tuple(drawer.draw([texts], sampler.os_entropy)[0])
+            released = tuple(map(self._setup.space.vocabulary.encode, spelt))
+        else:
+            released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
         return Case(
             law=law,
             space=self._setup.space,
             data=whole.data,
             raw=whole.ids,
             released=released,
+            spelt=spelt,
             models=self._setup.models,
             encoder=Encoded(self._setup.service, whole.known),
             sample=self._setup.sample,
@@ -148,14 +154,18 @@ class Part:
     def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
         """What becomes of the public sample sentence."""
         ids = self._setup.space.vocabulary.encode(SAMPLE)
-        released = drawer.draw([ids], sampler.os_entropy)[0]
         names = (*self._setup.space.vocabulary.tokens, "(unknown)")  # the last for -1
+        if isinstance(law.mechanism, TextMechanism):
+            released = drawer.draw([[SAMPLE]], sampler.os_entropy)[0]
+        else:
+            drawn = drawer.draw([ids], sampler.os_entropy)[0]
+            released = [names[number].strip() for number in np.asarray(drawn).tolist()]
         return {
             "mechanism": self.name,
             "asked_epsilon": self.epsilon,
             "exact_epsilon": str(law.certificate.epsilon),
             "tokens": [names[number].strip() for number in ids.tolist()],
-            "released": [names[number].strip() for number in np.asarray(released).tolist()],
+            "released": released,
         }
 
 
@@ -180,10 +190,17 @@ def _about(whole: Cut, space: EmbeddingSpace, law: Law | None) -> Row:
             "fingerprint": law.mechanism.fingerprint,
             "nominal_epsilon": None if law.mechanism.scale is None else law.mechanism.nominal,
             "exact_epsilon": law.certificate.epsilon,
+            "text_epsilon": _of_a_text(law, max(map(len, whole.ids), default=0)),
             "method": law.certificate.method,
             "guarantee": type(law.certificate.guarantee).__name__,
         }
     return row
+
+
+def _of_a_text(law: Law, tokens: int) -> float:
+    """Nats that a text of so many tokens spends."""
+    epsilon = law.certificate.epsilon
+    return epsilon if law.certificate.unit == "text" or not tokens else tokens * epsilon
 
 
 def _measure(name: str, case: Case) -> Row:
@@ -191,6 +208,7 @@ def _measure(name: str, case: Case) -> Row:
     measure, started = MEASURES[name], time.perf_counter()
     chosen = case.sampled if measure.slow else case
     try:
+        measure.check(case.models, case.law.mechanism)
         result = measure.run(chosen)
     except MissingExtra as error:
         return {**_skip(name, str(error)), _MISSING: True}

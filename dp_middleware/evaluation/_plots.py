@@ -41,7 +41,7 @@ class Plot:
     Attributes:
         key: Its name in the report.
         title: What it shows.
-        x: ``"exact"``, ``"nominal"``, or the name of a measure.
+        x: ``"exact"``, ``"text"``, ``"nominal"``, or the name of a measure.
         y: Name of a measure.
     """
 
@@ -53,6 +53,7 @@ class Plot:
 
 PLOTS = (
     Plot(key="utility-exact", title="Utility at exact epsilon", x="exact", y="sbert-cosine"),
+    Plot(key="utility-text", title="Utility at the budget of a text", x="text", y="sbert-cosine"),
     Plot(key="utility-nominal", title="Utility at nominal epsilon", x="nominal", y="sbert-cosine"),
     Plot(key="privacy-exact", title="Attack at exact epsilon", x="exact", y="bayes"),
     Plot(key="privacy-nominal", title="Attack at nominal epsilon", x="nominal", y="bayes"),
@@ -126,6 +127,8 @@ def _cell(row: Row) -> tuple[str, float]:
 
 
 def _label(name: str) -> str:
+    if name == "text":
+        return "nats of the longest text"
     if name in ("exact", "nominal"):
         return f"{name} epsilon, nats per token"
     return _NAMES.get(name, name)

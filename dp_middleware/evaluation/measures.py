@@ -13,6 +13,7 @@ from dp_middleware.attacks.rows import channel
 from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cases import Case, Model, Models
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics import MetricResult
 from dp_middleware.metrics.results import exactly
 
@@ -40,6 +41,7 @@ class Measure:
         slow: Whether it takes a sample of the texts.
         default: Whether it is run unless something else is asked for.
         channel: Whether the mechanism must have a law per token.
+        aligned: Whether it compares each token with the one released for it.
         needs: The language model without which it cannot be run; then it is no default.
     """
 
@@ -48,6 +50,7 @@ class Measure:
     slow: bool = False
     default: bool = True
     channel: bool = False
+    aligned: bool = False
     needs: Model | None = None
 
     @property
@@ -59,12 +62,15 @@ class Measure:
         """Refuse what cannot be run, before anything is drawn or charged.
 
         Raises:
-            ParameterError: A model is missing, or the mechanism has no law per token.
+            ParameterError: A model is missing, the mechanism has no law per token, or it releases
+                a text for a text where tokens are compared.
         """
         if self.needs is not None:
             models.need(self.needs)
         if self.channel:
             channel(law)
+        if self.aligned and isinstance(law, TextMechanism):
+            raise ParameterError("needs a token released for each token, not a text for a text")
 
 
 def _bayes(case: Case) -> AttackResult:
@@ -171,9 +177,14 @@ MEASURES: dict[str, Measure] = {
         kind="attack",
         run=lambda case: attacks.embedding_inversion(case.raw, case.released, case.space, top=TOP),
         slow=True,
+        aligned=True,
     ),
-    "masked-token": Measure(kind="attack", run=_masked_token, slow=True, needs="masked"),
-    "llm-inference": Measure(kind="attack", run=_llm_inference, slow=True, needs="chat"),
+    "masked-token": Measure(
+        kind="attack", run=_masked_token, slow=True, aligned=True, needs="masked"
+    ),
+    "llm-inference": Measure(
+        kind="attack", run=_llm_inference, slow=True, aligned=True, needs="chat"
+    ),
     "ngram-leakage": Measure(
         kind="attack",
         run=lambda case: attacks.ngram_leakage(case.data.texts, case.answers),
@@ -181,9 +192,11 @@ MEASURES: dict[str, Measure] = {
         needs="chat",
     ),
     "retention": Measure(
-        kind="metric", run=lambda case: metrics.retention_on(case.raw, case.released)
+        kind="metric",
+        run=lambda case: metrics.retention_on(case.raw, case.released),
+        aligned=True,
     ),
-    "mapping-set-size": Measure(kind="metric", run=_mapping_set_size),
+    "mapping-set-size": Measure(kind="metric", run=_mapping_set_size, aligned=True),
     "rouge-l": Measure(
         kind="metric", run=lambda case: metrics.rouge_l(case.data.texts, case.texts)
     ),

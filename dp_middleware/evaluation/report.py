@@ -102,8 +102,9 @@ def _equal(name: str, table: Results, data: str) -> str:
     ]
     left = ", ".join(mechanism for mechanism in asked if mechanism not in reached)
     note = f" Infinite, out of reach or not run: {escape(left)}." if left else ""
-    heads = ["exact epsilon", *(f"{epsilon:g}" for epsilon in epsilons)]
-    return f"<h3>{escape(name)} at equal exact epsilon</h3>{_html(heads, rows)}<p>{_BEST}{note}</p>"
+    what = "budget of a text" if table.rows[0]["asked"] == "text" else "exact epsilon"
+    heads = [what, *(f"{epsilon:g}" for epsilon in epsilons)]
+    return f"<h3>{escape(name)} at equal {what}</h3>{_html(heads, rows)}<p>{_BEST}{note}</p>"
 
 
 def _value(row: Row | None, best: float, *, ran: bool) -> str:
@@ -128,8 +129,12 @@ def _examples(table: Results) -> str:
         return ""
     rows = []
     for example in table.examples:
-        pairs = zip(example["tokens"], example["released"], strict=True)
-        cells = [f"<td{_KEPT if x == y else ''}>{escape(y)}</td>" for x, y in pairs]
+        tokens, released = example["tokens"], example["released"]
+        if len(released) == len(tokens):
+            pairs = zip(tokens, released, strict=True)
+            cells = [f"<td{_KEPT if x == y else ''}>{escape(y)}</td>" for x, y in pairs]
+        else:  # of a mechanism of whole texts
+            cells = [f'<td colspan="{len(tokens)}">{escape(" ".join(released))}</td>']
         exact = _epsilon(float(example["exact_epsilon"]))
         rows.append([escape(example["mechanism"]), f"{example['asked_epsilon']:g}", exact, *cells])
     heads = ["mechanism", "asked", "exact", *map(escape, table.examples[0]["tokens"])]
@@ -145,12 +150,21 @@ def _law_table(table: Results) -> str:
             f"{row['asked_epsilon']:g}",
             _epsilon(row["nominal_epsilon"]),
             _epsilon(row["exact_epsilon"]),
+            _epsilon(row["text_epsilon"]),
             escape(row["method"] or "none"),
             escape(row["guarantee"] or "none"),
         ]
         for _, row in sorted(seen.items(), key=lambda item: item[0])
     ]
-    heads = ["mechanism", "asked", "nominal epsilon", "exact epsilon", "known by", "guarantee"]
+    heads = [
+        "mechanism",
+        "asked",
+        "nominal epsilon",
+        "exact epsilon",
+        "of a text",
+        "known by",
+        "guarantee",
+    ]
     return f"<h2>Nominal and exact epsilon</h2>{_html(heads, rows)}"
 
 

@@ -25,6 +25,7 @@ COLUMNS = (
     "asked_epsilon",
     "nominal_epsilon",
     "exact_epsilon",
+    "text_epsilon",
     "method",
     "guarantee",
     "kind",
@@ -46,16 +47,18 @@ COLUMNS = (
 )
 
 _ROUNDING = 1e-9
+_SPENT = {"exact": "exact_epsilon", "text": "text_epsilon"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
     """Tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
 
-    The columns are :data:`COLUMNS`: ``asked`` is ``"exact"`` or ``"nominal"`` and
-    ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss over all pairs of tokens,
-    enumerated where ``method`` is ``"exact"`` and else bounded by proof; ``value``, ``low`` and
-    ``high`` are empty where ``reason`` says why.
+    The columns are :data:`COLUMNS`: ``asked`` is ``"exact"``, ``"nominal"`` or ``"text"``, for a
+    budget of a whole text, and ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss
+    over all pairs of tokens, or of texts for a mechanism of those, enumerated where ``method`` is
+    ``"exact"`` and else bounded by proof; ``text_epsilon`` is what the longest text spends;
+    ``value``, ``low`` and ``high`` are empty where ``reason`` says why.
 
     Attributes:
         rows: In the order of data sets, epsilons and mechanisms.
@@ -86,16 +89,17 @@ class Results:
         ]
 
     def equal(self, name: str, data: str) -> dict[str, dict[float, Row | None]]:
-        """One measure at equal exact epsilon: rows by mechanism and by epsilon.
+        """One measure at equal exact epsilon or budget: rows by mechanism and by epsilon.
 
         ``None`` where a mechanism cannot be calibrated to it, or cannot be run. Empty if nothing
         was calibrated.
         """
         reached: dict[str, dict[float, Row | None]] = {}
         for row in self.rows:
-            if (row["name"], row["data"], row["asked"]) == (name, data, "exact"):
+            spent = _SPENT.get(row["asked"])
+            if (row["name"], row["data"]) == (name, data) and spent is not None:
                 epsilon = row["asked_epsilon"]
-                equal = row["value"] is not None and row["exact_epsilon"] <= epsilon + _ROUNDING
+                equal = row["value"] is not None and row[spent] <= epsilon + _ROUNDING
                 reached.setdefault(row["mechanism"], {})[epsilon] = row if equal else None
         return reached
 

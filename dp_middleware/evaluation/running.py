@@ -37,6 +37,7 @@ def evaluate(
     attacks: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
     exact: bool = False,
+    budget_per_text: float | None = None,
     limit: int = 200,
     tokens: int = 64,
     sample: int = 32,
@@ -55,8 +56,8 @@ def evaluate(
 
     Args:
         mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
-            names; none of whole texts. Default all others.
-        epsilons: Nats per token.
+            names. Default all, those of whole texts with ``budget_per_text`` only.
+        epsilons: Nats per token, or per text for mechanisms of whole texts.
         data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
             different names.
         space: Default the first 11,000 words of cl100k with the bundled encoder's vectors.
@@ -65,6 +66,8 @@ def evaluate(
         exact: Take epsilons as certified ones: each mechanism is calibrated to them, and those
             that cannot be are drawn at the nominal one, with their own exact epsilon. Else the
             epsilons are the mechanisms' own parameters.
+        budget_per_text: Nats for a whole text, in place of ``epsilons``: exact ones, of which
+            mechanisms of tokens have a share for each of the ``tokens`` of a text.
         limit: Texts of each data set, from the first.
         tokens: Tokens of each text, from the first.
         sample: Texts that the slow measures take, evenly spaced; their rows say so.
@@ -85,13 +88,16 @@ def evaluate(
     """
     if out is not None:
         check_extras()
+    if budget_per_text is not None:
+        epsilons = (budget_per_text,)
     for epsilon in epsilons:
         _validate.positive(epsilon=epsilon)
-    chosen = _check_mechanisms(of_tokens() if mechanisms is None else mechanisms)
+    by_default = of_tokens() if budget_per_text is None else tuple(MECHANISMS)
+    chosen = _check_mechanisms(by_default if mechanisms is None else mechanisms)
     grid = [(epsilon, c) for epsilon in sorted({float(e) for e in epsilons}) for c in chosen]
     setup = Setup(
         measures=(*_names("attack", attacks), *_names("metric", metrics)),
-        exact=exact,
+        asked="text" if budget_per_text is not None else "exact" if exact else "nominal",
         tokens=tokens,
         sample=sample,
         space=space if space is not None else default_space(),
@@ -146,11 +152,9 @@ def _check_mechanisms(mechanisms: Iterable[Chosen]) -> list[Chosen]:
     names: dict[Chosen, str] = {}
     for mechanism in mechanisms:
         if isinstance(mechanism, str):
-            _validate.one_of(of_tokens(), mechanism=mechanism)
-        elif isinstance(mechanism, TextMechanism) or not isinstance(mechanism, Mechanism):
-            raise ParameterError(
-                f"expected names or mechanisms of tokens, got {type(mechanism).__name__}"
-            )
+            _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
+        elif not isinstance(mechanism, Mechanism):
+            raise ParameterError(f"expected names or mechanisms, got {type(mechanism).__name__}")
         name = mechanism if isinstance(mechanism, str) else mechanism.name
         if not NAME.fullmatch(name):  # it names files and cells of the table
             raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")

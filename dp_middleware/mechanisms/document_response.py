@@ -21,37 +21,37 @@ from dp_middleware.sampling.response import Response
 from dp_middleware.sampling.tables import Entropy
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
-_ROUND = 12.5  # nats
-_MARGIN = 2.0  # nats of a round beyond the logarithm of the number of its units
+_UNIT = 12.5  # nats
+_MARGIN = 2.0  # nats beyond the logarithm of the number of releases
 _FEWEST = 8
 _MOST_ROUNDS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentResponse(TextMechanism):
-    """Release T public units: in each round the best completion of the others, or any unit.
+    """Release the T public units that together come closest to a text, or any T units.
 
-    In round j the unit of a public list that brings the encoder's vector of what is released
-    closest to that of the text has the weight e^(epsilon/T), all others have the weight 1.
+    Of all M^T sequences of units in a public list, the one that a greedy pursuit finds for the
+    encoder's vector of the text has the weight e^epsilon, all others have the weight 1.
 
     Reference:
-        This library: generalised randomised response (Kairouz, Oh and Viswanath, 2014) with
-        feedback, a greedy pursuit of the text's vector.
+        This library: generalised randomised response (Kairouz, Oh and Viswanath, 2014) over
+        sequences, and a greedy pursuit of the text's vector.
 
     Guarantee:
-        epsilon-DP for any text and any other, exactly. Given what was released before, the laws
-        of a round live on the same M_j units and differ by at most e^(epsilon/T), whatever the
-        encoder does with the private text; T and the lists are functions of public parameters
-        and of what was released. So length, layout and correlated words are covered; time is not,
-        which grows with the text up to the encoder's window.
+        epsilon-DP for any text and any other, exactly. The laws of all texts live on the same
+        M^T sequences with the same total weight and differ by at most e^epsilon, whatever the
+        encoder and the pursuit do with the private text; T and the list are public. So length,
+        layout and correlated words are covered; time is not, which grows with the text up to the
+        encoder's window.
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
         rounds: Number T of units; default one for 12.5 nats.
         codebook: Public words, phrases or sentences, the most useful first; ``None``: English
-            words and phrases. A round offers the first M, of which ln M is 2 nats below the
-            round's epsilon, less what was released before.
-        shortlist: Completions that the encoder sees in a round: more are better and slower.
+            words and phrases. The first M are used, so few that T ln M is 2 nats below epsilon:
+            then the best sequence is released with a probability of .88 or more.
+        shortlist: Completions that the encoder sees for a unit: more are better and slower.
     """
 
     name: ClassVar[str] = "document-response"
@@ -63,12 +63,12 @@ class DocumentResponse(TextMechanism):
     epsilon: float
     rounds: int = None  # type: ignore[assignment]  # made a number at once
     codebook: tuple[str, ...] | None = None
-    shortlist: int = 64
+    shortlist: int = 24
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rounds is None:
-            object.__setattr__(self, "rounds", max(1, round(self.epsilon / _ROUND)))
+            object.__setattr__(self, "rounds", max(1, round(self.epsilon / _UNIT)))
         _validate.at_least(1, rounds=self.rounds, shortlist=self.shortlist)
         if self.rounds > _MOST_ROUNDS:
             raise ParameterError(f"expected rounds <= {_MOST_ROUNDS}, got {self.rounds}")
@@ -103,56 +103,61 @@ class DocumentResponse(TextMechanism):
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """What a round offers, less what was released before."""
+        """The list of which a release is made."""
         listed = units.english() if self.codebook is None else self.codebook
-        fitting = math.exp(min(self.epsilon / self.rounds - _MARGIN, math.log(len(listed))))
+        fitting = math.exp(min((self.epsilon - _MARGIN) / self.rounds, math.log(len(listed))))
         return listed[: max(_FEWEST + self.rounds, round(fitting))]
 
     @cached_property
-    def responses(self) -> tuple[Response, ...]:
-        """The weights of each round, as integers."""
-        share = Fraction(self.epsilon) / self.rounds
-        return tuple(Response.of(share, len(self.units) - k) for k in range(self.rounds))
+    def response(self) -> Response:
+        """The weights of all sequences, as integers."""
+        return Response.of(Fraction(self.epsilon), len(self.units) ** self.rounds)
 
     @property
     def loss(self) -> float:
-        """The sum over the rounds, from the integers that are drawn from.
-
-        Attained by two texts with different best units in every round.
-        """
-        return min(self.epsilon, math.fsum(response.loss for response in self.responses))
+        """From the integers that are drawn from; attained by two texts with other best units."""
+        return min(self.epsilon, self.response.loss)
 
     def respond(self, texts: Sequence[str], encoder: Encoder, entropy: Entropy) -> list[str]:
         """A release for each text, units joined by commas; each text is encoded by itself."""
+        drawn = [self.response.draw(place, entropy) for place in self.best(texts, encoder)]
+        return [self._join(self._sequence(place)) for place in drawn]
+
+    def best(self, texts: Iterable[str], encoder: Encoder) -> list[int]:
+        """For each text the place of its best sequence among all M^T. As private as the text."""
         vectors = _vectors(encoder, self.units)
 
         def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-            return encoder.encode(self._join(some))
+            return encoder.encode([self._join(numbers) for numbers in some])
 
-        released = []
+        places = []
         for text in texts:
             (target,) = encoder.encode([text.encode("utf-8", "replace").decode()])
             target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
-            own: list[int] = []
-            for response in self.responses:
-                best = pursuit.best_unit(target, own, vectors, encode, self.shortlist)
-                own.append(_drawn(response, own, best, entropy))
-            released.append(own)
-        return self._join(released)
+            found = pursuit.best_units(target, self.rounds, vectors, encode, self.shortlist)
+            places.append(self._place(found))
+        return places
 
-    def _join(self, chosen: Sequence[Sequence[int]]) -> list[str]:
-        return [", ".join(self.units[number] for number in numbers) for numbers in chosen]
+    def _place(self, sequence: Sequence[int]) -> int:
+        """Of a sequence among all M^T: its units are the digits to the base M."""
+        place = 0
+        for number in sequence:
+            place = place * len(self.units) + number
+        return place
+
+    def _sequence(self, place: int) -> list[int]:
+        """The units of a sequence by its place."""
+        digits = []
+        for _ in range(self.rounds):
+            place, number = divmod(place, len(self.units))
+            digits.append(number)
+        return digits[::-1]
+
+    def _join(self, sequence: Sequence[int]) -> str:
+        return ", ".join(self.units[number] for number in sequence)
 
 
 @lru_cache(maxsize=4)
 def _vectors(encoder: Encoder, units: tuple[str, ...]) -> NDArray[np.float32]:
     """Of the units, (M, d); the encoder keeps them on disk."""
     return encoder.space(Vocabulary(units), "encoded").vectors.astype(np.float32)
-
-
-def _drawn(response: Response, before: Sequence[int], best: int, entropy: Entropy) -> int:
-    """A unit that was not released before: numbers are counted without those."""
-    place = response.draw(best - sum(number < best for number in before), entropy)
-    for number in sorted(before):
-        place += number <= place
-    return place

@@ -43,6 +43,8 @@ class Explanation(LeavesWithout):
         tokens_total: Number of tokens.
         tokens_verbatim: Tokens that would be kept by policy or lie outside the scope.
         tokens_unknown: Tokens outside the vocabulary.
+        epsilon: Nats that a release spends on the whole text: each perturbed token spends those
+            of the certificate.
         expected_retention: Mean probability that a perturbed token is drawn as itself.
         alternatives: Per distinct perturbed token, in order of appearance: its count, its
             probability of staying and its likeliest outputs.
@@ -54,6 +56,7 @@ class Explanation(LeavesWithout):
     tokens_total: int
     tokens_verbatim: int
     tokens_unknown: int
+    epsilon: float
     expected_retention: float
     alternatives: tuple[Alternative, ...] = field(repr=False)
     warning: str = (
@@ -62,8 +65,10 @@ class Explanation(LeavesWithout):
     )
 
 
-def explain(draft: Draft | TextDraft, mechanism: Mechanism, space: EmbeddingSpace) -> Explanation:
-    """What the draws for a text would look like.
+def explain(
+    draft: Draft | TextDraft, mechanism: Mechanism, space: EmbeddingSpace, epsilon: float
+) -> Explanation:
+    """What the draws for a text would look like, if a token spends so many nats.
 
     Raises:
         ParameterError: The mechanism has no law per token that could be shown.
@@ -81,6 +86,7 @@ def explain(draft: Draft | TextDraft, mechanism: Mechanism, space: EmbeddingSpac
         tokens_total=draft.tokens_total,
         tokens_verbatim=draft.tokens_verbatim,
         tokens_unknown=counts[UNKNOWN],
+        epsilon=perturbed * epsilon if perturbed else 0.0,
         expected_retention=expected / perturbed if perturbed else 0.0,
         alternatives=tuple(alternatives),
     )

@@ -224,7 +224,8 @@ class Sanitizer:
         Raises:
             ParameterError: The mechanism has no law per token that could be shown.
         """
-        return explain(self.read(text, scope), self.mechanism, self.space)
+        draft = self.read(text, scope)
+        return explain(draft, self.mechanism, self.space, self.certificate.epsilon)
 
     def prepare(self, tokens: Iterable[str] | None = None) -> Path:
         """Compute the certificate and rows before any text is there, and keep the rows on disk.

@@ -96,8 +96,8 @@ def test_batches_do_not_matter(folder, space, unmasked):
             MaskedContext(folder, batch_tokens=tokens, unmasked=unmasked).logits(ids, space)
             for tokens in (1, 50, 100_000)
         ]
-        np.testing.assert_allclose(rows[0], rows[1], atol=1e-5)
-        np.testing.assert_allclose(rows[0], rows[2], atol=1e-5)
+        np.testing.assert_allclose(rows[0], rows[1], atol=5e-5)
+        np.testing.assert_allclose(rows[0], rows[2], atol=5e-5)
 
 
 def test_a_masked_position_ignores_its_own_token_and_an_unmasked_one_does_not(folder, space):

@@ -62,6 +62,28 @@ def test_every_mechanism_has_every_row(run, space, reviews, health):
     assert all("context" in r["reason"] for r in table if r["mechanism"] == "cape")
 
 
+def test_a_budget_of_a_text_is_shared_by_its_tokens(run, reviews):
+    units = ("a good film", "a bad film", "cheap", "the ending", "boring", "with great actors")
+    whole = dp.DocumentResponse(epsilon=1.0, codebook=units)
+    table = run((whole, "token-exponential"), budget_per_text=6.0, tokens=4)
+    assert {(row["asked"], row["asked_epsilon"]) for row in table} == {("text", 6.0)}
+    for row in table:
+        whole_text = row["mechanism"] == "document-response"
+        assert row["exact_epsilon"] == pytest.approx(6.0 if whole_text else 1.5, rel=1e-3)
+        assert row["text_epsilon"] == pytest.approx(6.0, rel=1e-3)
+        assert row["text_epsilon"] <= 6.0
+    skipped = {(r["mechanism"], r["name"]) for r in table if r["reason"] is not None}
+    per_token = {"retention", "mapping-set-size", *named("attack", default=True)}
+    assert skipped == {("document-response", name) for name in per_token}
+    both = table.equal("sbert-cosine", reviews.name)
+    assert all(cells[6.0] is not None for cells in both.values())
+    assert list(both) == ["document-response", "token-exponential"]
+    (example,) = (e for e in table.examples if e["mechanism"] == "document-response")
+    assert example["released"][0] in units
+    assert "at equal budget of a text" in report(table)
+    assert example["released"][0] in report(table)
+
+
 def test_epsilons_are_those_of_the_certificate(run, space):
     nominal = run(("santext", "custext", "token-exponential"))
     for row in nominal:

@@ -552,6 +552,7 @@ def test_explain_draws_and_charges_nothing():
     assert explanation.tokens_total == 6
     assert explanation.tokens_verbatim == 2
     assert explanation.tokens_unknown == 1
+    assert explanation.epsilon == 4 * sanitizer.certificate.epsilon
     first = explanation.alternatives[0]
     assert (first.token, first.count) == ("pain", 2)
     pain = SPACE.vocabulary.id_of("pain")

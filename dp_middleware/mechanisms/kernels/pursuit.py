@@ -1,4 +1,4 @@
-"""Which public unit best completes a release: a shortlist by vectors, then by the encoder."""
+"""Which public units together come closest to a text: greedily, by a shortlist and the encoder."""
 
 from __future__ import annotations
 
@@ -10,43 +10,60 @@ from numpy.typing import NDArray
 Rows = NDArray[np.float32]
 
 _REACH = (0.5, 1.0, 2.0)
-"""How much a unit released before weighs in the vector of a completion, if the new one is 1."""
+"""How much a unit chosen before weighs in the vector of a completion, if the new one is 1."""
 
 
-def best_unit(
+def best_units(
     target: Rows,
-    released: Sequence[int],
+    count: int,
     vectors: Rows,
     encode: Callable[[Sequence[Sequence[int]]], Rows],
     shortlist: int,
-) -> int:
-    """The unit that best completes the release of a text; none that was released before.
+) -> list[int]:
+    """Distinct units, each the one that best completes those before it.
 
-    The vector of a completion is first taken for a weighted sum of that of the release and that
-    of the unit; the best ones by that are encoded, and the nearest to the target wins.
+    The vector of a completion is first taken for a weighted sum of that of the units before it
+    and that of the unit; the best ones by that are encoded, and the nearest to the target wins.
 
     Args:
         target: Vector of the private text, finite, (d,).
-        released: Numbers of the units released for it.
+        count: Units to choose, at most M.
         vectors: Of the M units on offer, unit rows, (M, d).
         encode: Vectors of sequences of units, unit rows.
-        shortlist: Completions that are encoded.
+        shortlist: Completions that are encoded for a unit.
     """
-    free = np.ones(len(vectors), dtype=np.bool_)
-    free[list(released)] = False
     towards = vectors @ target
-    if not released:  # a unit alone: its own vector is exact
-        return int(towards.argmax())
-    (head,) = encode([released])
-    head = np.nan_to_num(head, posinf=0.0, neginf=0.0)
-    along, reached = vectors @ head, float(head @ target)
+    chosen = [int(towards.argmax())]  # a unit alone: its own vector is exact
+    head = vectors[chosen[0]]
+    while len(chosen) < count:
+        listed = _completions(head @ target, vectors @ head, towards, chosen, shortlist)
+        rows = encode([[*chosen, number] for number in listed])
+        rows = np.nan_to_num(rows, posinf=0.0, neginf=0.0)
+        best = int((rows @ target).argmax())
+        chosen.append(listed[best])
+        head = rows[best]
+    return chosen
+
+
+def _completions(
+    reached: float, along: Rows, towards: Rows, chosen: Sequence[int], shortlist: int
+) -> list[int]:
+    """Units whose sum with the head, of some lengths, comes closest to the target.
+
+    Args:
+        reached: Cosine of the head and the target.
+        along: Of each unit and the head, (M,).
+        towards: Of each unit and the target, (M,).
+        chosen: Units of the head, which are left out.
+        shortlist: Units to list, at least.
+    """
+    free = np.ones(len(along), dtype=np.bool_)
+    free[list(chosen)] = False
     listed: set[int] = set()
     for reach in _REACH:
-        weight = reach * len(released)
+        weight = reach * len(chosen)
         lengths = np.sqrt(np.maximum(1 + weight**2 + 2 * weight * along, 1e-6))
         cosines = np.where(free, (weight * reached + towards) / lengths, -np.inf)
         best = min(-(-shortlist // len(_REACH)), int(free.sum()))
         listed.update(np.argpartition(-cosines, best - 1)[:best].tolist())
-    chosen = sorted(listed)
-    rows = np.nan_to_num(encode([[*released, number] for number in chosen]), posinf=0.0, neginf=0.0)
-    return chosen[int((rows @ target).argmax())]
+    return sorted(listed)

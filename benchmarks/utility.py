@@ -122,9 +122,9 @@ def released(sanitizer: dp.Sanitizer, texts: list[str]) -> tuple[list[str], floa
     if sanitizer.certificate.unit == "text":
         releases = [sanitizer.release(text) for text in texts]
         return [each.text for each in releases], sanitizer.certificate.epsilon
-    pairs = sanitizer.release_drafts([sanitizer.read(text) for text in texts])
-    paid = np.mean([len(draft.fresh) for _, draft in pairs]) * sanitizer.certificate.epsilon
-    return [release.text for release, _ in pairs], float(paid)
+    drafts = [sanitizer.read(text) for text in texts]
+    paid = np.mean([len(draft.fresh) for draft in drafts]) * sanitizer.certificate.epsilon
+    return [release.text for release, _ in sanitizer.release_drafts(drafts)], float(paid)
 
 
 def similarity(encode: Encode, raw: list[str], other: list[str]) -> str:

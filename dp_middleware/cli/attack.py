@@ -97,6 +97,8 @@ def _open_models(attack: str, model: str | None, prior: str | None) -> Models:
 
 def _show(result: AttackResult, sanitizer: dp.Sanitizer, asked: str, blind: float | None) -> None:
     """``blind`` is what one guess from the prior alone recovers."""
+    certificate = sanitizer.certificate
+    unit = show.UNITS[certificate.unit]
     guess = "" if blind is None else f"; {show.percent(blind)} by guessing without looking"
     interval = "exact"
     if result.trials:
@@ -108,7 +110,7 @@ def _show(result: AttackResult, sanitizer: dp.Sanitizer, asked: str, blind: floa
         ("recovered", f"{show.percent(result.rate)}{guess}"),
         ("interval", interval),
         ("mechanism", show.description(sanitizer.mechanism)),
-        ("epsilon", f"{show.nats(sanitizer.certificate.epsilon)} per token; {asked}"),
+        ("epsilon", f"{show.nats(certificate.epsilon)} per {unit}; {asked}"),
         *((label, f"{value:.4g}") for label, value in result.details.items()),
         *(("assumes", sentence) for sentence in result.assumptions),
     )

@@ -63,7 +63,7 @@ def json_number(value: float) -> float | str:
     return "inf" if math.isinf(value) else value
 
 
-_UNITS = {"occurrence": "token", "text": "text"}
+UNITS = {"occurrence": "token", "text": "text"}
 
 
 def guarantee(statement: Guarantee, unit: Unit = "occurrence") -> str:
@@ -72,7 +72,7 @@ def guarantee(statement: Guarantee, unit: Unit = "occurrence") -> str:
         return f"none: {statement.reason}"
     if isinstance(statement, MetricDP):
         return f"{nats(statement.epsilon)} per unit of {statement.distance} distance"
-    return f"{nats(statement.epsilon)}-DP per {_UNITS[unit]}"
+    return f"{nats(statement.epsilon)}-DP per {UNITS[unit]}"
 
 
 def claim(certificate: Certificate) -> str:
@@ -111,7 +111,7 @@ def summary(
     """What a release is worth and what it cost, on standard error; ``details`` after epsilon."""
     certificate = release.certificate
     kept = f"{release.tokens_verbatim} released unchanged by policy"
-    unit = _UNITS[certificate.unit]
+    unit = UNITS[certificate.unit]
     statement = guarantee(certificate.guarantee, certificate.unit)
     attack = "not computed: the law is not enumerated"
     if certificate.recovery is not None:

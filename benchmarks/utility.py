@@ -13,7 +13,8 @@ or the topic (newsgroups20) and reads it in releases.
 A line for each mechanism that reaches an epsilon per token, and for DocumentResponse; with --model,
 the folder of a causal language model, also for ContextualResponse, alone and with a public list of
 kept function words. --rows chooses lines by words in their names, --write puts the table into the
-pages.
+pages. With --candidates instead: how often the best attacker names the released text among so many
+that he knows, and in brackets the most that any mechanism of this epsilon allows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import dp_middleware as dp
+from dp_middleware import attacks
 
 SETS = ("sst2", "medquad", "imdb", "cnndm")
 PROBES = {"sst2": "label", "medquad": "qtype", "newsgroups20": "label"}
@@ -136,6 +138,17 @@ def similarity(encode: Encode, raw: list[str], other: list[str]) -> str:
     return f"{same.mean():.2f} ± {half:.2f} ({null.mean():.2f})"
 
 
+def among(texts: list[str], counts: list[int], per_text: list[float]) -> Iterator[str]:
+    """Lines of the attacker's table."""
+    yield f"| nats a text | {' | '.join(f'of {count:,}' for count in counts)} |"
+    yield "|---" * (1 + len(counts)) + "|"
+    for epsilon in per_text:
+        mechanism = dp.DocumentResponse(epsilon=epsilon)
+        found = [attacks.bayes_among(texts[:count], mechanism) for count in counts]
+        cells = (f"{each.rate:.3f} ({each.details['bound']:.3f})" for each in found)
+        yield f"| {epsilon:g} | {' | '.join(cells)} |"
+
+
 class Probe:
     """Learns a label from the vectors of raw texts, and reads it in others."""
 
@@ -162,11 +175,18 @@ def main() -> None:
     parser.add_argument("--per-token", type=float, nargs="*", default=[6.0, 10.0])
     parser.add_argument("--per-text", type=float, nargs="*", default=[10, 12.5, 25, 50, 100])
     parser.add_argument("--rows", nargs="*", default=[""], help="words of the lines to measure")
+    parser.add_argument("--candidates", type=int, nargs="*", help="as 2 10 1000")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     count = options.texts
     records = {name: read(options.folder, name) for name in (*SETS, "newsgroups20")}
     texts = {name: [record["text"] for record in records[name][:count]] for name in records}
+    if options.candidates:
+        mixed = [text for some in texts.values() for text in some]
+        random.Random(0).shuffle(mixed)
+        for line in among(mixed, options.candidates, options.per_text):
+            print(line, flush=True)
+        return
     own: Encode = dp.EmbeddingService().encode
     second = judge([r["text"] for n in SETS for r in records[n][count : count + OTHERS]])
     probes = {n: Probe(second or own, records[n], label, count) for n, label in PROBES.items()}

@@ -17,7 +17,8 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import ranking
 from dp_middleware.mechanisms.kernels.priors import array as as_array
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Reads, checked_logits
-from dp_middleware.vocabulary.frequencies import counts_in
+from dp_middleware.vocabulary import frequencies
+from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,8 @@ class ContextualResponse(ContextualMechanism):
     Attributes:
         epsilon: Nats per token. Positive.
         mixture: Weight of the unigram in what is ranked. Strictly between 0 and 1.
-        unigram: Public weights of the tokens, V of them; ``None``: uniform.
+        unigram: Public weights of the tokens, V of them; ``None``: those of English where the
+            vocabulary is English, else uniform.
         allowed: Ids that may become codewords, public, ascending; ``None``: all V tokens. Beside
             a policy that keeps words, leave these out: they are never what was there.
     """
@@ -82,7 +84,7 @@ class ContextualResponse(ContextualMechanism):
         """
         if isinstance(texts, str):
             raise ParameterError("expected a sequence of public texts, got one string")
-        counts = 1.0 + counts_in(space.vocabulary, texts)
+        counts = 1.0 + frequencies.counts_in(space.vocabulary, texts)
         return cls(epsilon=epsilon, unigram=tuple(counts.tolist()))
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
@@ -121,7 +123,7 @@ class ContextualResponse(ContextualMechanism):
         """Shares of the tokens, float64 (V,)."""
         weights = self.unigram
         if weights is None:
-            return np.full(len(space), 1.0 / len(space))
+            return space.derived("english or uniform", lambda: _by_default(space.vocabulary))
         if len(weights) != len(space):
             raise ParameterError(
                 f"expected a unigram of {len(space)} weights, got {len(weights)}; it is counted "
@@ -145,6 +147,14 @@ def _listed(values: object, expected: str, kinds: str) -> NDArray[Any]:
     if array.ndim != 1 or not array.size or array.dtype.kind not in kinds:
         raise ParameterError(f"expected {expected}, at least one")
     return array
+
+
+def _by_default(vocabulary: Vocabulary) -> Floats:
+    """Shares of the tokens in English text, or equal ones; float64 (V,)."""
+    if not frequencies.is_english(vocabulary):
+        return np.full(len(vocabulary), 1.0 / len(vocabulary))
+    shares = frequencies.english(vocabulary)
+    return np.asarray(shares / shares.sum())
 
 
 def _nearest(token: int, codebook: Ids, space: EmbeddingSpace) -> int:

@@ -17,6 +17,7 @@ from dp_middleware.contexts import Context
 from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.mechanisms.kernels import ranking
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary import frequencies
 
 EPSILONS = st.sampled_from([1e-3, 0.5, 2.0, 6.0, 10.0, 60.0, 800.0])
 DRAWS = 1_500
@@ -249,6 +250,21 @@ def test_public_tokens_stand_in_the_prefix_as_themselves():
     drawn = one.draw(texts, sampler.os_entropy, releases)
     assert context.seen == [[4, drawn[0][0], 9, 9, drawn[0][1]], []]
     assert [len(ids) for ids in drawn] == [2, 0]
+
+
+def test_the_unigram_is_english_where_the_vocabulary_is():
+    words = [*frequencies._words()[0][:400], "xyzzy"]
+    vectors = np.random.default_rng(0).normal(size=(401, 4))
+    english = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
+    mechanism = dp.ContextualResponse(epsilon=3.0)
+    shares = mechanism._unigram(english)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares[0] > shares[300] > shares[400] == 0.0
+    codebook = mechanism.outputs(english, np.zeros((1, 401)))
+    assert set(codebook) == set(range(len(codebook)))  # the most frequent ones
+    foreign = dp.EmbeddingSpace(dp.Vocabulary([f"{word}q" for word in words]), vectors)
+    uniform = mechanism._unigram(foreign)
+    assert set(uniform.tolist()) == {1 / 401}
 
 
 def test_the_unigram_of_public_texts():

@@ -65,6 +65,7 @@ def test_every_command_that_takes_a_text_is_here():
     assert takes_text == set(NEEDED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "as_json"), [*((name, False) for name in NEEDED), ("chat", True)]
 )

@@ -352,6 +352,7 @@ def test_two_of_one_name_are_refused(run, reviews, health):
     assert len(run(data=[reviews, reviews])) == len(run())
 
 
+@pytest.mark.slow
 def test_a_skip_is_listed_with_its_epsilon_and_not_called_out_of_reach(run):
     table = run(("token-exponential",), (1.0, 2.0), exact=True)
     for row in table:
@@ -419,6 +420,7 @@ def test_an_attack_that_cannot_be_run_is_not_charged(name, space, tmp_path):
     assert ledger.spent("ana") == 0
 
 
+@pytest.mark.slow
 def test_mapping_set_sizes_of_contextual_mechanisms_depend_on_the_context(run):
     """Equal logits release about uniformly; others hardly anything but the likeliest tokens."""
 

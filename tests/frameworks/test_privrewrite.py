@@ -463,6 +463,7 @@ def test_one_call_for_all_candidates(
     assert not remote.saw(CANARY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MANY)
 @pytest.mark.parametrize("status", [400, 404, 422, 501, 500])
 def test_a_server_that_refuses_many_is_asked_singly(

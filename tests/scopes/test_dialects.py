@@ -156,6 +156,7 @@ def public(text: str, language: str) -> str:
     return "\0".join([*left, text[position:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "dialect"), DIALECTS, ids=map(" ".join, DIALECTS))
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())

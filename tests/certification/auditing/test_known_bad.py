@@ -175,6 +175,7 @@ def test_contextual_response_keeps_its_claim(logits):
 # Noise -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_stencil_is_a_function_of_the_text():
     space = random_space(tokens=20)
     bound = dp.audit(Stencil(window=3), space, samples=FEW)
@@ -232,6 +233,7 @@ def test_noise_passes(eta):
 # Generators --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_forked_generator_is_caught():
     """Two releases of one secret are equal, which two of different secrets need not be.
 

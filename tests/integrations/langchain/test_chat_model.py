@@ -162,6 +162,7 @@ async def _last(events):
     return [each async for each in events][-1]["data"]["output"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_ten_turns_are_ten_charges_and_the_history_is_sent_again(path, probe):
     model = DPChatModel(probe.session(), probe.chat_openai())

@@ -308,6 +308,7 @@ REMOTE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remote", REMOTE)
 @pytest.mark.parametrize("hide", HIDING)
 def test_a_retriever_with_a_remote_part_is_refused(hide, remote, probe):

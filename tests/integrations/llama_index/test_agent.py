@@ -73,6 +73,7 @@ def grows(bodies):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):

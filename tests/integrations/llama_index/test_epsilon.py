@@ -77,6 +77,7 @@ def result_of(call, desk, session):
     return asyncio.run(_awaited(found)) if asyncio.iscoroutine(found) else found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_block_lowers_and_never_raises(call, desk):
     session = desk.session()

@@ -59,6 +59,7 @@ def test_the_nearest_token_is_the_float64_one(space, scale, seed, brief):
             assert found.tolist() == brute_force(space, points, left_out)
 
 
+@pytest.mark.slow
 @both_ways
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 30, 384])
 def test_the_nearest_token_among_many(dimensions):

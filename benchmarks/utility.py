@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pages
@@ -40,6 +40,7 @@ from dp_middleware import attacks
 SETS = ("sst2", "medquad", "imdb", "cnndm")
 PROBES = {"sst2": "label", "medquad": "qtype", "newsgroups20": "label"}
 LONGEST = 64  # tokens
+PRIORS: tuple[Literal["english", "uniform"], ...] = ("uniform", "english")
 CHANNELS = ("token-exponential", "santext", "custext-strict", "rantext-strict", "dyntext-strict")
 OTHERS = 100  # texts of each set, which the second encoder is centred on
 LEARNT = 800  # texts that a probe learns from
@@ -85,17 +86,13 @@ def sanitizers(
     per_token: list[float], per_text: list[float], model: str | None
 ) -> Iterator[tuple[str, float | None, Callable[[], dp.Sanitizer]]]:
     """Name, nats a token if it pays for tokens, and what makes it."""
+    context = None if model is None else dp.CausalContext(model)
     for epsilon in per_token:
-        for prior in ("uniform", "english"):
-            tuned = partial(
-                dp.NearestResponse.tuned, dp.default_space(), epsilon=epsilon, prior=prior
-            )
-            make = lambda tuned=tuned: dp.Sanitizer(tuned(), dp.default_space())  # noqa: E731
-            yield f"nearest-response, {prior}", epsilon, make
+        for prior in PRIORS:
+            yield f"nearest-response, {prior}", epsilon, partial(nearest, epsilon, prior)
         for name in CHANNELS:
             yield name, epsilon, partial(dp.sanitizer, epsilon, name)
-        if model is not None:
-            context = dp.CausalContext(model)
+        if context is not None:
             function_words = dp.KeepPolicy.stop_words()
             offered = np.flatnonzero(~function_words.kept_tokens(dp.default_space())).tolist()
             yield "contextual-response", epsilon, partial(contextual, epsilon, context)
@@ -106,6 +103,12 @@ def sanitizers(
             )
     for epsilon in per_text:
         yield "document-response", None, partial(dp.document_sanitizer, epsilon)
+
+
+def nearest(epsilon: float, prior: Literal["english", "uniform"]) -> dp.Sanitizer:
+    """A sanitizer with a codebook for this prior."""
+    space = dp.default_space()
+    return dp.Sanitizer(dp.NearestResponse.tuned(space, epsilon=epsilon, prior=prior), space)
 
 
 def contextual(

@@ -57,15 +57,16 @@ def recovery_bound(
         raise ParameterError("expected a certificate of a pure or metric guarantee, got a delta")
     epsilon, labels = certificate.epsilon, certificate.adjacency.classes
     if labels is None:
-        return _bound(weights, epsilon, top)
+        return bound_of(weights, epsilon, top)
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     classes = np.array([numbers[label] for label in labels[: len(space)]])
     parts = [weights[classes == number] for number in np.unique(classes[weights > 0])]
     masses = [float(part.sum()) for part in parts]
-    bounds = [_bound(part / part.sum(), epsilon, top) for part in parts]
+    bounds = [bound_of(part / part.sum(), epsilon, top) for part in parts]
     return min(1.0, float(np.dot(masses, bounds)))
 
 
-def _bound(prior: Floats, epsilon: float, top: int) -> float:
+def bound_of(prior: Floats, epsilon: float, top: int) -> float:
+    """As :func:`recovery_bound`, for any secrets of which no two lose more than epsilon."""
     likeliest = min(1.0, float(np.sort(prior)[::-1][:top].sum()))
     return 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - likeliest) / likeliest)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from dp_middleware import _validate
+from dp_middleware.attacks._bound import bound_of
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.mechanisms.document_response import DocumentResponse
 from dp_middleware.mechanisms.text_mechanisms import Encoder
@@ -38,7 +40,7 @@ def bayes_among(
     response = mechanism.response
     best = mechanism.best(candidates, encoder if encoder is not None else EmbeddingService())
     count, different = len(candidates), len(set(best))
-    other = (1 - response.hit) * ((response.size - different) / max(1, response.size - 1))
+    other = (1 - response.hit) * ((response.size - different) / (response.size - 1))
     rate = (different * response.hit + other) / count
     return AttackResult(
         attack="bayes_among",
@@ -48,7 +50,7 @@ def bayes_among(
         details={
             "candidates": float(count),
             "blind": 1 / count,
-            "bound": 1 / (1 + (count - 1) * math.exp(-mechanism.loss)),
+            "bound": bound_of(np.full(count, 1 / count), mechanism.loss, 1),
             "different": float(different),
         },
     )

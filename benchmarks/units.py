@@ -26,7 +26,7 @@ import yaml
 from numpy.typing import NDArray
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels.lists import stop_words
+from dp_middleware.vocabulary.frequencies import stop_words
 
 QUOTAS = {"word": 7_000, "phrase": 9_000, "example": 10_000, "definition": 10_300}
 CANDIDATES = {"word": 9_000, "phrase": 18_000, "example": 14_000, "definition": 16_000}

@@ -90,6 +90,7 @@ from .privacy import (
 )
 from .privacy.ledger.ledger import PrivacyLedger as PrivacyLedger
 from .privacy.releases import Release as Release
+from .pseudonyms.pseudonyms import Pseudonyms as Pseudonyms
 from .sanitizers.calibrated import (
     class_preserving as class_preserving,
     document_sanitizer as document_sanitizer,

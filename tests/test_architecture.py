@@ -26,7 +26,7 @@ LAYERS = [
     {"certification"},
     {"sanitizers"},
     {"scopes", "sessions", "models"},
-    {"frameworks"},
+    {"frameworks", "pseudonyms"},
     {"metrics"},
     {"attacks"},
     {"evaluation"},

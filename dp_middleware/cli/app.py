@@ -15,6 +15,7 @@ from dp_middleware.cli.demo import demo
 from dp_middleware.cli.evaluate import evaluate
 from dp_middleware.cli.failures import Commands
 from dp_middleware.cli.mechanisms import mechanisms
+from dp_middleware.cli.pseudonymize import pseudonymize
 from dp_middleware.cli.rewrite import rewrite
 from dp_middleware.cli.sanitize import sanitize
 
@@ -25,7 +26,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(ledger.app, name="ledger")
-for command in (sanitize, certify, prepare, mechanisms, rewrite, chat, attack, evaluate, demo):
+for command in (
+    sanitize,
+    pseudonymize,
+    certify,
+    prepare,
+    mechanisms,
+    rewrite,
+    chat,
+    attack,
+    evaluate,
+    demo,
+):
     app.command()(command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -57,7 +58,11 @@ def account_of(sanitizer: dp.Sanitizer) -> Account | None:
 
 
 def _default_url(*, create: bool) -> str:
-    """A file in the user's data folder, which is made for them alone."""
+    return f"sqlite:///{data_folder(create=create) / 'ledger.db'}"
+
+
+def data_folder(*, create: bool) -> Path:
+    """The user's data folder, which is made for them alone."""
     from platformdirs import user_data_path
 
     folder = user_data_path("dp-middleware")
@@ -68,4 +73,4 @@ def _default_url(*, create: bool) -> str:
             raise ParameterError(
                 f"expected a data folder that can be written, got {type(error).__name__}"
             ) from None
-    return f"sqlite:///{folder / 'ledger.db'}"
+    return folder

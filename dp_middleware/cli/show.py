@@ -63,7 +63,7 @@ def json_number(value: float) -> float | str:
     return "inf" if math.isinf(value) else value
 
 
-UNITS = {"occurrence": "token", "text": "text"}
+UNITS = {"occurrence": "token", "text": "text", "value": "value"}
 
 
 def guarantee(statement: Guarantee, unit: Unit = "occurrence") -> str:

@@ -55,6 +55,8 @@ _TASKS: dict[Unit, str] = {
     "text": "Below are key words and phrases of a text, one or two of them drawn at random. Write "
     "one fluent text that they may be from, in two or three sentences, and leave out what does not "
     "fit. Answer with the text only.",
+    "value": "Rewrite the text below in other words: keep its facts, names, dates and numbers as "
+    "they are. Answer with the text only.",
 }
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from functools import partial
+from typing import Any, ClassVar, Protocol, cast
+from uuid import uuid4
 
 from dp_middleware._forks import LeavesWithout
 from dp_middleware.errors import ParameterError, RemoteError
@@ -20,6 +22,7 @@ PERTURBED: dict[Unit, str] = {
     "occurrence": "Words of the text were replaced at random; go by its overall sense.",
     "text": "These are key words and phrases of a text, one or two of them drawn at random; go by "
     "what they have in common.",
+    "value": "Its names, dates and numbers are stand-ins for others; write them as they are here.",
 }
 """What a remote model is told about a release, by what its guarantee protects."""
 
@@ -108,11 +111,23 @@ class Answer(LeavesWithout):
     release: Release
 
 
+class Restores(Protocol):
+    """What InferDPT needs of a session with pseudonyms."""
+
+    def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
+        """Draw for a document."""
+
+    def restore(self, text: str, *, conversation: str = "") -> str:
+        """Put the originals in the place of their pseudonyms."""
+
+
 class InferDPT:
     """Perturb, ask the remote model, extract with a local model.
 
     The remote model sees the released text and the instruction. The extractor sees the raw
-    document and the remote model's text; its calls leave no trace, log or cache entry.
+    document and the remote model's text; its calls leave no trace, log or cache entry. With a
+    session of pseudonyms there may be no extractor: the originals are put back into the remote
+    model's text, and an extractor that there is gets it so.
 
     Reference:
         Tong et al. (2023), InferDPT: Privacy-preserving Inference for Black-box Large Language
@@ -123,10 +138,12 @@ class InferDPT:
         extracted answer has none.
 
     Args:
-        sanitizer: Has ``release(text)``; charges and draws.
+        sanitizer: Has ``release(text)``; charges and draws. Or a session of
+            :class:`~dp_middleware.Pseudonyms`, of which every document is a conversation.
         remote: What :func:`chat_model` takes.
         extractor: What :func:`chat_model` takes; in process, on loopback or on a trusted host.
-            A function must be declared: ``chat_model(function, local=True)``.
+            A function must be declared: ``chat_model(function, local=True)``. ``None`` for a
+            session of pseudonyms only: the answer is restored, and nothing more.
         trusted_hosts: Names of further hosts that may see raw text.
 
     Raises:
@@ -136,19 +153,24 @@ class InferDPT:
 
     def __init__(
         self,
-        sanitizer: Releases,
+        sanitizer: Releases | Restores,
         *,
         remote: Any,
-        extractor: Any,
+        extractor: Any = None,
         trusted_hosts: Iterable[str] = (),
     ) -> None:
-        self._extractor = local_model(extractor, trusted_hosts)
+        if extractor is None and not getattr(sanitizer, "restores", False):
+            raise ParameterError(
+                "expected extractor=, a local model; without one a session of dp.Pseudonyms"
+            )
+        self._extractor = None if extractor is None else local_model(extractor, trusted_hosts)
         self._sanitizer = sanitizer
         self._remote = replace(chat_model(remote), error=RemoteError)
 
     def __repr__(self) -> str:
-        remote, extractor = self._remote.location, self._extractor.location
-        return f"InferDPT({self._sanitizer!r}, remote: {remote}, extractor: {extractor})"
+        local = "none" if self._extractor is None else self._extractor.location
+        remote = self._remote.location
+        return f"InferDPT({self._sanitizer!r}, remote: {remote}, extractor: {local})"
 
     def run(self, document: str, instruction: str | None = None) -> Answer:
         """Answer an instruction about a document.
@@ -164,17 +186,20 @@ class InferDPT:
             ExtractorError: The extractor failed. What was charged stays spent.
             DPMiddlewareError: From the sanitizer; nothing was sent.
         """
-        release = self._sanitizer.release(document)
+        release, restore = self._released(document)
         remote_text = self._remote(_question(release, instruction))
-        text = self._extractor(for_extractor(document, remote_text, instruction))
+        text = restore(remote_text)
+        if self._extractor is not None:
+            text = self._extractor(for_extractor(document, text, instruction))
         return Answer(text=text, remote_text=remote_text, release=release)
 
     async def arun(self, document: str, instruction: str | None = None) -> Answer:
         """As :meth:`run`, without blocking the event loop."""
-        release = await asyncio.to_thread(self._sanitizer.release, document)
+        release, restore = await asyncio.to_thread(self._released, document)
         remote_text = await self._remote.acall(_question(release, instruction))
-        question = for_extractor(document, remote_text, instruction)
-        text = await self._extractor.acall(question)
+        text = await asyncio.to_thread(restore, remote_text)
+        if self._extractor is not None:
+            text = await self._extractor.acall(for_extractor(document, text, instruction))
         return Answer(text=text, remote_text=remote_text, release=release)
 
     def stream(self, document: str, instruction: str | None = None) -> Generator[str, None, None]:
@@ -183,10 +208,20 @@ class InferDPT:
         Nothing is charged before the first piece is asked for; the remote model's answer is
         waited for whole.
         """
-        release = self._sanitizer.release(document)
-        remote_text = self._remote(_question(release, instruction))
-        question = for_extractor(document, remote_text, instruction)
-        yield from self._extractor.stream(question)
+        release, restore = self._released(document)
+        text = restore(self._remote(_question(release, instruction)))
+        if self._extractor is None:
+            yield text
+        else:
+            yield from self._extractor.stream(for_extractor(document, text, instruction))
+
+    def _released(self, document: str) -> tuple[Release, Callable[[str], str]]:
+        """The release, and what restores an answer to it."""
+        if not getattr(self._sanitizer, "restores", False):
+            return cast(Releases, self._sanitizer).release(document), str
+        session, name = cast(Restores, self._sanitizer), uuid4().hex
+        release = session.release_once("user", document, conversation=name)
+        return release, partial(session.restore, conversation=name)
 
 
 def _question(release: Release, instruction: str | None) -> Messages:

@@ -14,6 +14,7 @@ from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels import lists
+from dp_middleware.vocabulary import frequencies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +142,7 @@ class CusTextPlus(CusText):
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
         """Keeps English stop words, scikit-learn's list."""
-        return cls(epsilon=nominal, kept=lists.stop_words())
+        return cls(epsilon=nominal, kept=frequencies.stop_words())
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
         """The public class of each token, length V; a kept token is alone."""

@@ -14,6 +14,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Notion
 from dp_middleware.mechanisms.kernels import lists
+from dp_middleware.vocabulary import frequencies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ class SanTextPlus(ChannelMechanism):
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
         """English stop words, scikit-learn's list, are not sensitive."""
-        return cls(epsilon=nominal, non_sensitive=lists.stop_words())
+        return cls(epsilon=nominal, non_sensitive=frequencies.stop_words())
 
     def outputs(self, space: EmbeddingSpace) -> Ids:
         """The sensitive set V_S.

@@ -16,8 +16,8 @@ from dp_middleware.privacy.guarantee import (
 )
 
 Method = Literal["exact", "proof", "none"]
-Unit = Literal["occurrence", "text"]
-"""What a guarantee protects: a token occurrence, or a whole text."""
+Unit = Literal["occurrence", "text", "value"]
+"""What a guarantee protects: a token occurrence, a whole text, or all mentions of a value."""
 
 _GUARANTEES: dict[str, type[Guarantee]] = {
     kind.__name__: kind for kind in (PureDP, ApproxDP, MetricDP, NoGuarantee)
@@ -83,7 +83,9 @@ class Certificate:
 
     @property
     def unit(self) -> Unit:
-        """What :attr:`epsilon` is paid for: a token occurrence, or a whole text."""
+        """What :attr:`epsilon` is paid for: a token occurrence, a whole text, or a value."""
+        if self.adjacency.kinds and not self.adjacency.tokens:
+            return "value"
         return "text" if self.adjacency.whole else "occurrence"
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dp_middleware.errors import ParameterError
@@ -71,18 +71,23 @@ Guarantee = PureDP | ApproxDP | MetricDP | NoGuarantee
 class Adjacency:
     """Which two inputs a guarantee compares: two tokens of one occurrence, or two whole texts.
 
-    Build one with :meth:`substitution` or :meth:`within`, where the number of tokens is public, or
-    with :meth:`texts`, where it is not.
+    Build one with :meth:`substitution` or :meth:`within`, where the number of tokens is public,
+    with :meth:`texts`, where it is not, or with :meth:`entities`.
 
     Attributes:
         whole: Whether any text may replace any other; there are no classes then.
         classes: ``None``: any token may replace any other. Else a label per vocabulary token,
             length V, or V + 1 with the unknown symbol's last: only tokens with equal labels are
             neighbours, so the label is revealed.
+        kinds: Names of the public kinds whose values replace each other; none: nothing but tokens
+            or texts do.
+        tokens: Whether tokens outside the entities replace each other, too.
     """
 
     classes: tuple[Hashable, ...] | None = field(default=None, repr=False)
     whole: bool = field(default=False, kw_only=True)
+    kinds: tuple[str, ...] = field(default=(), kw_only=True)
+    tokens: bool = field(default=True, kw_only=True)
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)  # a charge looks up its certificate: not over V labels
@@ -118,11 +123,27 @@ class Adjacency:
             raise ParameterError("expected class labels that can be compared and hashed, not NaN")
         return cls(labels)
 
+    @classmethod
+    def entities(cls, kinds: Iterable[str], beside: Adjacency | None = None) -> Adjacency:
+        """One value, at all its mentions, replaced by another of its public kind and shape.
+
+        Args:
+            kinds: Their names.
+            beside: Which tokens outside the entities are neighbours, too; default none, as all
+                of that text is public.
+        """
+        tokens = beside is not None
+        classes = None if beside is None else beside.classes
+        return cls(classes, kinds=tuple(sorted(kinds)), tokens=tokens)
+
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the relation; equal partitions have equal fingerprints."""
         if self.whole:
             return "texts"
+        if self.kinds:
+            beside = replace(self, kinds=()).fingerprint if self.tokens else "public"
+            return f"entities({','.join(self.kinds)})+{beside}"
         if self.classes is None:
             return "substitution"
         order: dict[Hashable, int] = {}
@@ -132,6 +153,9 @@ class Adjacency:
     def __str__(self) -> str:
         if self.whole:
             return "any text replaced by any other"
+        if self.kinds:
+            beside = f", or {replace(self, kinds=())}" if self.tokens else ""
+            return f"one value replaced by another of its public kind and shape{beside}"
         if self.classes is None:
             return "one token replaced by any other"
         return f"one token replaced within its public class ({len(set(self.classes))} classes)"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import lists as _lists
+from dp_middleware.vocabulary import frequencies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class KeepPolicy:
     @classmethod
     def stop_words(cls) -> KeepPolicy:
         """English function words, scikit-learn's list."""
-        return cls(kept=_lists.stop_words(), label="stop words (scikit-learn)")
+        return cls(kept=frequencies.stop_words(), label="stop words (scikit-learn)")
 
     @classmethod
     def punctuation(cls) -> KeepPolicy:

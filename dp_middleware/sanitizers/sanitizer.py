@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -156,6 +157,17 @@ class Sanitizer:
             raise ParameterError(f"expected one scope per text, {len(texts)}, got {len(scopes)}")
         drafts = [self.read(text, one) for text, one in zip(texts, scopes, strict=True)]
         return [release for release, _ in self.release_drafts(drafts)]
+
+    remembers: ClassVar[bool] = False
+    """Whether a release depends on those before."""
+
+    def kept_in(self, entries: object) -> AbstractContextManager[object]:
+        """Nothing is remembered."""
+        return nullcontext()
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a public text, known or unknown."""
+        return len(self.space.vocabulary.tokenizer.pieces(text))
 
     def read(self, text: str, scope: Scope | None = None) -> Draft | TextDraft:
         """Cut a text into what is public and what is to be drawn for. Private; for sessions.

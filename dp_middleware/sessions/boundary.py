@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 def session_of(releaser: object) -> Session:
-    """The session of an adapter: the one that it is made with, or a new one around a sanitizer.
+    """The session of an adapter: the one that it is made with, or a new one of a sanitizer.
+
+    Pseudonyms make their own.
 
     Raises:
         ParameterError: Neither of the two.
@@ -22,6 +24,9 @@ def session_of(releaser: object) -> Session:
         return releaser
     if isinstance(releaser, Sanitizer):
         return Session(releaser)
+    make: Any = getattr(releaser, "session", None)
+    if callable(make) and isinstance(own := make(), Session):
+        return own
     raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(releaser).__name__}")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.draft import Draft, TextDraft
-from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sessions.releaser import Releaser
 
 _END = b""  # the mark behind each private part: what is typed in another one is new there
 
@@ -30,8 +31,8 @@ class Version:
 
 
 def release(
-    sanitizer: Sanitizer,
-    draft: Draft | TextDraft,
+    sanitizer: Releaser,
+    draft: Any,
     digest: bytes,
     mark: Callable[[int, str | None], bytes],
     earlier: Version | None,
@@ -52,13 +53,14 @@ def release(
     Raises:
         As :meth:`Sanitizer.release`.
     """
-    if isinstance(draft, TextDraft):  # nothing of the version before is kept
+    if not isinstance(draft, Draft):  # nothing of the version before is kept
         ((released, _),) = sanitizer.release_drafts([draft])
         return released, Version(digest=digest, marks=(), outputs=())
     marks: list[bytes] = []
     for span in draft.private:
         marks += [*map(mark, draft.ids[span.tokens], draft.kept[span.tokens]), _END]
-    if earlier is not None and isinstance(sanitizer.mechanism, ChannelMechanism):
+    is_channel = isinstance(getattr(sanitizer, "mechanism", None), ChannelMechanism)
+    if earlier is not None and is_channel:
         old = zip(unchanged(earlier.marks, marks), marks, strict=True)
         outputs = (None if k is None else earlier.outputs[k] for k, own in old if own != _END)
         draft = replace(draft, outputs=tuple(outputs))

@@ -11,18 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
-from typing import Literal
+from typing import Any, Literal
 
 from dp_middleware import _forks
 from dp_middleware.errors import EventRefused
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.draft import Draft, TextDraft
-from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions import edits
 from dp_middleware.sessions.memo import WAIT, Entries, FileMemo, Limits, MemoryMemo
 from dp_middleware.sessions.names import Digests, EventKeys
+from dp_middleware.sessions.releaser import Releaser
 
 Origin = Literal["remote-answer", "declared-public"]
 """Why a text is public."""
@@ -40,16 +39,16 @@ def to_json(release: Release) -> str:
     return json.dumps({**data, "certificate": release.certificate.to_dict()})
 
 
-def from_json(text: str, sanitizer: Sanitizer) -> Release:
+def from_json(text: str, sanitizer: Releaser) -> Release:
     """The release; its adjacency is that of the sanitizer, which made it."""
     data = json.loads(text)
     certificate = Certificate.from_dict(data["certificate"], sanitizer.certificate.adjacency)
     return Release(**{**data, "certificate": certificate})
 
 
-def public(text: str, origin: Origin, sanitizer: Sanitizer) -> Release:
+def public(text: str, origin: Origin, sanitizer: Releaser) -> Release:
     """What goes out as it is: of the private texts at most a function of what was released."""
-    tokens = len(sanitizer.space.vocabulary.tokenizer.pieces(text))
+    tokens = sanitizer.count(text)
     certificate = Certificate(
         guarantee=PureDP(epsilon=0.0),
         adjacency=sanitizer.certificate.adjacency,
@@ -58,7 +57,7 @@ def public(text: str, origin: Origin, sanitizer: Sanitizer) -> Release:
         claimed=0.0,
         epsilon=0.0,
         mechanism=origin,
-        space=sanitizer.space.fingerprint,
+        space=sanitizer.certificate.space,
     )
     return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
 
@@ -84,7 +83,7 @@ class ReleaseMemo:
         self._lock = Lock()
 
     def release(
-        self, event: EventKeys, role: str, text: str, sanitizer: Sanitizer, scope: Detector | None
+        self, event: EventKeys, role: str, text: str, sanitizer: Releaser, scope: Detector | None
     ) -> Release:
         """From the memo, or drawn; a detector runs outside of the lock, and may use the session.
 
@@ -93,18 +92,30 @@ class ReleaseMemo:
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
         digest = self._digests.of("text", event.released, role, text)
-        with self._exclusive() as entries:
+        with self.exclusive() as entries:
             known = self._replay(entries, event, role, digest, sanitizer)
         if known is not None:
             return known
         draft = sanitizer.read(text, scope)
-        with self._exclusive() as entries:  # another thread may have been faster
+        with self.exclusive() as entries:  # another thread may have been faster
             known = self._replay(entries, event, role, digest, sanitizer)
             return known or self._release_anew(entries, event, digest, draft, sanitizer)
 
+    def release_once(self, text: str, sanitizer: Releaser, scope: Detector | None) -> Release:
+        """Drawn, and not kept.
+
+        Raises:
+            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        """
+        draft = sanitizer.read(text, scope)
+        if not sanitizer.remembers:
+            return sanitizer.release_drafts([draft])[0][0]
+        with self.exclusive() as entries, sanitizer.kept_in(entries):
+            return sanitizer.release_drafts([draft])[0][0]
+
     def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
         """The remote answer of each note; ``None`` where there is none."""
-        with self._exclusive() as entries:
+        with self.exclusive() as entries:
             known = [None if n is None else self._limits.current(entries, n) for n in notes]
         return [None if entry is None else str(json.loads(entry.released)) for entry in known]
 
@@ -119,7 +130,7 @@ class ReleaseMemo:
         Raises:
             EventRefused: The event was released as a private one, or the memo is full.
         """
-        with self._exclusive() as entries:
+        with self.exclusive() as entries:
             if private is not None and self._limits.current(entries, private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
             self._limits.store(entries, note, b"", json.dumps(text))
@@ -142,7 +153,7 @@ class ReleaseMemo:
         return "memo in file" if isinstance(self._memo, FileMemo) else "memo in memory"
 
     @contextmanager
-    def _exclusive(self) -> Iterator[Entries]:
+    def exclusive(self) -> Iterator[Entries]:
         """The entries, with what was left noted; what goes wrong later does not undo that."""
         with self._lock:
             self._store_left(WAIT)
@@ -159,7 +170,7 @@ class ReleaseMemo:
                     self._limits.store(entries, note, b"", json.dumps(text))
 
     def _replay(
-        self, entries: Entries, event: EventKeys, role: str, digest: bytes, sanitizer: Sanitizer
+        self, entries: Entries, event: EventKeys, role: str, digest: bytes, sanitizer: Releaser
     ) -> Release | None:
         if self._limits.current(entries, event.note) is not None:
             raise EventRefused(f"expected role assistant for a noted event, got {role}")
@@ -173,8 +184,8 @@ class ReleaseMemo:
         entries: Entries,
         event: EventKeys,
         digest: bytes,
-        draft: Draft | TextDraft,
-        sanitizer: Sanitizer,
+        draft: Any,
+        sanitizer: Releaser,
     ) -> Release:
         """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
         known = self._limits.current(entries, event.released)
@@ -189,7 +200,8 @@ class ReleaseMemo:
             return digest_of(f"{number} {kept!r}")
 
         self._limits.make_room(entries, event.released, event.private)
-        release, version = edits.release(sanitizer, edited, digest, mark, earlier)
+        with sanitizer.kept_in(entries):
+            release, version = edits.release(sanitizer, edited, digest, mark, earlier)
         self._versions[event.released] = version
         self._versions.move_to_end(event.released)
         if len(self._versions) > self._limits.capacity:

@@ -29,6 +29,13 @@ CREATE TABLE IF NOT EXISTS memo (
     released TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS memo_created ON memo (created);
+CREATE TABLE IF NOT EXISTS sealed (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation BLOB NOT NULL,
+    created REAL NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS sealed_conversation ON sealed (conversation, created);
 """
 
 
@@ -69,6 +76,14 @@ class Entries(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def sealed(self, conversation: bytes, behind: int) -> list[tuple[int, bytes]]:
+        """Numbers and data of what was sealed for a conversation, behind a number."""
+        return []
+
+    def seal(self, conversation: bytes, data: bytes, created: float) -> int:
+        """Keep encrypted data as long as the conversation has some that is not older."""
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,9 +241,20 @@ class _Rows(Entries):
 
     def forget(self, before: float) -> None:
         self._connection.execute("DELETE FROM memo WHERE created < ?", (before,))
+        latest = "SELECT max(created) FROM sealed AS s WHERE s.conversation = sealed.conversation"
+        self._connection.execute(f"DELETE FROM sealed WHERE ({latest}) < ?", (before,))
 
     def forget_oldest(self) -> None:
         self._connection.execute("DELETE FROM memo WHERE number = (SELECT min(number) FROM memo)")
 
     def __len__(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM memo").fetchone()[0])
+
+    def sealed(self, conversation: bytes, behind: int) -> list[tuple[int, bytes]]:
+        query = "SELECT number, data FROM sealed WHERE conversation = ? AND number > ?"
+        rows = self._connection.execute(query + " ORDER BY number", (conversation, behind))
+        return [(int(number), bytes(data)) for number, data in rows]
+
+    def seal(self, conversation: bytes, data: bytes, created: float) -> int:
+        command = "INSERT INTO sealed(conversation, created, data) VALUES (?,?,?)"
+        return int(self._connection.execute(command, (conversation, created, data)).lastrowid or 0)

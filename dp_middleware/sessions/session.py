@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dp_middleware import _validate
 from dp_middleware.errors import EventRefused, ParameterError
@@ -17,6 +17,7 @@ from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions.events import ReleaseMemo, public
 from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
 from dp_middleware.sessions.names import ONCE as ONCE, Digests, Item as Item, by_role, checked
+from dp_middleware.sessions.releaser import Releaser
 from dp_middleware.sessions.transcript import Message, Unknown, admit
 
 MONTH = 30 * 24 * 3600.0
@@ -92,7 +93,7 @@ class Session:
         self._twin = lru_cache(_TWINS)(self._calibrate)
 
     def __repr__(self) -> str:
-        return f"Session({self.sanitizer!r}, {self._memo!r})"
+        return f"{type(self).__name__}({self.sanitizer!r}, {self._memo!r})"
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a session to stay in its process: it holds a key; make another")
@@ -193,25 +194,31 @@ class Session:
         admitted = [
             admit(self._memo, self._digests, within, items, unknown) for items in transcripts
         ]
-        return [[self._release(message) for message in messages] for messages in admitted]
+        return [[self._release(message, within) for message in row] for row in admitted]
 
-    def _release(self, message: Message) -> Release:
+    def _release(self, message: Message, within: bytes) -> Release:
         event_id, role, text = message.item
         if message.public is not None:
             return public(*message.public, self.sanitizer)
         if event_id is ONCE:
-            return self.release_once(role, text)
+            return self._release_once(role, text, within)
         own = self.sanitizer.certificate  # another mechanism or space makes every event a new one
         settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
         event = self._digests.event(message.name, settings)
-        return self._memo.release(event, role, text, self.sanitizer, self._scopes.get(role))
+        releaser = self._releaser(within)
+        return self._memo.release(event, role, text, releaser, self._scopes.get(role))
 
-    def release_once(self, role: str, text: str) -> Release:
+    def _releaser(self, within: bytes) -> Releaser:
+        """What releases the texts of a conversation."""
+        return self.sanitizer
+
+    def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
         """What goes out for a text that will never come again; kept in no memo.
 
         Args:
             role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
             text: Private. Whenever it comes again, it is a new release and a new charge.
+            conversation: Its name, which matters to a session with pseudonyms.
 
         Raises:
             EventRefused: An assistant's text.
@@ -221,7 +228,10 @@ class Session:
         checked((ONCE, role, text))
         if role == "assistant":
             raise EventRefused("expected a private role for a text without an event, got assistant")
-        return self.sanitizer.release(text, scope=self._scopes.get(role))
+        return self._release_once(role, text, self._conversation(conversation))
+
+    def _release_once(self, role: str, text: str, within: bytes) -> Release:
+        return self._memo.release_once(text, self._releaser(within), self._scopes.get(role))
 
     async def arelease(
         self, event_id: str, role: str, text: str, *, conversation: str = ""
@@ -239,11 +249,38 @@ class Session:
             self.release_many, items, conversation=conversation, unknown=unknown
         )
 
-    async def arelease_once(self, role: str, text: str) -> Release:
+    async def arelease_once(self, role: str, text: str, *, conversation: str = "") -> Release:
         """As :meth:`release_once`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release_once, role, text)
+        return await asyncio.to_thread(self.release_once, role, text, conversation=conversation)
 
-    def note_remote(self, event_id: str | None, text: str, *, conversation: str = "") -> None:
+    @property
+    def restores(self) -> bool:
+        """Whether what the user is shown of a remote answer differs from it."""
+        return False
+
+    def restore(self, text: str, *, conversation: str = "") -> str:
+        """What the user is shown of a remote answer: here just that.
+
+        A session with pseudonyms puts the originals in their place; see :class:`Pseudonyms`.
+        """
+        return text
+
+    def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
+        """As :meth:`restore`, for an answer in pieces."""
+        return iter(pieces)
+
+    def restore_value(self, value: Any, *, conversation: str = "") -> Any:
+        """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""
+        return value
+
+    def note_remote(
+        self,
+        event_id: str | None,
+        text: str,
+        *,
+        shown: str | None = None,
+        conversation: str = "",
+    ) -> None:
         """Tell the session what the remote model answered; it may then go out again.
 
         Args:
@@ -252,6 +289,8 @@ class Session:
                 message without an id that has just these words goes out, also one that was
                 extracted locally: where both may say "yes", give ids.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
+            shown: What stands for them in the transcript, if that is another text and has no id.
+                ``text`` goes out in its place.
             conversation: As for :meth:`release`.
 
         Raises:
@@ -260,12 +299,13 @@ class Session:
         checked((event_id, "assistant", text))
         within = self._conversation(conversation)
         if event_id is None:
-            self._memo.note(self._digests.answer(within, text), text, None)
+            seen = text if shown is None else shown
+            self._memo.note(self._digests.answer(within, seen), text, None)
         else:
             name = self._digests.of_id(within, event_id)
             self._memo.note(self._digests.note(name), text, self._digests.private(name))
 
-    def note_left(self, text: str, *, conversation: str = "") -> None:
+    def note_left(self, text: str, *, shown: str | None = None, conversation: str = "") -> None:
         """As :meth:`note_remote` without an id, for an answer that was left before its end.
 
         Never waits, so a finalizer may call it, also in the middle of another call of this session.
@@ -274,11 +314,13 @@ class Session:
 
         Args:
             text: The remote model's own words, as far as they were read.
+            shown: As for :meth:`note_remote`.
             conversation: As for :meth:`release`.
         """
         checked((None, "assistant", text))
         within = self._conversation(conversation)
-        self._memo.note_left(self._digests.answer(within, text), text)
+        seen = text if shown is None else shown
+        self._memo.note_left(self._digests.answer(within, seen), text)
 
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.

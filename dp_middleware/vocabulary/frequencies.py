@@ -74,3 +74,11 @@ def _words() -> tuple[tuple[str, ...], NDArray[np.float64]]:
             words += listed
             decibels += [int(level)] * len(listed)
     return tuple(words), np.power(10.0, -np.array(decibels) / 10)
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """English function words, scikit-learn's list."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return frozenset(ENGLISH_STOP_WORDS)

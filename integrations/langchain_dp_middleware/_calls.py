@@ -17,6 +17,7 @@ from langchain_core.runnables import (
 from pydantic import Field
 
 from dp_middleware.errors import ParameterError
+from langchain_dp_middleware._restoring import Restoring
 
 _REMEDIES = {
     "map": "call batch()",
@@ -155,31 +156,40 @@ class ReleasedCalls(RefusedWrappers):
     ) -> tuple[Any, RunnableConfig]:
         return await asyncio.to_thread(self._enter, value, config, **kwargs)
 
+    def _shown(self, config: RunnableConfig | None) -> Restoring:
+        """What becomes of what the rest returns; it is in no run of LangChain."""
+        return Restoring()
+
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Release the input, then run the rest."""
-        return self._rest.invoke(*self._enter(input, config), **kwargs)
+        released, own = self._enter(input, config)
+        return self._shown(own).whole(self._rest.invoke(released, own, **kwargs))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; the release runs in a thread."""
-        return await self._rest.ainvoke(*await self._aenter(input, config), **kwargs)
+        released, own = await self._aenter(input, config)
+        answer = await self._rest.ainvoke(released, own, **kwargs)
+        return await asyncio.to_thread(self._shown(own).whole, answer)
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
         """Release the whole input when first iterated, then stream the rest."""
-        yield from self._rest.stream(*self._enter(input, config), **kwargs)
+        released, own = self._enter(input, config)
+        yield from self._shown(own).pieces(self._rest.stream(released, own, **kwargs))
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """As :meth:`stream`; the release runs in a thread."""
-        chunks: Any = self._rest.astream(*await self._aenter(input, config), **kwargs)
+        released, own = await self._aenter(input, config)
+        chunks: Any = self._shown(own).apieces(self._rest.astream(released, own, **kwargs))
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
 
     def stream_events(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The events of the rest."""
+        """The events of the rest, in which nothing is restored."""
         return self._rest.stream_events(*self._enter(input, config), **kwargs)
 
     def astream_events(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableSequence
 from langchain_core.runnables.base import coerce_to_runnable
@@ -13,6 +13,7 @@ from pydantic import Field
 from langchain_dp_middleware._calls import PrivateBinding, RefusedWrappers
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._notes import with_notes
+from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import EPSILON_SPEC
 
 
@@ -48,6 +49,9 @@ class ModelHead(Head):
     @property
     def _behind(self) -> Runnable[Any, Any]:
         return self._rest.with_config(self.config) if self.config else self._rest
+
+    def _shown(self, config: RunnableConfig | None) -> Restoring:
+        return cast("Restoring", self.model._shown(config))
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         entered: tuple[Any, RunnableConfig] = self.model._enter(value, self._merged(config))

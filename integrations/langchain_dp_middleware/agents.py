@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from langchain_dp_middleware._entries import (
 )
 from langchain_dp_middleware._extraction import Extraction
 from langchain_dp_middleware._messages import MessageRules, one_of
+from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import conversation_of, require_epsilon, session_for
 from langchain_dp_middleware.tracing import refuse_recorders
 
@@ -153,9 +155,10 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         swapped, late = self._swapped(request, releaser)
         response = handler(swapped)
         remote = self._noted(response, releaser)
-        shown = dict(remote)
+        restoring = Restoring(releaser.session, releaser.conversation)
+        response, shown = _restored(response, restoring), restoring.whole(remote)
         if self._extraction is not None:
-            shown = {i: self._extraction.local(m, request.messages) for i, m in remote.items()}
+            shown = {i: self._extraction.local(m, request.messages) for i, m in shown.items()}
         return _extended(response, remote, shown, late, releaser)
 
     async def awrap_model_call(
@@ -168,9 +171,11 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         swapped, late = await asyncio.to_thread(self._swapped, request, releaser)
         response = await handler(swapped)
         remote = await asyncio.to_thread(self._noted, response, releaser)
-        shown = dict(remote)
+        restoring = Restoring(releaser.session, releaser.conversation)
+        response = await asyncio.to_thread(_restored, response, restoring)
+        shown = await asyncio.to_thread(restoring.whole, remote)
         if self._extraction is not None:
-            for i, message in remote.items():
+            for i, message in shown.items():
                 shown[i] = await self._extraction.alocal(message, request.messages)
         return _extended(response, remote, shown, late, releaser)
 
@@ -219,6 +224,11 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
                 remote[i] = message.model_copy(update={"id": message.id or str(uuid4())})
                 releaser.note(remote[i])
         return remote
+
+
+def _restored(response: ModelResponse[Any], restoring: Restoring) -> ModelResponse[Any]:
+    """The response with what was made of an answer restored."""
+    return replace(response, structured_response=restoring.whole(response.structured_response))
 
 
 def _extended(

@@ -21,6 +21,7 @@ from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules, slots_of_messages
 from langchain_dp_middleware._model_head import BoundModel, ModelHead
 from langchain_dp_middleware._notes import AnswerNotes, with_notes
+from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -145,26 +146,31 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     ) -> LLMResult:
         """Release every transcript, all of which are looked at before one is charged."""
         released = self._released_lists(messages)
-        return self.inner.generate(released, stop, self._noting(callbacks), **kw)
+        answers = self.inner.generate(released, stop, self._noting(callbacks), **kw)
+        return cast("LLMResult", self._shown(None).whole(answers))
 
     async def agenerate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """As :meth:`generate`; the release runs in a thread."""
         released = await asyncio.to_thread(self._released_lists, messages)
-        return await self.inner.agenerate(released, stop, self._noting(callbacks), **kw)
+        answers = await self.inner.agenerate(released, stop, self._noting(callbacks), **kw)
+        return cast("LLMResult", await asyncio.to_thread(self._shown(None).whole, answers))
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        return self.inner._generate(self._released(messages), *args, **kwargs)
+        answers = self.inner._generate(self._released(messages), *args, **kwargs)
+        return self._shown(None).whole(answers)
 
     def _generate_with_cache(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        return self.inner._generate_with_cache(self._released(messages), *args, **kwargs)
+        answers = self.inner._generate_with_cache(self._released(messages), *args, **kwargs)
+        return self._shown(None).whole(answers)
 
     async def _agenerate_with_cache(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Any:
         released = await asyncio.to_thread(self._released, messages)
-        return await self.inner._agenerate_with_cache(released, *args, **kwargs)
+        answers = await self.inner._agenerate_with_cache(released, *args, **kwargs)
+        return await asyncio.to_thread(self._shown(None).whole, answers)
 
     # description -----------------------------------------------------------------------------
 
@@ -191,6 +197,9 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     @property
     def _behind(self) -> Runnable[Any, Any]:
         return self._rest
+
+    def _shown(self, config: RunnableConfig | None) -> Restoring:
+        return Restoring(self.session, conversation_of(config))
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         released = self._released(value, config)

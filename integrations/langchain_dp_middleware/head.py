@@ -14,6 +14,7 @@ from langchain_dp_middleware._boundary import cross, names_of, read, refuse_oute
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware._notes import with_notes
+from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
@@ -112,6 +113,10 @@ class PrivateHead(Head):
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """The epsilon of a call, and what can be configured in the rest."""
         return [EPSILON_SPEC, *self._rest.config_specs]
+
+    def _shown(self, config: RunnableConfig | None) -> Restoring:
+        """What comes back from behind the boundary; without a rest it is the release itself."""
+        return Restoring(None if self.then is None else self.session, conversation_of(config))
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         """The released input and the config of the call: all that the rest is given."""

@@ -118,13 +118,6 @@ def word_list(words: Iterable[str], name: str) -> frozenset[str]:
     return frozenset(word.strip().lower() for word in listed)
 
 
-def stop_words() -> frozenset[str]:
-    """English function words, scikit-learn's list."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return frozenset(ENGLISH_STOP_WORDS)
-
-
 def on_list(space: EmbeddingSpace, words: frozenset[str]) -> NDArray[np.bool_]:
     """Which tokens of the space are on a list that :func:`word_list` made, bool (V,)."""
 

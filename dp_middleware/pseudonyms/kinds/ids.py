@@ -1,0 +1,206 @@
+"""Numbers and codes that name somebody: ids, cards, bank accounts, social security numbers."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
+from dp_middleware.pseudonyms.kinds.laws import (
+    PATTERN_TRIES,
+    choice,
+    draw_pattern,
+    fill,
+    label,
+    pattern,
+    whole,
+)
+from dp_middleware.pseudonyms.kinds.libraries import library
+
+CARD_LENGTHS = range(12, 20)
+CARD_ISSUER = "99"
+SSN_AREAS = ("000", "666")
+IBAN = re.compile(r"[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact(Kind):
+    """A kind whose values and pseudonyms are compared and written in their very characters."""
+
+    def key(self, text: str, shape: str) -> str:
+        """The text, in its case."""
+        return text
+
+    def written(self, text: str, like: str) -> str:
+        """The text, in its case."""
+        return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Id(Exact):
+    """A uniform digit for each digit and a uniform letter for each letter."""
+
+    name: ClassVar[str] = "id"
+    keeps: ClassVar[str] = "which characters are digits, capitals, small letters, or others"
+
+    def parts(self, mention: str) -> list[Part]:
+        """One."""
+        return [Part(a, b, self.shape(mention[a:b])) for a, b, _ in whole(mention, "")]
+
+    def shape(self, text: str) -> str:
+        """The pattern of a text."""
+        return pattern(text)
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform in the pattern; a label where the pattern is used up."""
+        return draw_pattern(self.name, shape, free, draws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zip(Id):
+    """A postal code of the same pattern."""
+
+    name: ClassVar[str] = "zip"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked(Id):
+    """A pattern with a rule: candidates are uniform among those that keep it."""
+
+    @abstractmethod
+    def obeys(self, text: str) -> bool:
+        """Whether the value keeps the rule; where not, it is an id with a pattern alone."""
+
+    @abstractmethod
+    def candidate(self, shape: str, draws: Draws) -> str:
+        """A uniform text of the pattern, mostly one that keeps the rule."""
+
+    def shape(self, text: str) -> str:
+        """The pattern, after a mark where the rule is not kept."""
+        return pattern(text) if self.obeys(text) else f"?{pattern(text)}"
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform among what keeps the rule; a label where that seems used up."""
+        if shape.startswith("?"):
+            return draw_pattern(self.name, shape[1:], free, draws)
+        for _ in range(PATTERN_TRIES):
+            text = self.candidate(shape, draws)
+            if free(text):
+                return text
+        return label(self.name, free, draws)
+
+
+def _digits_into(shape: str, digits: str) -> str:
+    """The shape with these digits for its nines, in order."""
+    rest = iter(digits)
+    return "".join(next(rest) if character == "9" else character for character in shape)
+
+
+def _is_digits(text: str, lengths: range) -> bool:
+    shape = pattern(text)
+    return shape.count("9") in lengths and not {"a", "A"} & {*shape}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card(Checked):
+    """A number with a valid check digit in a range that nobody issues.
+
+    It starts with 99. A first digit 9 is for national numbering, and the country's code of
+    ISO 3166-1 follows: codes from 900 on are for private use and never a country's.
+    """
+
+    name: ClassVar[str] = "card"
+    keeps: ClassVar[str] = "number and grouping of the digits of a card"
+
+    def obeys(self, text: str) -> bool:
+        """Whether it has the length of a card; its own check digit may be wrong."""
+        return _is_digits(text, CARD_LENGTHS)
+
+    def candidate(self, shape: str, draws: Draws) -> str:
+        """Uniform digits before the check digit."""
+        digits = CARD_ISSUER + fill("9" * (shape.count("9") - 3), draws)
+        check: str = library("stdnum.luhn", "python-stdnum").calc_check_digit(digits)
+        return _digits_into(shape, digits + check)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ssn(Checked):
+    """A social security number in an area, 000 or 666, that is never assigned."""
+
+    name: ClassVar[str] = "ssn"
+    keeps: ClassVar[str] = "the punctuation of a social security number"
+
+    def obeys(self, text: str) -> bool:
+        """Whether it has nine digits."""
+        return _is_digits(text, range(9, 10))
+
+    def candidate(self, shape: str, draws: Draws) -> str:
+        """A uniform area of the two, uniform digits behind it."""
+        return _digits_into(shape, choice(SSN_AREAS, draws) + fill("999999", draws))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iban(Checked):
+    """A bank account in the same country, with valid check digits."""
+
+    name: ClassVar[str] = "iban"
+    keeps: ClassVar[str] = (
+        "country and grouping of a bank account's number, which of its characters are letters,"
+        " whether its check digits are right"
+    )
+
+    def obeys(self, text: str) -> bool:
+        """Whether it is a valid one."""
+        compact = "".join(text.split()).upper()
+        valid: bool = library("stdnum.iban", "python-stdnum").is_valid(compact)
+        return valid and IBAN.fullmatch(text) is not None
+
+    def shape(self, text: str) -> str:
+        """The country, and the pattern of what follows it and its check digits."""
+        if not self.obeys(text):
+            return super().shape(text)
+        return text[:2].upper() + "00" + pattern(text[4:].upper())
+
+    def candidate(self, shape: str, draws: Draws) -> str:
+        """Uniform characters, and the check digits that belong to them.
+
+        Where a country has check digits of its own inside, these are right, too, as long as they
+        come up within many draws.
+        """
+        module = library("stdnum.iban", "python-stdnum")
+        text = ""
+        for _ in range(PATTERN_TRIES):
+            account = fill(shape[4:], draws)
+            check = module.calc_check_digits(shape[:4] + account.replace(" ", ""))
+            text = shape[:2] + check + account
+            if module.is_valid(text):
+                break
+        return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label(Exact):
+    """Labels such as "NRP_47", for kinds without a law of their own.
+
+    Attributes:
+        of: The word of the labels.
+    """
+
+    name: ClassVar[str] = "label"
+    keeps: ClassVar[str] = "nothing"
+
+    of: str = "LABEL"
+
+    def key(self, text: str, shape: str) -> str:
+        """Without case."""
+        return " ".join(text.casefold().split())
+
+    def parts(self, mention: str) -> list[Part]:
+        """One."""
+        return whole(mention, "")
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """A uniform number that is not in use."""
+        return label(self.of, free, draws)

@@ -1,0 +1,166 @@
+"""Which pseudonym stands for which value in a conversation: secret, and kept sealed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+
+from dp_middleware import _forks
+from dp_middleware._forks import StaysHere
+from dp_middleware.errors import MissingExtra
+from dp_middleware.pseudonyms.kinds.base import Kind
+from dp_middleware.pseudonyms.matching import Names, fold
+from dp_middleware.sessions.memo import Entries
+
+_NONCE = 12  # bytes
+
+
+@dataclass(frozen=True)
+class Pair(StaysHere):
+    """A value and what stands for it.
+
+    Attributes:
+        kind: Name of its kind.
+        shape: What of it is declared public.
+        key: What equal values have in common.
+        original: The value as it was written first.
+        pseudonym: What stands for it.
+    """
+
+    kind: str
+    shape: str
+    key: str = field(repr=False)
+    original: str = field(repr=False)
+    pseudonym: str = field(repr=False)
+
+
+class Mapping(StaysHere):
+    """The pairs of one conversation, and its secret numbers.
+
+    Attributes:
+        originals: Pairs by what they stand for.
+        pseudonyms: Pairs by what stands for them.
+        lock: Held while pairs are made.
+    """
+
+    def __init__(self) -> None:
+        self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
+        self._pairs: dict[str, Pair] = {}
+        self._secrets: dict[str, int] = {}
+        self._unsaved: list[list[Any]] = []
+        self._seen = 0  # number of the last row that was read
+        self.after_fork()
+        _forks.renew(self)
+
+    def after_fork(self) -> None:
+        """A forked child begins with a lock that no thread holds."""
+        self.lock = RLock()
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __repr__(self) -> str:
+        return f"Mapping of {len(self)} values"
+
+    def below(self, n: int) -> int:
+        """Uniform in 0 .. n - 1."""
+        return secrets.randbelow(n)
+
+    def once(self, name: str, n: int) -> int:
+        """Uniform in 0 .. n - 1, drawn once for this conversation."""
+        return self._number(f"once {name}", lambda: self.below(n))
+
+    def first(self, name: str, value: int) -> int:
+        """The number that came first under this name."""
+        return self._number(f"first {name}", lambda: value)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """All of them, the oldest first."""
+        return list(self._pairs.values())
+
+    def known(self, key: str) -> Pair | None:
+        """The pair of a value, if it has a pseudonym."""
+        return self._pairs.get(key)
+
+    def pair(self, kind: Kind, text: str, shape: str, public: str) -> Pair:
+        """The pair of a value, drawn for it if it has none.
+
+        Args:
+            kind: Draws.
+            text: The value, private.
+            shape: Public.
+            public: Folded text around it, in which no pseudonym may occur.
+        """
+        key = kind.key(text, shape)
+        if (known := self._pairs.get(key)) is not None:
+            return known
+
+        def free(candidate: str) -> bool:
+            return self.pseudonyms.get(candidate) is None and fold(candidate) not in public
+
+        pseudonym = kind.draw(key, shape, free, self)
+        pair = Pair(kind.name, shape, key, text, pseudonym)
+        self._add(pair)
+        self._unsaved.append([pair.kind, shape, key, text, pseudonym])
+        return pair
+
+    def load(self, entries: Entries, conversation: bytes, seal: Seal) -> None:
+        """Read what another process, or this one before a restart, has kept."""
+        for number, sealed in entries.sealed(conversation, self._seen):
+            self._seen = number
+            for record in json.loads(seal.opened(sealed, conversation)):
+                self._read(record)
+
+    def store(self, entries: Entries, conversation: bytes, seal: Seal) -> None:
+        """Keep what is new."""
+        if self._unsaved:
+            sealed = seal.closed(json.dumps(self._unsaved).encode(), conversation)
+            self._seen = entries.seal(conversation, sealed, time.time())
+            self._unsaved = []
+
+    def _number(self, name: str, make: Callable[[], int]) -> int:
+        if name not in self._secrets:
+            self._secrets[name] = make()
+            self._unsaved.append([name, self._secrets[name]])
+        return self._secrets[name]
+
+    def _read(self, record: list[Any]) -> None:
+        if len(record) == 2:
+            self._secrets.setdefault(record[0], record[1])
+        else:
+            self._add(Pair(*record))
+
+    def _add(self, pair: Pair) -> None:
+        if self._pairs.setdefault(pair.key, pair) is pair:
+            self.originals.add(pair.original, pair)
+            self.pseudonyms.add(pair.pseudonym, pair)
+
+
+class Seal:
+    """Authenticated encryption (AES-GCM) under a key that is never written.
+
+    Raises:
+        MissingExtra: The package ``cryptography`` is not installed.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        except ImportError:
+            raise MissingExtra("cryptography", "detect") from None
+        self._cipher = AESGCM(key)
+
+    def closed(self, data: bytes, conversation: bytes) -> bytes:
+        """What may be written."""
+        nonce = secrets.token_bytes(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, data, conversation)
+
+    def opened(self, sealed: bytes, conversation: bytes) -> bytes:
+        """Inverse of :meth:`closed`, which raises on a changed byte."""
+        return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], conversation)

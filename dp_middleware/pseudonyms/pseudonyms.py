@@ -1,0 +1,239 @@
+"""Text in, text with pseudonyms out, certified; the mapping stays here."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Literal
+
+from dp_middleware import _validate
+from dp_middleware.errors import CannotCalibrate, ParameterError
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
+from dp_middleware.privacy import Adjacency, Certificate, PureDP
+from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.pseudonyms.detection import entities_of
+from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
+from dp_middleware.pseudonyms.mapping import Mapping, Pair
+from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
+from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.spans import Scope, Span
+
+OnEmpty = Literal["raise", "pass"]
+
+_PUBLIC = (
+    "what the detector does not find is public and goes out as it is",
+    "that entities are there, where, of which kind, and which of their parts are equal, is public",
+)
+
+
+class Pseudonyms:
+    """Replaces the entities of a text by pseudonyms that a session can turn back.
+
+    What stands for a value is drawn independently of it from the public list or pattern of its
+    kind, so nothing is lost about which value of its kind and shape it is (0 nats); an amount, an
+    age or a number stays near its value, at a stated loss. What is kept for usefulness (kind,
+    place, shape, which mentions are equal, differences of dates) is public by declaration, and
+    **what the detector misses goes out as it is**, unless a sanitizer perturbs it.
+
+    Use it through :meth:`session`, also wherever an adapter takes a session.
+
+    Args:
+        detector: A function from a text to entities with their kinds, as
+            :func:`~dp_middleware.pseudonyms.entities_of` reads them; it must run where raw text
+            may go. Default: Presidio with spaCy's English model, of the extra ``detect``.
+        kinds: Which kinds are replaced: their names, or for other parameters instances of
+            :class:`~dp_middleware.pseudonyms.Kind`; default all that the detector knows. A kind
+            without a law of its own gets labels such as ``NRP_4``.
+        sanitizer: Perturbs the rest of the text, one token at a time; default none, so that
+            the rest is public.
+        on_empty: What happens to a text in which nothing is found, and which no sanitizer
+            perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
+        ledger: Charged before any draw; default that of the sanitizer.
+        subject: Whose budget is charged; default that of the sanitizer.
+
+    Raises:
+        MissingExtra: The default detector, or a list, needs the extra ``detect``.
+        ParameterError: An unknown kind, or a sanitizer whose guarantee does not add up with this.
+    """
+
+    def __init__(
+        self,
+        detector: Any = None,
+        kinds: Iterable[str | Kind] | None = None,
+        sanitizer: Sanitizer | None = None,
+        on_empty: OnEmpty = "raise",
+        *,
+        ledger: Ledger | None = None,
+        subject: str | None = None,
+    ) -> None:
+        _validate.one_of(("raise", "pass"), on_empty=on_empty)
+        self.on_empty = on_empty
+        self._laws, self._asked = _chosen(kinds)
+        self._detector = default_detector(self._asked) if detector is None else detector
+        self.sanitizer = _without_ledger(sanitizer)
+        own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
+        self.ledger = own[0] if ledger is None else ledger
+        self.subject = own[1] if subject is None else subject
+        if self.ledger is not None and not self.subject:
+            raise ParameterError("expected subject= with a ledger: whose budget is charged?")
+
+    def __repr__(self) -> str:
+        kinds = "all kinds" if self._asked is None else ", ".join(sorted(self._asked))
+        return f"Pseudonyms({kinds}; the rest: {self.sanitizer or 'public'})"
+
+    @property
+    def certificate(self) -> Certificate:
+        """The guarantee of a release in which all kinds occur; of one with few it is better."""
+        return self._certificate(self._laws.values())
+
+    def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
+        """A session that releases with pseudonyms and restores what comes back.
+
+        Args:
+            key: 32 bytes or more, for a ``memo=`` that outlives this process.
+            options: As of :class:`~dp_middleware.Session`.
+        """
+        return PseudonymSession(self, key=key, **options)
+
+    def kind(self, name: str) -> Kind:
+        """The law of a kind; labels for one that has none."""
+        return self._laws.get(name) or Label(of=name)
+
+    @staticmethod
+    def count(text: str) -> int:
+        """Number of words and signs of a public text."""
+        return count(text)
+
+    def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
+        """Detect what is to be replaced in a text. Private; for sessions.
+
+        Raises:
+            ParameterError: Not a text, a scope, or a detector that failed.
+        """
+        if not isinstance(text, str):
+            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+        if scope is not None:
+            raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
+        entities = entities_of(text, self._detector, self._asked) if text.strip() else []
+        return PseudonymDraft(text=text, places=tuple(places_of(text, entities, self._laws)))
+
+    def write(self, pair: Pair, like: str) -> str:
+        """The original of a pair, in the case of the pseudonym that was found for it."""
+        return self.kind(pair.kind).written(pair.original, like)
+
+    def release_draft(self, draft: PseudonymDraft, mapping: Mapping) -> Release:
+        """Charge, draw what is new, and write the text.
+
+        Args:
+            draft: From :meth:`read`.
+            mapping: Of the conversation; its lock is held by the caller.
+
+        Raises:
+            BudgetExhausted: From the ledger; nothing was drawn.
+            ParameterError: Nothing was found, and ``on_empty`` is ``"raise"``.
+        """
+        draft = draft.complete(mapping, self.kind)
+        alone = self.sanitizer is None
+        if alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
+            raise ParameterError(
+                "expected a text in which the detector finds something, got one in which it finds "
+                'nothing and which would go out as it is; on_empty="pass" allows that'
+            )
+        rest = None if self.sanitizer is None else self._rest(self.sanitizer, draft)
+        certificate = self._certificate({place.kind for place in draft.places})
+        paid = draft.near(mapping) + (0 if rest is None else len(rest.fresh))
+        if self.ledger is not None and self.subject and paid:
+            self.ledger.charge(self.subject, certificate, paid)
+        written = draft.written(mapping)
+        if rest is None or self.sanitizer is None:
+            total = count(draft.text)
+            verbatim = sum(count(draft.text[start:end]) for start, end in draft.gaps)
+            text = draft.filled(written, 0, len(draft.text))
+            return Release(
+                text=text, certificate=certificate, tokens_total=total, tokens_verbatim=verbatim
+            )
+        ends = [0, *(end for _, end in draft.rest)]
+        starts = [*(start for start, _ in draft.rest), len(draft.text)]
+        frame = (draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True))
+        ((release, _),) = self.sanitizer.release_drafts([replace(rest, public=tuple(frame))])
+        return replace(release, certificate=certificate)
+
+    @staticmethod
+    def _rest(sanitizer: Sanitizer, draft: PseudonymDraft) -> Draft:
+        """What is perturbed."""
+        rest = sanitizer.read(draft.text, [Span(start, end) for start, end in draft.rest])
+        if not isinstance(rest, Draft):
+            raise ParameterError("expected a sanitizer of tokens beside pseudonyms")
+        return rest
+
+    def _certificate(self, kinds: Iterable[Kind]) -> Certificate:
+        """Of a release in which these kinds occur."""
+        laws = sorted({repr(kind): kind for kind in kinds}.values(), key=repr)
+        own = None if self.sanitizer is None else self.sanitizer.certificate
+        if own is not None and not isinstance(own.guarantee, PureDP):
+            raise ParameterError(
+                "expected a sanitizer with a finite pure guarantee beside pseudonyms, got "
+                f"{type(own.guarantee).__name__}; kinds of guarantee do not add up"
+            )
+        epsilon = max([0.0, *(kind.loss for kind in laws)] + ([] if own is None else [own.epsilon]))
+        everything = repr(sorted(self._laws.items())) + repr(own and own.mechanism)
+        name = f"Pseudonyms({sha256(everything.encode()).hexdigest()[:16]})"
+        beside = None if own is None else own.adjacency
+        return Certificate(
+            guarantee=PureDP(epsilon=epsilon),
+            adjacency=Adjacency.entities(self._laws, beside),
+            method="exact" if own is None else own.method,
+            assumptions=(
+                *(_PUBLIC if own is None else _PUBLIC[1:]),
+                *(f"{kind.name}: {kind.keeps}" for kind in laws if kind.keeps),
+                *(() if own is None else own.assumptions),
+            ),
+            claimed=epsilon,
+            epsilon=epsilon,
+            mechanism=name,
+            space="public lists" if own is None else own.space,
+        )
+
+    def at(self, epsilon: float) -> Pseudonyms:
+        """The same with its sanitizer calibrated to an epsilon.
+
+        Raises:
+            CannotCalibrate: There is no sanitizer: what pseudonyms lose is a matter of their kinds.
+        """
+        if self.sanitizer is None:
+            raise CannotCalibrate("expected a sanitizer= to calibrate, got pseudonyms alone")
+        twin = copy.copy(self)
+        twin.sanitizer = self.sanitizer.at(epsilon)
+        return twin
+
+
+def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[dict[str, Kind], frozenset[str] | None]:
+    """The laws by name, and the kinds that are asked for; ``None``: all that are found."""
+    laws = default_kinds()
+    if kinds is None:
+        return laws, None
+    if isinstance(kinds, str):
+        raise ParameterError("expected kinds as a collection of names, got one str")
+    asked = list(kinds)
+    own = {kind.name: kind for kind in asked if isinstance(kind, Kind)}
+    names = {kind for kind in asked if isinstance(kind, str)} | set(own)
+    if not names or not all(names):
+        raise ParameterError("expected at least one kind, as a name or an instance of Kind")
+    chosen = {name: laws.get(name) or Label(of=name) for name in names}
+    return chosen | own, frozenset(names)
+
+
+def _without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:
+    """A sanitizer of tokens that charges nothing: one charge is made for all."""
+    if sanitizer is None:
+        return None
+    if isinstance(sanitizer.mechanism, TextMechanism):
+        raise ParameterError("expected a sanitizer of tokens beside pseudonyms, got one of texts")
+    twin = copy.copy(sanitizer)
+    twin.ledger = twin.subject = None
+    return twin

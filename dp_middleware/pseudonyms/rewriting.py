@@ -1,0 +1,200 @@
+"""A private text cut into what is public and what pseudonyms stand for."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, TypeVar
+
+from dp_middleware._forks import StaysHere
+from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.kinds import Kind, Label
+from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.matching import Names, fold, is_word
+from dp_middleware.vocabulary import frequencies
+
+S = TypeVar("S", Entity, "Place")
+
+V = TypeVar("V")
+
+_TOKENS = re.compile(r"\w+|[^\w\s]")
+
+
+class Place(NamedTuple):
+    """Characters that one pseudonym stands for.
+
+    Attributes:
+        start: Offset of the first.
+        end: Offset behind the last.
+        kind: Of their entity.
+        shape: What of them is public.
+    """
+
+    start: int
+    end: int
+    kind: Kind
+    shape: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PseudonymDraft(StaysHere):
+    """A text and the entities that were detected in it.
+
+    Attributes:
+        text: Private.
+        places: What is replaced of them, sorted and disjoint.
+        edited: Whether the text replaces an earlier version, of which something was released.
+    """
+
+    text: str = field(repr=False)
+    places: tuple[Place, ...] = field(repr=False)
+    edited: bool = False
+
+    def complete(self, mapping: Mapping, kind_of: Callable[[str], Kind]) -> PseudonymDraft:
+        """With every further mention of these entities and of those of the conversation.
+
+        A public word that is a pseudonym already becomes an entity of its own, or an answer
+        could not tell which of the two it means.
+
+        Args:
+            mapping: Of the conversation.
+            kind_of: A kind by its name.
+        """
+        own = Names[tuple[str, Kind, str]]()
+        for start, end, kind, shape in self.places:
+            own.add(self.text[start:end], (self.text[start:end], kind, shape))
+        draft = self._with(own, lambda value: value)
+        for names, side in ((mapping.originals, "original"), (mapping.pseudonyms, "pseudonym")):
+            draft = draft._with(
+                names, lambda p, side=side: (getattr(p, side), kind_of(p.kind), p.shape)
+            )
+        return draft
+
+    def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
+        """With what is found of names in the gaps, unless it is a part of a word there."""
+        text, places = self.text, list(self.places)
+        for start, end, value in names.find_in(text, self.gaps):
+            like, kind, shape = known(value)
+            if not ordinary(text[start:end], like) and widened(text, start, end, kind) == (
+                start,
+                end,
+            ):
+                places.append(Place(start, end, kind, shape))
+        places.sort(key=itemgetter(0))
+        return replace(self, places=tuple(whole_words(text, places, attrgetter("kind"))))
+
+    @cached_property
+    def gaps(self) -> list[tuple[int, int]]:
+        """The offsets of what is between the places, before the first and behind the last."""
+        length = len(self.text)
+        ends = [(0, 0), *((place.start, place.end) for place in self.places), (length, length)]
+        return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
+
+    @property
+    def public(self) -> str:
+        """The text outside the places, folded, a line for each piece."""
+        return fold("\n".join(self.text[a:b] for a, b in self.gaps))
+
+    @property
+    def rest(self) -> list[tuple[int, int]]:
+        """The gaps without blanks at their ends, which stay where they are."""
+        stripped = []
+        for start, end in self.gaps:
+            piece = self.text[start:end]
+            if piece.strip():
+                first = start + len(piece) - len(piece.lstrip())
+                stripped.append((first, start + len(piece.rstrip())))
+        return stripped
+
+    def near(self, mapping: Mapping) -> int:
+        """Number of new values that are not replaced independently of what they are."""
+        lossy = (place for place in self.places if place.kind.loss)
+        keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
+        return sum(mapping.known(key) is None for key in keys)
+
+    def written(self, mapping: Mapping) -> list[str]:
+        """What stands in each place; values that have no pseudonym get one."""
+        public, written = self.public, []
+        for start, end, kind, shape in self.places:
+            text = self.text[start:end]
+            pair = mapping.pair(kind, text, shape, public)
+            written.append(kind.written(pair.pseudonym, text))
+        return written
+
+    def filled(self, written: list[str], start: int, end: int) -> str:
+        """A part of the text, whose ends lie in no place, with what stands in its places."""
+        first = bisect_left(self.places, start, key=itemgetter(0))
+        behind = bisect_left(self.places, end, first, key=itemgetter(0))
+        out = []
+        for k in range(first, behind):
+            out += [self.text[start : self.places[k].start], written[k]]
+            start = self.places[k].end
+        return "".join([*out, self.text[start:end]])
+
+
+def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> Iterator[Place]:
+    """What is replaced of detected entities: of each at least something."""
+
+    def kind_of(name: str) -> Kind:
+        return kinds.get(name) or Label(of=name)
+
+    def places() -> Iterator[Place]:
+        for start, end, name in whole_words(text, entities, lambda entity: kind_of(entity.kind)):
+            kind, mention = kind_of(name), text[start:end]
+            parts = kind.parts(mention)
+            if not parts:  # nothing of it would be replaced
+                kind = Label(of=name)
+                parts = kind.parts(mention)
+            for first, behind, shape in parts:
+                yield Place(start + first, start + behind, kind, shape)
+
+    return whole_words(text, places(), attrgetter("kind"))
+
+
+def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> Iterator[S]:
+    """Spans that end where words do: in the middle of one no pseudonym would be found again.
+
+    What then touches the one before becomes a part of it.
+    """
+    last: S | None = None
+    for span in spans:
+        start, end = widened(text, span.start, span.end, kind_of(span))
+        if last is None or start > last.end:
+            if last is not None:
+                yield last
+            last = span._replace(start=start, end=end)
+        elif end > last.end:
+            last = last._replace(end=end)
+    if last is not None:
+        yield last
+
+
+def widened(text: str, start: int, end: int, kind: Kind) -> tuple[int, int]:
+    """Offsets at which a word ends, where they would be in the middle of one."""
+    while start > 0 and _goes_on(text[start - 1], text[start : start + 1], kind):
+        start -= 1
+    while end < len(text) and _goes_on(text[end], text[end - 1 : end], kind):
+        end += 1
+    return start, end
+
+
+def _goes_on(outside: str, inside: str, kind: Kind) -> bool:
+    """Whether a sign beside a span would be a part of the word that is written there."""
+    if not is_word(outside):
+        return False
+    return not kind.keeps_digits or not inside.isdigit() or outside.isdigit()
+
+
+def count(text: str) -> int:
+    """Number of words and signs."""
+    return sum(1 for _ in _TOKENS.finditer(text))
+
+
+def ordinary(text: str, like: str) -> bool:
+    """Whether a word is not a mention of a name but English: "will" is not "Will"."""
+    return text.islower() and not like.islower() and text in frequencies.stop_words()

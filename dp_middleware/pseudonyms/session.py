@@ -1,0 +1,193 @@
+"""Conversations under pseudonyms: one name an entity, and the originals back in what returns."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from json import dumps
+from threading import Lock
+from typing import Any, Protocol, cast
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.privacy import Certificate
+from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
+from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_stream, restore_value
+from dp_middleware.pseudonyms.rewriting import PseudonymDraft
+from dp_middleware.sanitizers.spans import Scope
+from dp_middleware.sessions.memo import Entries
+from dp_middleware.sessions.session import Session
+
+_CONVERSATIONS = 10_000  # whose mappings are in memory
+
+
+class Replaces(Protocol):
+    """What detects entities and draws for them: see :class:`Pseudonyms`."""
+
+    @property
+    def certificate(self) -> Certificate:
+        """The guarantee of every release."""
+
+    def count(self, text: str) -> int:
+        """Number of words and signs of a public text."""
+
+    def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
+        """Detect what is to be replaced."""
+
+    def release_draft(self, draft: PseudonymDraft, mapping: Mapping) -> Release:
+        """Charge, draw and write."""
+
+    def write(self, pair: Pair, like: str) -> str:
+        """The original of a pair."""
+
+
+class PseudonymSession(Session):
+    """A session whose releases have pseudonyms, and which restores what comes back.
+
+    In a conversation one value has one pseudonym and two values never have the same; what is
+    restored in a conversation is of that conversation alone. The mapping is in memory, or with
+    ``memo=`` also in that file, encrypted under the session's key.
+
+    Args:
+        pseudonyms: Detects and draws.
+        memo: As of :class:`~dp_middleware.Session`; the mapping survives with it.
+        key: As of :class:`~dp_middleware.Session`; it also encrypts the mapping.
+        options: As of :class:`~dp_middleware.Session`, but ``scope``.
+
+    Raises:
+        MissingExtra: A memo file needs the extra ``detect``, whose encryption it uses.
+        ParameterError: As of :class:`~dp_middleware.Session`.
+    """
+
+    def __init__(
+        self,
+        pseudonyms: Replaces,
+        *,
+        memo: str | os.PathLike[str] | None = None,
+        key: bytes | None = None,
+        **options: Any,
+    ) -> None:
+        if options.get("scope") is not None:
+            raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
+        super().__init__(cast(Any, pseudonyms), memo=memo, key=key, **options)
+        self._seal = None if memo is None else Seal(self._digests.of("pseudonyms"))
+        self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
+        self._mappings_lock = Lock()
+
+    def mapping(self, conversation: str = "") -> dict[str, str]:
+        """The originals by their pseudonyms. **Private**: it undoes what was released."""
+        mapping = self._mapping(self._conversation(conversation))
+        with mapping.lock:
+            return {pair.pseudonym: pair.original for pair in mapping.pairs}
+
+    def restore(self, text: str, *, conversation: str = "") -> str:
+        """A remote answer with the originals in place of their pseudonyms. **Private**.
+
+        A pseudonym that the remote model changed beyond recognition stays as it is.
+
+        Args:
+            text: Public: an answer to what was released in the conversation.
+            conversation: Its name.
+        """
+        return restore(text, self._read(conversation), self._releases.write)
+
+    def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
+        """As :meth:`restore`; what could still become a pseudonym is held back, nothing else."""
+        return restore_stream(pieces, self._read(conversation), self._releases.write)
+
+    def restorer(self, *, conversation: str = "", json: bool = False) -> Restorer:
+        """For pieces that do not come from an iterator.
+
+        Args:
+            conversation: Its name.
+            json: Whether the pieces are of text in JSON: what is restored is written as there.
+        """
+        write = self._releases.write
+        own = (lambda pair, like: dumps(write(pair, like))[1:-1]) if json else write
+        return Restorer(self._read(conversation), own)
+
+    def restore_value(self, value: Any, *, conversation: str = "") -> Any:
+        """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""
+        mapping, write = self._read(conversation), self._releases.write
+        return restore_value(value, lambda text: restore(text, mapping, write))
+
+    @property
+    def restores(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def _releases(self) -> Replaces:
+        return cast("Replaces", self.sanitizer)  # that of a twin, at another epsilon
+
+    def _releaser(self, within: bytes) -> OfConversation:
+        return OfConversation(self._releases, self._mapping(within), within, self._seal)
+
+    def _mapping(self, within: bytes) -> Mapping:
+        with self._mappings_lock:
+            mapping = self._mappings.setdefault(within, Mapping())
+            self._mappings.move_to_end(within)
+            if len(self._mappings) > _CONVERSATIONS:
+                self._mappings.popitem(last=False)
+            return mapping
+
+    def _read(self, conversation: str) -> Mapping:
+        """The mapping of a conversation, with what other processes added to it."""
+        within = self._conversation(conversation)
+        mapping = self._mapping(within)
+        if self._seal is not None:
+            with self._memo.exclusive() as entries, mapping.lock:
+                mapping.load(entries, within, self._seal)
+        return mapping
+
+
+class OfConversation:
+    """Pseudonyms for the texts of one conversation.
+
+    Args:
+        pseudonyms: Detects and draws.
+        mapping: Of the conversation.
+        within: Its keyed name.
+        seal: Encrypts what is kept; ``None``: nothing is kept.
+    """
+
+    remembers = True
+
+    def __init__(
+        self, pseudonyms: Replaces, mapping: Mapping, within: bytes, seal: Seal | None
+    ) -> None:
+        self._pseudonyms, self._mapping = pseudonyms, mapping
+        self._within, self._seal = within, seal
+
+    @property
+    def certificate(self) -> Certificate:
+        """The guarantee of every release."""
+        return self._pseudonyms.certificate
+
+    def count(self, text: str) -> int:
+        """Number of words and signs of a public text."""
+        return self._pseudonyms.count(text)
+
+    def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
+        """Detect what is to be replaced in a text."""
+        return self._pseudonyms.read(text, scope)
+
+    def release_drafts(
+        self, drafts: Sequence[PseudonymDraft]
+    ) -> list[tuple[Release, PseudonymDraft]]:
+        """Charge, draw and write, one after the other."""
+        with self._mapping.lock:
+            return [(self._pseudonyms.release_draft(d, self._mapping), d) for d in drafts]
+
+    @contextmanager
+    def kept_in(self, entries: Entries) -> Iterator[None]:
+        """Read the mapping as it was kept, and keep what is added to it."""
+        with self._mapping.lock:
+            if self._seal is None:
+                yield
+                return
+            self._mapping.load(entries, self._within, self._seal)
+            yield
+            self._mapping.store(entries, self._within, self._seal)

@@ -1,0 +1,113 @@
+"""Texts are found again at the boundaries of words, in any case, whatever comes in pieces."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from dp_middleware.pseudonyms.mapping import Mapping, Pair
+from dp_middleware.pseudonyms.matching import Names, fold
+from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_value
+
+
+def names(*texts):
+    found = Names()
+    for text in texts:
+        found.add(text, text)
+    return found
+
+
+def found(text, *texts):
+    return [text[match.start : match.end] for match in names(*texts).find(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Elena Novak's", ["Elena Novak"]),
+        ("ELENA\n  novak", ["ELENA\n  novak"]),  # any case, any blanks
+        ("Elena and Novak", ["Elena", "Novak"]),
+        ("Helena, Elenas", []),
+        ("elena_novak@example.com", ["elena", "novak"]),
+        ("给Elena是", ["Elena"]),
+        ("אלנה Elena", ["Elena"]),
+        ("57, 57.5, 1.57, 157, 57.", ["57", "57"]),
+        ("$13,204.77", ["$13,204.77"]),
+        ("$13,204.775", []),
+    ],
+)
+def test_matches_end_where_words_and_numbers_end(text, expected):
+    known = ("Elena Novak", "Elena", "Novak", "57", "$13,204.77")
+    assert found(text, *known) == expected
+
+
+def test_the_longest_text_wins_and_its_first_value_stays():
+    known = names("a b", "a", "b c")
+    known.add("A", "other")
+    assert [match.value for match in known.find("a b c a")] == ["a b", "a"]
+
+
+def test_a_text_in_an_unspaced_script_is_found_inside_of_others():
+    assert found("今日は山田太郎さんと", "山田太郎") == ["山田太郎"]
+
+
+def test_parts_bound_what_is_found():
+    text = "Elena Elena Novak"
+    parts = [(0, 5), (6, 14)]
+    assert [(m.start, m.end) for m in names("Elena", "Elena Novak").find_in(text, parts)] == [
+        (0, 5),
+        (6, 11),
+    ]
+
+
+@given(st.text())
+def test_folding_keeps_offsets(text):
+    assert len(fold(text)) == len(text)
+
+
+def mapping_of(pairs):
+    mapping = Mapping()
+    for original, pseudonym in pairs.items():
+        mapping._add(Pair("person", "", original, original, pseudonym))
+    return mapping
+
+
+def plain(pair, like):
+    return pair.original
+
+
+PAIRS = {"Maria": "Elena", "Maria-Luisa": "Elena-Eva", "Lopez": "Nov", "7": "13.5", "x y": "a b c"}
+
+
+@given(
+    st.lists(st.sampled_from([*PAIRS.values(), " ", ".", "-", "a b", "1", "Ele", "s", "是", "\n"])),
+    st.lists(st.integers(0, 60)),
+)
+def test_pieces_are_restored_as_the_whole_is(parts, cuts):
+    text, mapping = "".join(parts), mapping_of(PAIRS)
+    names_ = mapping.pseudonyms
+    expected, done = [], 0
+    for match in names_.find(text):
+        expected += [text[done : match.start], match.value.original]
+        done = match.end
+    whole = "".join([*expected, text[done:]])
+    assert restore(text, mapping, plain) == whole
+    ends = sorted({min(cut, len(text)) for cut in cuts} | {len(text)})
+    restorer, out = Restorer(mapping, plain), ""
+    for start, end in zip([0, *ends], ends, strict=False):
+        out += restorer.feed(text[start:end])
+    assert out + restorer.close() == whole
+
+
+def test_nothing_else_is_held_back():
+    restorer = Restorer(mapping_of({"Maria": "Elena"}), plain)
+    assert restorer.feed("Dear Ele") == "Dear "
+    assert restorer.feed("na, the") == "Maria, the"
+    assert restorer.feed(" answer is") == " answer is"
+    assert restorer.close() == ""
+
+
+def test_all_strings_of_a_value_are_restored():
+    mapping = mapping_of({"Maria": "Elena"})
+    value = {"name": "Elena", "all": [("Elena Roe", 3), None], "Elena": {"n": 1.5}}
+    restored = restore_value(value, lambda text: restore(text, mapping, plain))
+    assert restored == {"name": "Maria", "all": [("Maria Roe", 3), None], "Maria": {"n": 1.5}}
+    assert value["name"] == "Elena"

@@ -25,7 +25,7 @@ from dp_middleware.pseudonyms.kinds.libraries import family_names, given_names, 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://|mailto:", re.IGNORECASE)
 DOCUMENTATION = ("192.0.2", "198.51.100", "203.0.113")  # RFC 5737
-PHONE_TRIES = 3000
+ENOUGH = 2000  # draws before something counts as used up
 PLAIN_PHONE = re.compile(r"[0-9+()./\s\u2010-\u2014-]*")
 EXTENSION = re.compile(r"\s*,?\s*(?:x|ext\.?|extension)\s*[0-9]{1,6}$", re.IGNORECASE)
 
@@ -162,24 +162,28 @@ class Phone(Exact):
         return number if module.is_valid_number(number) else None
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform among the valid numbers of this country and length."""
+        """Uniform among the valid numbers of this country and length.
+
+        Of another country with the same code where few numbers are valid, as in a city state.
+        """
         if "#" not in shape:
             return draw_pattern(self.name, shape, free, draws)
         country, length, layout = shape.split(" ", 2)
         code, region = country.split("-")
         module = library("phonenumbers", "phonenumbers")
-        for _ in range(PHONE_TRIES):
+        abroad = ""
+        for _ in range(ENOUGH):
             own = fill("9" * int(length), draws)
             number = self._parsed(f"+{code}{own}", None)
             if number is None or module.national_significant_number(number) != own:
                 continue
-            if module.region_code_for_number(number) != region:
-                continue
             digits = iter(own + fill("9" * (layout.count("#") - len(own)), draws))
             text = "".join(next(digits) if c == "#" else c for c in layout)
             if free(text):
-                return text
-        return label(self.name, free, draws)
+                if module.region_code_for_number(number) == region:
+                    return text
+                abroad = abroad or text
+        return abroad or label(self.name, free, draws)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +228,7 @@ class Ip(Exact):
         text = left(listed, free, draws)
         if text is not None:
             return text
-        for _ in range(PHONE_TRIES):
+        for _ in range(ENOUGH):
             text = str(ipaddress.IPv4Address("198.18.0.0") + draws.below(1 << 17))  # RFC 2544
             if free(text):
                 return text

@@ -29,11 +29,13 @@ TIME = re.compile(
     r"(?P<blank>\s?)(?P<half>[ap]\.?m\b\.?)?(?![0-9:])",
     re.IGNORECASE,
 )
+ZONE = re.compile(r"Z\b|\s?(?:UTC|GMT)\b")
+OFFSET = re.compile(rf"{ZONE.pattern}|[+-][0-9]{{2}}:?[0-9]{{2}}(?![0-9:])")  # behind seconds
 NUMERIC = re.compile(r"([0-9]{1,4})([-/.])([0-9]{1,2})\2([0-9]{1,4})")
 MONTH_YEAR = re.compile(r"([0-9]{4})(-)([0-9]{2})|([0-9]{1,2})([/.-])([0-9]{4})")
 TOKEN = re.compile(
     rf"(?P<B>{'|'.join(MONTHS)})\b|(?P<b>{'|'.join(month[:3] for month in MONTHS)})t?\b"
-    rf"|(?P<A>{'|'.join(WEEKDAYS)})\b|(?P<a>{'|'.join(day[:3] for day in WEEKDAYS)})\b"
+    rf"|(?P<A>{'|'.join(WEEKDAYS)})\b|(?P<a>{'|'.join(day[:3] for day in WEEKDAYS)})(?:s|rs?)?\b"
     r"|(?P<o>[0-9]{1,2})(?:st|nd|rd|th)\b|(?P<Y>[0-9]{4})(?![0-9])|'(?P<y>[0-9]{2})(?![0-9])"
     r"|(?P<e>[0-9]{1,2})(?![0-9])|(?P<text>[\s,./-]+|of\b|the\b)",
     re.IGNORECASE,

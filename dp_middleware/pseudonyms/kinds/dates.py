@@ -88,15 +88,17 @@ class Date(Kind):
     def _times(self, mention: str) -> tuple[list[Part], str]:
         """Parts of times, and the mention with blanks in their place."""
         parts, rest = [], mention
+        done = 0
         for match in date_formats.TIME.finditer(mention):
-            if not (match["minute"] or match["half"]):
+            if match.start() < done or not (match["minute"] or match["half"]):
                 continue
             start, end = match.start(), match.end() if match["half"] else match.start("blank")
-            zone = re.compile(r"Z\b|\s?(?:UTC|GMT)\b|[+-][0-9]{2}:?[0-9]{2}\b").match(mention, end)
             if self.times == "uniform":
                 parts.append(Part(start, end, f"time {date_formats.time_template(match)}"))
-            gap = zone.end() if zone else end
-            rest = rest[:start] + " " * (gap - start) + rest[gap:]
+            zones = date_formats.OFFSET if match["second"] else date_formats.ZONE
+            zone = zones.match(mention, end)
+            done = zone.end() if zone else end
+            rest = rest[:start] + " " * (done - start) + rest[done:]
         return parts, rest
 
     def _shape(self, reading: Reading) -> str:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from dp_middleware import _validate
@@ -85,7 +86,7 @@ class Numeral(Kind):
             return label(self.name, free, draws)
         point = points[pick(self.weights(key, shape, points), draws)]
         for _ in range(TRIES):  # of the point alone: what is drawn instead tells nothing more
-            text = self._text(shape, point, lambda lower: fill("9" * lower, draws))
+            text = self.text(shape, point, lambda lower: fill("9" * lower, draws))
             if free(text):
                 return text
         return label(self.name, free, draws)
@@ -100,7 +101,8 @@ class Numeral(Kind):
         """The grid without points that are in use, where a point is all of the number."""
         if shape.count("9") > LEADING:
             return list(self.grid(shape))
-        return [n for n in self.grid(shape) if free(self._text(shape, n, lambda _: ""))]
+        texts = _texts(self, shape)
+        return [n for n, text in zip(self.grid(shape), texts, strict=True) if free(text)]
 
     def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
         """What a value's law gives to each of the points: integers, to be divided by their sum.
@@ -120,12 +122,18 @@ class Numeral(Kind):
         digits = _digits(key)[1 if "0" in shape else 0 :]
         return int(digits[:LEADING])
 
-    def _text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
+    def text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
         """A number of a shape from its leading digits and a function that gives the lower ones."""
         places = shape.count("9")
         leading = min(places, LEADING)
         digits = iter(f"{point:0{leading}d}" + lower(places - leading))
         return "".join(next(digits) if c == "9" else c for c in shape)
+
+
+@lru_cache(maxsize=64)
+def _texts(kind: Numeral, shape: str) -> tuple[str, ...]:
+    """What the points of a grid are written as, where there are no lower digits."""
+    return tuple(kind.text(shape, point, lambda _: "") for point in kind.grid(shape))
 
 
 def _is_sign(character: str) -> bool:
@@ -176,9 +184,6 @@ class Age(Numeral):
         """All ages."""
         return range(OLDEST + 1)
 
-    def points(self, shape: str, free: Free) -> list[int]:
-        """The ages that are not in use."""
-        return [n for n in self.grid(shape) if free(str(n))]
-
-    def _text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
+    def text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
+        """The age alone."""
         return str(point)

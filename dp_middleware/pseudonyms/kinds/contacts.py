@@ -149,7 +149,7 @@ class Phone(Exact):
         places = digits[-len(own) :]
         if "".join(plain[n] for n in places) != own:
             return pattern(text)
-        country = f"{number.country_code}-{module.region_code_for_number(number)}"
+        country = f"valid {number.country_code}-{module.region_code_for_number(number)}"
         layout = "".join("#" if n in places else c for n, c in enumerate(plain))
         return f"{country} {len(own)} {layout}{re.sub('[0-9]', '#', text[len(plain) :])}"
 
@@ -166,9 +166,9 @@ class Phone(Exact):
 
         Of another country with the same code where few numbers are valid, as in a city state.
         """
-        if "#" not in shape:
+        if not shape.startswith("valid"):  # no pattern has a v
             return draw_pattern(self.name, shape, free, draws)
-        country, length, layout = shape.split(" ", 2)
+        _, country, length, layout = shape.split(" ", 3)
         code, region = country.split("-")
         module = library("phonenumbers", "phonenumbers")
         abroad = ""

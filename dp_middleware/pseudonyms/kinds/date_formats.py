@@ -73,6 +73,9 @@ def read(text: str, order: str) -> Reading | None:
         text: Without blanks around.
         order: Of day and month in numeric dates, mdy or dmy; where it gives none, the other.
     """
+    text = re.sub(r"\s", " ", text)
+    if not text.isascii():  # letters such as a long s would pass for others without case
+        return None
     if match := NUMERIC.fullmatch(text):
         first, joint, second, third = match.groups()
         if len(first) == 4:

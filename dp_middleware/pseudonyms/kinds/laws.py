@@ -111,6 +111,8 @@ def fill(shape: str, draws: Draws) -> str:
 
 def draw_pattern(name: str, shape: str, free: Free, draws: Draws) -> str:
     """A uniform text of a pattern that may be used; a label where none seems left."""
+    if not any(character in ALPHABETS for character in shape):
+        return label(name, free, draws)
     sets = [ALPHABETS.get(character, character) for character in shape]
     if math.prod(map(len, sets)) <= LISTED:
         text = left(["".join(each) for each in itertools.product(*sets)], free, draws)

@@ -1,0 +1,65 @@
+"""Postal addresses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dp_middleware.pseudonyms.kinds import libraries
+from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
+from dp_middleware.pseudonyms.kinds.laws import choice, combined, core, fill, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address(Kind):
+    """Lines of an address, such as "742 Evergreen Terrace" by "519 Hart Terrace".
+
+    What stands between commas or line breaks is one unit: a bare number would be restored where
+    it means something else.
+    """
+
+    name: ClassVar[str] = "address"
+    keeps: ClassVar[str] = (
+        "lines of an address, the places and lengths of their numbers, and words such as Street"
+    )
+
+    def parts(self, mention: str) -> list[Part]:
+        """What stands between commas or line breaks."""
+        every = [core(mention, *match.span()) for match in re.finditer(r"[^,;\n\r]+", mention)]
+        parts = [Part(a, b, self._shape(mention[a:b])) for a, b in every if a < b]
+        return parts or whole(mention, "*")
+
+    def _shape(self, line: str) -> str:
+        items = []
+        for word in line.split():
+            if any(character.isdecimal() for character in word):
+                items.append("".join(_house_class(character) for character in word))
+            elif word.casefold().strip(".") in libraries.street_words():
+                items.append(f"={word}")
+            elif not items or items[-1] != "*":
+                items.append("*")
+        return " ".join(items)
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform digits and letters, and a uniform family name for other words."""
+        return combined(self.name, lambda: self._line(shape, draws), ", ", free)
+
+    def _line(self, shape: str, draws: Draws) -> str:
+        written = []
+        for word in shape.split(" "):
+            if word == "*":
+                written.append(choice(libraries.family_names(), draws))
+            elif word.startswith("="):
+                written.append(word[1:])
+            else:
+                written.append(fill(word, draws))
+        return " ".join(written)
+
+
+def _house_class(character: str) -> str:
+    if character.isdecimal():
+        return "9"
+    if character.isalnum():
+        return "A" if character.isupper() else "a"
+    return character if character in "-/#.&'()" else "a"

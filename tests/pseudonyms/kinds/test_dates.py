@@ -1,0 +1,230 @@
+"""Dates: what survives a shift, exact laws, formats."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from datetime import date, timedelta
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, strategies as st
+from scipy import stats
+from support.session_draws import Names, SeededDraws, law_of, replaced
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.kinds import Date
+from dp_middleware.pseudonyms.kinds.date_formats import read, write
+
+DAYS = st.dates(date(1900, 1, 1), date(2100, 12, 31))
+TEMPLATES = [
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%m/%d/%Y",
+    "%B %e, %Y",
+    "%e %B %Y",
+    "%b %e %Y",
+    "%A, %B %e, %Y",
+    "%a, %e %b %Y",
+    "the %o of %B, %Y",
+    "%d %b. %Y",
+]
+
+
+@given(day=DAYS, template=st.sampled_from(TEMPLATES))
+def test_dates_are_read_as_they_are_written(day, template):
+    reading = read(write(template, day), "mdy")
+    fields = reading.fields
+    assert date(fields["y"], fields["m"], fields["d"]) == day
+    assert write(reading.template, day) == write(template, day)
+
+
+@given(days=st.lists(DAYS, min_size=2, max_size=8, unique=True), seed=st.integers(0, 999))
+def test_intervals_and_weekdays_survive(days, seed):
+    names = Names(Date(), SeededDraws(seed))
+    moved = [date.fromisoformat(names(day.isoformat())) for day in days]
+    shifts = {new - old for new, old in zip(moved, days, strict=True)}
+    assert len(shifts) == 1
+    (shift,) = shifts
+    assert shift.days % 7 == 0
+    assert abs(shift) < timedelta(days=4 * 366)
+    assert (moved[0].year - 1) // 4 == (days[0].year - 1) // 4
+
+
+def test_many_dates_stay_apart():
+    names = Names(Date(), SeededDraws(7))
+    days = [date(2015, 1, 1) + timedelta(days=n) for n in range(4000)]
+    mentions = [day.isoformat() for day in days]
+    mentions += [write("%B %Y", date(2000 + n // 12, n % 12 + 1, 1)) for n in range(240)]
+    mentions += [str(1900 + n) for n in range(150)]
+    mentions += [write("%B %e", date(2000, 1, 1) + timedelta(days=n)) for n in range(366)]
+    drawn = [names(mention) for mention in mentions]
+    assert len({*drawn}) == len(drawn)
+    assert not any("DATE_" in text for text in drawn)
+
+
+def first_law(mention, following=()):
+    def outcome(draws):
+        names = Names(Date(), draws)
+        return (names(mention), *(names(each) for each in following))
+
+    return law_of(outcome)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("2021-01-07", "2024-12-26"),  # Thursdays of the same four years
+        ("February 29, 2024", "March 7, 2024"),
+        ("2021", "2024"),
+        ("January 2021", "December 2024"),
+        ("March 1", "March 8"),
+    ],
+)
+def test_the_law_of_a_first_date_does_not_tell_which_it_was(one, other):
+    assert first_law(one) == first_law(other)
+
+
+def test_the_joint_law_is_that_of_any_dates_with_the_same_intervals():
+    one = first_law("2023-05-01", ["2023-05-03", "2023-06-12", "August 2024"])
+    # two years of 365.2425 days are no whole weeks: months are compared by themselves below
+    other = first_law("2023-05-08", ["2023-05-10", "2023-06-19"])
+    assert {key[:3]: None for key in one} == dict.fromkeys(other)
+    assert {*other.values()} == {Fraction(1, len(other))}
+    assert first_law("2021", ["2023"]) == first_law("2022", ["2024"])
+    assert first_law("June 2021", ["2021"]) == first_law("June 2022", ["2022"])
+
+
+def test_a_shift_that_is_never_zero_would_tell():
+    class Moving(Date):
+        def draw(self, key, shape, free, draws):
+            return super().draw(key, shape, lambda text: free(text) and text != key, draws)
+
+    def law(mention):
+        return law_of(lambda draws: Names(Moving(), draws)(mention))
+
+    assert law("2021-01-07") != law("2024-12-26")
+
+
+def test_a_secret_draw_for_all_of_a_session():
+    texts = {replaced(Date(), "2024-03-01", seed) for seed in range(3000)}
+    assert len(texts) in (208, 209)
+
+
+@pytest.mark.parametrize(
+    ("mention", "pattern"),
+    [
+        ("2024-03-01", r"\d{4}-\d\d-\d\d"),
+        ("2024-03-01T10:20:30Z", r"\d{4}-\d\d-\d\dT\d\d?:\d\d:\d\dZ"),
+        ("2024-03-01 09:20:30.123+02:00", r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\+02:00"),
+        ("01/03/2024", r"\d\d/\d\d/\d{4}"),
+        ("3/4/24", r"\d\d?/\d\d?/\d\d"),
+        ("1 March 2024", r"\d\d? [A-Z][a-z]+ \d{4}"),
+        ("MARCH 1st, 2024", r"[A-Z]+ \d\d?(ST|ND|RD|TH), \d{4}"),
+        ("Mar 2024", r"[A-Z][a-z]{2} \d{4}"),
+        ("2024", r"\d{4}"),
+        ("since 2024", r"since \d{4}"),
+        ("Monday", r"[A-Z][a-z]+day"),
+        ("May", r"[A-Z][a-z]+"),
+        ("from March 1 to April 15, 2024", r"from [A-Z]\w+ \d\d? to [A-Z]\w+ \d\d?, \d{4}"),
+        ("2019-2021", r"\d{4}-\d{4}"),
+        ("10:30 on March 1, 2024", r"\d\d?:\d\d on [A-Z]\w+ \d\d?, \d{4}"),
+        ("3 p.m.", r"\d\d? [ap]\.m\."),
+        ("3:15 PM", r"\d\d?:\d\d [AP]M"),
+        ("10:30-11:30", r"\d\d?:\d\d-\d\d?:\d\d"),
+        ("two weeks ago", r"DATE_\d\d"),
+        ("the 1980s", r"the DATE_\d\d|DATE_\d\d"),
+        ("31/31/2024", r"DATE_\d\d"),
+        ("February 30, 2024", r"DATE_\d\d"),
+    ],
+)
+@pytest.mark.parametrize("law", ["shift", "near", "uniform"])
+def test_formats_stay(mention, pattern, law):
+    for seed in range(10):
+        assert re.fullmatch(pattern, replaced(Date(law=law), mention, seed))
+
+
+def test_the_order_of_day_and_month():
+    assert read("01/03/2024", "mdy").fields == {"m": 1, "d": 3, "y": 2024}
+    assert read("01/03/2024", "dmy").fields == {"m": 3, "d": 1, "y": 2024}
+    assert read("13/03/2024", "mdy").fields == {"m": 3, "d": 13, "y": 2024}
+
+
+def test_weekdays_of_dates_are_right():
+    for seed in range(20):
+        text = replaced(Date(), "Friday, March 1, 2024", seed)
+        assert text.startswith("Friday, ")
+        fields = read(text, "mdy").fields
+        assert date(fields["y"], fields["m"], fields["d"]).weekday() == 4
+
+
+def test_the_ends_of_the_calendar():
+    for mention in ("0001-01-01", "9999-12-31", "9999", "December 9999", "January 0001"):
+        for seed in range(20):
+            assert replaced(Date(), mention, seed)
+
+
+def test_a_shifted_date_in_use_moves_further():
+    free = Names(Date(), SeededDraws(5))("2024-03-01")
+    names = Names(Date(), SeededDraws(5), public={free})
+    gap = date.fromisoformat(names("2024-03-01")) - date.fromisoformat(free)
+    assert abs(gap.days) == 7
+
+
+def test_times_are_uniform_or_kept():
+    drawn = Counter(replaced(Date(), "14:30", seed).split(":")[0] for seed in range(4800))
+    assert len(drawn) == 24
+    assert stats.chisquare([*drawn.values()]).pvalue > 1e-4
+    kept = Date(times="kept")
+    assert replaced(kept, "14:30") == "14:30"
+    assert replaced(kept, "2024-03-01 14:30:05").endswith(" 14:30:05")
+
+
+def test_months_and_weekdays_alone_are_uniform_without_replacement():
+    names = Names(Date(), SeededDraws())
+    months = [write("%B", date(2000, n, 1)) for n in range(1, 13)]
+    assert {names(month) for month in months} == {*months}
+    assert names("Mon") != names("Tue")
+    law = law_of(lambda draws: Names(Date(), draws)("Monday"))
+    assert {*law.values()} == {Fraction(1, 7)}
+    assert names("Monday").endswith("day")
+
+
+@pytest.mark.parametrize(
+    "mentions",
+    [
+        [(date(2023, 1, 1) + timedelta(days=5 * n)).isoformat() for n in range(146)],
+        [write("%B %Y", date(1951 + n // 12, n % 12 + 1, 1)) for n in range(600)],
+        [str(n) for n in range(1901, 2001)],
+        [write("%B %e", date(2000, 1, 1) + timedelta(days=n)) for n in range(366)],
+    ],
+)
+@pytest.mark.parametrize("taken", [1, 5])
+def test_the_loss_of_near_dates_by_enumeration(mentions, taken):
+    kind = Date(law="near", epsilon=1.5)
+    shapes = {kind.parts(mention)[0].shape for mention in mentions}
+    assert len(shapes) == 1
+    (shape,) = shapes
+    points = kind.points(shape, lambda text: taken == 1 or hash(text) % taken)
+    rows = [kind.weights(mention.lower(), shape, points) for mention in mentions[::7]]
+    assert len({sum(row) for row in rows}) == 1
+    loss = max(math.log(max(column) / min(column)) for column in zip(*rows, strict=True))
+    assert loss == pytest.approx(kind.loss)
+    assert kind.loss <= 1.5
+
+
+def test_uniform_dates():
+    kind = Date(law="uniform", years=(2000, 2001))
+    years = Counter(replaced(kind, "March 1, 1990", seed)[-4:] for seed in range(400))
+    assert {*years} == {"2000", "2001"}
+    assert kind.loss == Date().loss == 0
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"law": "x"}, {"order": "ymd"}, {"times": "x"}, {"epsilon": -1.0}, {"years": (2000, 1999)}],
+)
+def test_bad_parameters(parameters):
+    with pytest.raises(ParameterError):
+        Date(**parameters)

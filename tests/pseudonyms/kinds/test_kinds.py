@@ -1,0 +1,177 @@
+"""What holds for every kind: parts lie inside, nothing crashes, no value is needed for a draw."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from support.session_draws import Names, SeededDraws, law_of
+
+from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.pseudonyms.kinds import Date, Label, default_kinds
+from dp_middleware.pseudonyms.kinds.libraries import library
+
+KINDS = default_kinds()
+MENTIONS = {
+    "person": ["Maria Lopez", "Ms. O'Neill's", "J. R. Smith", "王小明"],
+    "organisation": ["Acme Inc.", "The Foo Bar Company", "IBM"],
+    "place": ["Paris", "New York's"],
+    "address": ["742 Evergreen Terrace, Apt 5B, Springfield", "Hauptstr. 5"],
+    "email": ["Maria.Lopez@acme.com"],
+    "username": ["@mlopez", "mlopez92"],
+    "url": ["https://www.acme.com/a?b=1", "acme.com"],
+    "phone": ["+1 212-555-0100", "(415) 555-2671 x33", "12345"],
+    "iban": ["GB82 WEST 1234 5698 7654 32", "DE89370400440532013000", "XX12"],
+    "card": ["4111 1111 1111 1111", "4111-1111"],
+    "ssn": ["078-05-1120", "12"],
+    "id": ["AB-12345x", "№ 5"],
+    "ip": ["192.168.0.1:80", "fe80::1", "foo"],
+    "zip": ["90210", "SW1A 1AA"],
+    "date": ["2024-03-01T10:20:30Z", "March 1 to 4 April 2024", "two weeks ago", "May", "2024"],
+    "amount": ["$12,500.00", "$0.75", "five dollars", "$5 to $10"],
+    "age": ["42-year-old", "aged 130"],
+    "number": ["-3.14", "5 mg", "007"],
+    "label": ["American"],
+}
+ODD = [
+    "",
+    " ",
+    "\n\t",
+    "...",
+    "🦊",
+    "👩‍👩‍👧 x",
+    "王小明",
+    "مريم",
+    "‏מרים לוי‏",
+    "e\u0301",
+    "\u0000",
+    "1 ſep 2024",
+    "٤٢",
+    "²",
+    "ǅ",
+    "ß",
+]
+
+
+def test_every_kind_has_its_name_and_says_what_it_keeps():
+    assert {*KINDS} == {*MENTIONS}
+    for name, kind in KINDS.items():
+        assert kind.name == name
+        assert kind.keeps
+        assert hash(kind) == hash(type(kind)())
+
+
+def check(kind, mention, seed=0):
+    parts = kind.parts(mention)
+    place = 0
+    for start, end, shape in parts:
+        assert place <= start < end <= len(mention)
+        assert shape == shape.strip("\n")
+        place = end
+    assert parts or not re.search(r"\S", mention)
+    return Names(kind, SeededDraws(seed))(mention)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("mention", ODD)
+def test_odd_mentions(name, mention):
+    replaced = check(KINDS[name], mention)
+    assert replaced != mention or not mention.strip()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(mention=st.text(max_size=40), seed=st.integers(0, 99))
+@settings(max_examples=60)
+def test_any_text(name, mention, seed):
+    check(KINDS[name], mention, seed)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(data=st.data())
+@settings(max_examples=40)
+def test_texts_like_its_own(name, data):
+    alphabet = st.sampled_from(sorted({*"".join(MENTIONS[name])} | {*" -./,:'’07aZé🦊٣"}))
+    mention = data.draw(
+        st.text(alphabet, max_size=30)
+        | st.tuples(st.sampled_from(MENTIONS[name]), st.text(alphabet, max_size=8)).map("".join)
+    )
+    check(KINDS[name], mention)
+    if name == "date":
+        check(Date(law="near"), mention)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in KINDS if not KINDS[name].loss and name != "date"]
+)
+def test_draws_do_not_read_the_value(name):
+    kind = KINDS[name]
+    for mention in MENTIONS[name]:
+        for a, b, shape in kind.parts(mention):
+            own = kind.draw(kind.key(mention[a:b], shape), shape, lambda _: True, SeededDraws(5))
+            other = kind.draw("", shape, lambda _: True, SeededDraws(5))
+            assert own == other
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_value_one_pseudonym_and_two_values_two(name):
+    names = Names(KINDS[name], SeededDraws(3))
+    first = {mention: names(mention) for mention in MENTIONS[name]}
+    assert first == {mention: names(mention) for mention in MENTIONS[name]}
+    assert len({*first.values()}) == len(first)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_free_says_which_kind_and_no_value(name):
+    kind = KINDS[name]
+    for mention in MENTIONS[name]:
+        for a, b, shape in kind.parts(mention):
+            with pytest.raises(ParameterError) as caught:
+                kind.draw(mention[a:b], shape, lambda _: False, SeededDraws())
+            assert mention not in str(caught.value)
+
+
+@pytest.mark.parametrize(("a", "b"), [("1", "2"), ("7", "1")])
+def test_without_replacement_the_joint_law_is_the_same_for_swapped_values(a, b):
+    def outcome(values):
+        def draw(draws):
+            names = Names(KINDS["id"], draws, public={"3", "4", "5", "6", "7", "8"})
+            return tuple(names(value) for value in values)
+
+        return law_of(draw)
+
+    assert outcome([a, b]) == outcome([b, a]) == outcome(["9", "0"])
+    assert len(outcome([a, b])) == 4 * 3
+
+
+def test_a_law_that_avoids_the_original_is_seen():
+    class Avoiding(type(KINDS["id"])):
+        def draw(self, key, shape, free, draws):
+            return super().draw(key, shape, lambda text: free(text) and text != key, draws)
+
+    def law(kind, value):
+        return law_of(lambda draws: Names(kind, draws, public={*"345678"})(value))
+
+    assert law(KINDS["id"], "1") == law(KINDS["id"], "2")
+    assert law(Avoiding(), "1") != law(Avoiding(), "2")
+
+
+def test_labels():
+    names = Names(Label(of="NRP"), SeededDraws())
+    labels = [names(f"value {n}") for n in range(2000)]
+    assert len({*labels}) == 2000
+    assert all(re.fullmatch("NRP_[0-9]{2,4}", each) for each in labels)
+    assert names("VALUE 7") == names("value 7") == labels[7]
+
+
+def test_labels_have_one_spelling():
+    date = KINDS["date"]
+    assert date.written("DATE_46", like="two weeks ago") == "DATE_46"
+    assert date.written("two weeks ago", like="DATE_46") == "two weeks ago"
+
+
+def test_a_missing_library_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "phonenumbers", None)
+    with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
+        library("phonenumbers", "phonenumbers")

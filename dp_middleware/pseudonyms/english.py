@@ -16,6 +16,7 @@ from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.labels import KIND_OF_LABEL, kind_of, kinds_of
 from dp_middleware.pseudonyms.patterns import CASED, PATTERNS
+from dp_middleware.pseudonyms.tidying import tidied
 
 KINDS = frozenset(KIND_OF_LABEL.values()) - {"nrp"}
 """What is looked for unless other kinds are asked for."""
@@ -113,20 +114,12 @@ class _Engine:
         with self._analyzer.nlp_engine.get_nlp("en").memory_zone():  # it keeps no word of the text
             results = self._analyzer.analyze(text=piece, language="en", allow_list=_FIELDS)
             found = [Entity(each.start, each.end, kind_of(each.entity_type)) for each in results]
-        ages = [each for each in found if each.kind == "age"]
         return [
-            Entity(offset + each.start, offset + each.end, each.kind)
-            for each in found
-            if each.kind != "date" or not any(_holds(each, age) for age in ages)
+            Entity(offset + start, offset + end, kind) for start, end, kind in tidied(piece, found)
         ]
 
 
 _engine = cache(_Engine)
-
-
-def _holds(date: Entity, age: Entity) -> bool:
-    """Whether a date, as the model names "45-year-old", is about an age."""
-    return date.start <= age.start and age.end <= date.end
 
 
 def _model() -> str:

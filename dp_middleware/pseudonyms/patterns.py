@@ -26,14 +26,48 @@ _STREETS = (
 _UNIT = r"(?:,?\s+(?:apt|apartment|suite|ste|unit|flat|floor|room)\b\.?\s?#?\w+)?"
 _WORD = r"(?:[\w.'’-]+\s+)"
 
+_ABROAD = (  # the word for a street ends the name, or begins it
+    r"[A-Z]\w*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|gade|gatan|vägen|vej|veien|straat|"
+    r"laan|plein|katu|kuja|tie)",
+    r"(?:[Vv]ia|[Rr]ue|[Cc]alle|[Rr]ua|[Aa]venida|[Pp]laza|[Pp]iazza|[Uu]l\.)"
+    r"(?:\s(?:d[aeio]s?\s|de la\s)?[A-Z][\w.'’-]*){1,3}",
+)
+
+_MONTHS = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    r"sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_DAY = r"\b[0-3]?\d(?:st|nd|rd|th)?"
+_YEAR = r"(?:1[5-9]|20)\d\d"
+_DASH = "[\N{EN DASH}\N{EM DASH}-]"
+
+_TITLE = r"\b(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sir|Dame|Herr|Frau|Señora?)\b\.?\s"
+_CALLED = r"\b(?:[Nn]ame(?:\s?is|d)?:?|Dear|Hi,?|Hello,?|Regards,|Sincerely,)\s"
+_NOBODY = r"(?!(?:Sir|Madam|Customer|Team|All|Colleagues?|Friends?|There|I|My|We|The|Please)\b)"
+_NAME = r"[A-Z][\w’'-]*\w(?:[ ](?:[A-Z]\.|[A-Z][\w’'-]*\w)){0,3}(?<!['’]s)"
+
 AGE = (
     r"(?<=\bage[ds]?(?:\sof)?:?\s)\d{1,3}\b(?![.,]?\d)",
     r"(?<!\d[.,]?)\b\d{1,3}(?=[\s-](?:years?|yrs?|months?|weeks?)[\s-]olds?\b)",
     r"(?<!\d[.,]?)\b\d{1,3}(?=\s?(?:y/o|yo|y\.o\.)(?!\w))",
     r"(?<=\bturn(?:s|ed|ing)?\s)\d{1,3}\b(?![.,]?\d)",
 )
-AMOUNT = (_SIGNED, _NAMED)
-IDENTIFIER = (rf"(?<={_BEFORE}\s?(?:is|was)?[:=]?\s?)(?:{_CODE})",)
+CARD = (
+    r"(?<=\b(?:card|cc|visa|mastercard|amex|maestro)(?:\s(?:number|no\.?))?(?:\sis)?\s?[:#]?\s?)"
+    r"\d(?:[ -]?\d){11,18}\b",
+)
+DATE = (
+    rf"{_DAY}\s(?:of\s)?{_MONTHS}(?:,?\s{_YEAR}\b)?",
+    rf"\b{_MONTHS}\s{_DAY}\b(?:,?\s{_YEAR}\b)?",
+    rf"\b{_MONTHS},?\s{_YEAR}\b",
+    rf"\b{_YEAR}(?=\s?{_DASH}\s?{_YEAR}\b)",
+    rf"(?<=\b{_YEAR}\s?{_DASH}\s?){_YEAR}\b",
+    r"\b[0-2]?\d:[0-5]\d(?::[0-5]\d)?(?:\s?[ap]\.?m\b\.?)?",
+)
+PHONE = (
+    r"(?<=\b(?:phone|telephone|tel|mobile|cell|fax)\b\.?(?:\s(?:number|no\.?))?(?:\sis)?:?\s{0,2})"
+    r"\+?[\d(](?:[().\s-]{0,2}\d){5,14}\b",
+)
 ZIP = (
     r"(?<=\bzip(?:\s?code)?(?:\sis)?:?\s)\d[\w-]*(?:\s\d\w+)?",
     r"(?<=\bpost(?:al)?\s?code(?:\sis)?:?\s)\w[\w-]*(?:\s\d\w+)?",
@@ -43,7 +77,6 @@ STATE_ZIP = (
     r"\b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b",
     r"\b[A-Z]\d[A-Z]\s\d[A-Z]\d\b",
 )
-USERNAME = (r"(?<![\w@./])@(?=\w{2})[\w.]*\w",)
 ADDRESS = (
     rf"(?<![\w.,/-])\d{{1,6}}[A-Z]?,?\s+{_WORD}{{1,4}}?(?:{_STREETS})\b\.?{_UNIT}",
     r"\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b",
@@ -52,13 +85,20 @@ ADDRESS = (
 
 PATTERNS = {
     "AGE": AGE,
-    "AMOUNT": AMOUNT,
-    "ID": IDENTIFIER,
-    "ZIP_CODE": ZIP,
-    "USERNAME": USERNAME,
+    "AMOUNT": (_SIGNED, _NAMED),
+    "CREDIT_CARD": CARD,
+    "DATE": DATE,
+    "ID": (rf"(?<={_BEFORE}\s?(?:is|was)?[:=]?\s?)(?:{_CODE})",),
+    "PHONE_NUMBER": PHONE,
     "STREET_ADDRESS": ADDRESS,
+    "USERNAME": (r"(?<![\w@./])@(?=\w{2})[\w.]*\w",),
+    "ZIP_CODE": ZIP,
 }
 """By label, whatever the case of letters."""
 
-CASED = {"ZIP_CODE": STATE_ZIP}
+CASED = {
+    "PERSON": (f"(?<={_TITLE}){_NAME}", f"(?<={_CALLED}){_NOBODY}{_NAME}"),
+    "STREET_ADDRESS": tuple(rf"(?:\b\d{{1,6}}\s)?\b{each}\s\d{{1,5}}[a-z]?\b" for each in _ABROAD),
+    "ZIP_CODE": STATE_ZIP,
+}
 """By label, as they are written."""

@@ -38,7 +38,7 @@ def row(
     context: dp.CausalContext,
     service: dp.EmbeddingService,
 ) -> str:
-    """Release all texts, one after another, and measure."""
+    """Release all texts together, and measure."""
     allowed = tuple(np.flatnonzero(~policy.kept_tokens(space)).tolist()) if policy.kept else None
     mechanism = dp.ContextualResponse(epsilon=epsilon, allowed=allowed)
     sanitizer = dp.Sanitizer(mechanism, space, context=context, policy=policy)

@@ -24,11 +24,11 @@ def check_sequences_are_apart(network: Any, window: int, name: str) -> None:
     Raises:
         ParameterError: They do.
     """
-    for steady, varied in _trials(network, window):
+    for steady, varied in trials(network, window):
         first, second = (
             _logits(network, np.stack([steady, other]))[0] for other in (steady, varied)
         )
-        if _differ(first, second):
+        if differ(first, second):
             raise ParameterError(
                 f"expected a model that computes each sequence independently, got {name!r}, whose "
                 "logits depend on the whole batch; dynamically quantised models do that: use the "
@@ -42,18 +42,18 @@ def check_causal(network: Any, window: int, name: str) -> None:
     Raises:
         ParameterError: They do.
     """
-    for steady, varied in _trials(network, window):
+    for steady, varied in trials(network, window):
         for text in (steady, varied):
             other = np.append(text[:-1], varied[len(varied) // 2])
             first, second = (_logits(network, ids[None])[0, :-1] for ids in (text, other))
-            if _differ(first, second):
+            if differ(first, second):
                 raise ParameterError(
                     f"expected a causal model, got {name!r}, whose logits depend on later tokens; "
                     "see dp.MaskedContext"
                 )
 
 
-def _trials(network: Any, window: int) -> list[tuple[Ids, Ids]]:
+def trials(network: Any, window: int) -> list[tuple[Ids, Ids]]:
     """Pairs of a text of one token and a text of many, of equal length; of public tokens."""
     rng = np.random.default_rng(0)
     size = int(network.config.vocab_size)
@@ -72,7 +72,7 @@ def _logits(network: Any, ids: Ids) -> Any:
         return network(input_ids=inputs, attention_mask=mask, return_dict=True).logits.float()
 
 
-def _differ(first: Any, second: Any) -> bool:
+def differ(first: Any, second: Any) -> bool:
     """Also where either is not finite."""
     largest = float(first.abs().max())
     return not float((first - second).abs().max()) <= _TOLERANCE * largest

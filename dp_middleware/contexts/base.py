@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from dp_middleware.contexts._probes import check_sequences_are_apart
 from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
+from dp_middleware.contexts.streams import Apart, Stream, Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -27,16 +28,6 @@ _UNLIMITED = 10**6  # what tokenizers say when they do not know
 
 _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # by network: contexts may share one
 _LOCKS_LOCK = Lock()
-
-
-class Stream(Protocol):
-    """Logits position by position, from what was released to the left; sees nothing else."""
-
-    def logits(self) -> Floats:
-        """For the next position, float64 (1, V)."""
-
-    def append(self, number: int) -> None:
-        """The id released at the next position, 0 .. V - 1."""
 
 
 class Context(ABC):
@@ -71,6 +62,10 @@ class Context(ABC):
     @abstractmethod
     def start(self, space: EmbeddingSpace) -> Stream:
         """A stream for one text, of which nothing has been released yet."""
+
+    def start_together(self, space: EmbeddingSpace, texts: int) -> Streams:
+        """Streams for so many texts; by default those of :meth:`start`, one for each."""
+        return Apart([self.start(space) for _ in range(texts)])
 
     def logit_bound(self, texts: Sequence[str], space: EmbeddingSpace) -> float:
         """The largest logit over texts: a bound for CAPE.
@@ -110,7 +105,7 @@ class Loaded:
         """Where the model lies."""
         return self.network.device
 
-    @property
+    @cached_property
     def window(self) -> int:
         """Tokens, special ones included, that one pass takes."""
         positions = getattr(self.network.config, "max_position_embeddings", None) or 0

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from dp_middleware.contexts._heads import linear_head, outputs_of
 from dp_middleware.contexts._probes import check_causal
 from dp_middleware.contexts.base import Loaded, ModelContext, shifted
+from dp_middleware.contexts.streams import Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -25,7 +27,10 @@ class CausalContext(ModelContext):
     on by half: position i sees the start token and the tokens from s(i) to i - 1, where s(i) is
     0 while they fit and then the smallest multiple of half the capacity with which they fit.
     :meth:`logits` makes one pass per s, a :meth:`start`-ed stream restarts its key-value cache
-    where s changes: both see the same tokens.
+    where s changes: both see the same tokens. Texts released together are passed as one batch.
+    Of the output layer only the tokens of the space are computed, where the logits are a linear
+    map of the base model's hidden states: trial passes at first use tell. Where they are not (as
+    with Gemma 2, which caps them), all are computed, and texts are passed one by one.
 
     Args:
         model: See :class:`ModelContext`; a causal language model.
@@ -46,6 +51,8 @@ class CausalContext(ModelContext):
         if not isinstance(prompt, str):
             raise ParameterError(f"expected prompt of type str, got {type(prompt).__name__}")
         self.prompt = prompt
+        self._head: Any = None  # if the model's logits are a linear map of its hidden states
+        self._short: dict[str, tuple[Any, Any]] = {}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -92,49 +99,61 @@ class CausalContext(ModelContext):
                 inside = inside[1:]
             if inside.size:
                 seen = np.concatenate([before, tokens[start : inside[-1]]]).astype(np.int64)
-                found, _ = self._passed(seen, None)
-                places = inside - start + len(before) - 1
-                for first in range(0, len(places), size):
-                    yield self._chosen(found, places[first : first + size], space)
+                states, _ = self.passed(seen[None], None)
+                chosen = states[0, inside[0] - start + len(before) - 1 :]
+                for first in range(0, len(chosen), size):
+                    yield self.rows(chosen[first : first + size], space)
 
     def start(self, space: EmbeddingSpace) -> CausalStream:
         """A stream with a key-value cache: one token is passed for each one released."""
         return CausalStream(self, space)
 
-    def scores(
-        self, tokens: ArrayLike, places: ArrayLike, space: EmbeddingSpace, cache: Any
-    ) -> tuple[Floats, Any]:
-        """Logits of what follows some of the tokens, float64 (k, V), and the key-value cache.
+    def start_together(self, space: EmbeddingSpace, texts: int) -> Streams:
+        """One batch with one key-value cache; streams apart where all logits must be computed."""
+        self.ready()
+        if self._head is None:
+            return super().start_together(space, texts)
+        return CausalStream(self, space, texts)
+
+    def passed(self, tokens: Ids, cache: Any) -> tuple[Any, Any]:
+        """What the model holds after each token of n texts, and its key-value cache.
 
         Args:
-            tokens: int (t,), model tokens behind those in the cache.
-            places: int (k,), in -t .. t - 1.
-            space: V tokens.
+            tokens: int64 (n, t), of the model, behind those in the cache.
             cache: From an earlier call, whose tokens come before; ``None``: nothing does.
-        """
-        found, cache = self._passed(np.asarray(tokens), cache)
-        return self._chosen(found, np.asarray(places), space), cache
 
-    def _passed(self, tokens: Ids, cache: Any) -> tuple[Any, Any]:
-        """The model's logits (t, M) after each token, and its cache."""
+        Returns:
+            (n, t, d), for :meth:`rows`: hidden states, or logits where those do not suffice.
+        """
         loaded = self.ready()
-        inputs = torch.tensor(tokens, device=loaded.device)[None]
+        network = loaded.network if self._head is None else loaded.network.base_model
+        inputs = torch.from_numpy(tokens).to(loaded.device)
         with loaded.lock, torch.inference_mode():
             known = 0 if cache is None else int(cache.get_seq_length())
-            output = loaded.network(
+            output = network(
                 input_ids=inputs,
-                attention_mask=inputs.new_ones((1, known + inputs.shape[1])),
+                attention_mask=inputs.new_ones((len(tokens), known + inputs.shape[1])),
                 past_key_values=cache,
                 use_cache=True,
                 return_dict=True,
             )
-            return output.logits[0], output.past_key_values
+        found = output.logits if self._head is None else output.last_hidden_state
+        return found, output.past_key_values
 
-    def _chosen(self, found: Any, places: Ids, space: EmbeddingSpace) -> Floats:
-        rows = torch.from_numpy(places).to(found.device)
-        columns = torch.from_numpy(self.ids_of(space)).to(found.device)
+    def rows(self, states: Any, space: EmbeddingSpace) -> Floats:
+        """Logits of the tokens of a space from k of the states, float64 (k, V)."""
         with torch.inference_mode():
-            return shifted(found[rows][:, columns])
+            if self._head is None:
+                return shifted(states[:, torch.from_numpy(self.ids_of(space)).to(states.device)])
+            return shifted(torch.nn.functional.linear(states, *self._outputs(space)))
+
+    def _outputs(self, space: EmbeddingSpace) -> tuple[Any, Any]:
+        """Of the model's output layer what belongs to the space; copied once."""
+        tokens, key = self.ids_of(space), space.vocabulary.fingerprint
+        with self.ready().lock:
+            if key not in self._short:
+                self._short[key] = outputs_of(self._head, tokens)
+            return self._short[key]
 
     def _check(self, loaded: Loaded) -> None:
         """Refuse a model that sees later tokens, or that a stream could not continue."""
@@ -146,46 +165,66 @@ class CausalContext(ModelContext):
                 output = loaded.network(input_ids=inputs, use_cache=True, return_dict=True)
         except TypeError:  # it knows no caches
             output = None
-        if not hasattr(getattr(output, "past_key_values", None), "get_seq_length"):
+        cache = getattr(output, "past_key_values", None)
+        if not (hasattr(cache, "get_seq_length") and hasattr(cache, "reorder_cache")):
             raise ParameterError(
                 f"expected a model with a key-value cache (past_key_values), got {self.model!r}"
             )
+        self._head = linear_head(loaded.network, loaded.window)
 
 
 class CausalStream:
-    """Logits of the next position from what was released, with a key-value cache."""
+    """Logits of the next position of n texts, from what was released, with a key-value cache.
 
-    def __init__(self, context: CausalContext, space: EmbeddingSpace) -> None:
+    All texts are as long, so that all have the same window. What rounding makes of a text's
+    logits may depend on what was released for the others.
+    """
+
+    def __init__(self, context: CausalContext, space: EmbeddingSpace, texts: int = 1) -> None:
         self._context = context
         self._space = space
-        self._before = context.before()
-        self._released: list[int] = []
+        self._released = np.tile(np.array(context.before(), dtype=np.int64), (texts, 1))
+        self._before = self._released.shape[1]
         self._start = 0
-        self._passed = 0  # released tokens that the cache has seen or left behind
+        self._passed = 0  # columns that the cache has seen or left behind
         self._cache: Any = None
-        self._row: Floats | None = None
+        self._last: Any = None  # states behind the last column
 
-    def logits(self) -> Floats:
-        """For the next position, float64 (1, V)."""
-        if self._row is not None:
-            return self._row.copy()
-        start = int(left_starts(np.array(len(self._released)), self._context.capacity))
-        if self._cache is None or start != self._start:
+    def logits(self, texts: Ids | None = None) -> Floats:
+        """For the next position of some of the texts, of all by default; float64 (k, V)."""
+        chosen = np.arange(len(self._released)) if texts is None else texts
+        if not self._released.shape[1]:
+            return np.zeros((len(chosen), len(self._space)))
+        if self._passed < self._released.shape[1]:
+            self._pass()
+        return self._context.rows(self._last[torch.tensor(chosen.tolist())], self._space)
+
+    def append(self, numbers: ArrayLike) -> None:
+        """The ids released at the next position, int (n,) in 0 .. V - 1, or one for one text."""
+        chosen = self._space.checked(np.atleast_1d(numbers))
+        column = self._context.ids_of(self._space)[chosen]
+        self._released = np.column_stack([self._released, column])
+
+    def keep(self, count: int) -> None:
+        """Go on with the first ``count`` texts."""
+        if count == len(self._released):
+            return
+        self._released = self._released[:count]
+        if self._cache is not None:
+            self._cache.reorder_cache(torch.arange(count))
+            self._last = self._last[:count]
+
+    def _pass(self) -> None:
+        """Bring the cache up to what was released; it is a new one if the window moved on."""
+        length, before = self._released.shape[1], self._before
+        start = int(left_starts(np.array(length - before), self._context.capacity))
+        if start != self._start:
             self._cache, self._start = None, start
-            tokens = [*self._before, *self._released[start:]]
-        else:
-            tokens = self._released[self._passed :]
-        self._row = np.zeros((1, len(self._space)))
-        if tokens:
-            self._row, self._cache = self._context.scores(tokens, [-1], self._space, self._cache)
-            self._passed = len(self._released)
-        return self._row.copy()
-
-    def append(self, number: int) -> None:
-        """The id released at the next position, 0 .. V - 1."""
-        chosen = self._space.checked([number])
-        self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
-        self._row = None
+        tokens = self._released[:, self._passed :]
+        if self._cache is None:
+            tokens = np.delete(self._released, np.s_[before : before + start], axis=1)
+        states, self._cache = self._context.passed(tokens, self._cache)
+        self._last, self._passed = states[:, -1].clone(), length
 
 
 def left_starts(positions: Ids, capacity: int) -> Ids:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
-from dp_middleware.errors import DPMiddlewareError, ParameterError
-from dp_middleware.mechanisms import prepared
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import lockstep, prepared
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
+from dp_middleware.mechanisms.lockstep import FRESH, asked
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
     Encoder,
@@ -24,11 +25,6 @@ from dp_middleware.mechanisms.text_mechanisms import (
 )
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-T = TypeVar("T")
-
-FRESH = -1
-"""In a text's releases: what is to be drawn here is not yet known."""
 
 _ROWS = 8 * BLOCK  # of logits held at a time
 
@@ -183,8 +179,8 @@ class _FromContext(Drawer):
             return [self._from_raw(ids, entropy) for ids in texts]
         if releases is None:
             releases = [np.full(len(ids), FRESH) for ids in texts]
-        pairs = zip(texts, releases, strict=True)
-        return [self._from_released(ids, known, entropy) for ids, known in pairs]
+        start = partial(self._context.start_together, self._space)
+        return lockstep.released(texts, releases, start, partial(self._draw_rows, entropy))
 
     def _from_raw(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
         released = np.empty(len(ids), dtype=np.int64)
@@ -192,7 +188,7 @@ class _FromContext(Drawer):
         for logits in self._logits(ids):
             part = slice(start, start + len(logits))
             if part.stop <= len(ids):
-                released[part] = self._draw_rows(ids[part], logits, entropy)
+                released[part] = self._draw_rows(entropy, ids[part], logits)
             start = part.stop
         if start != len(ids):
             raise ParameterError("expected a context with a row of logits for each token")
@@ -200,24 +196,12 @@ class _FromContext(Drawer):
 
     def _logits(self, ids: Ids) -> Iterator[Floats]:
         """The context's rows of a raw text, BLOCK of them at a time or fewer."""
-        parts = _asked(lambda: iter(self._context.blocks(ids, self._space, _ROWS)))
-        while (rows := _asked(lambda: next(parts, None))) is not None:
+        parts = asked(lambda: iter(self._context.blocks(ids, self._space, _ROWS)))
+        while (rows := asked(lambda: next(parts, None))) is not None:
             for start in range(0, len(rows), BLOCK):
                 yield rows[start : start + BLOCK]
 
-    def _from_released(self, ids: Ids, releases: Ids, entropy: sampler.Entropy) -> Ids:
-        stream = _asked(lambda: self._context.start(self._space))
-        released: list[int] = []
-        for public in releases.tolist():
-            number = public
-            if number == FRESH:
-                token = ids[len(released) : len(released) + 1]
-                number = int(self._draw_rows(token, _asked(stream.logits), entropy)[0])
-                released.append(number)
-            _asked(partial(stream.append, number))
-        return np.array(released, dtype=np.int64)
-
-    def _draw_rows(self, ids: Ids, logits: Floats, entropy: sampler.Entropy) -> Ids:
+    def _draw_rows(self, entropy: sampler.Entropy, ids: Ids, logits: Floats) -> Ids:
         known, size = ids != UNKNOWN, len(self._space)
         rows = np.full((len(ids), size), -np.inf)
         if known.any():
@@ -244,16 +228,5 @@ class _FromTexts(Drawer):
     ) -> list[list[str]]:
         flat = [text for own in texts for text in own]
         respond = partial(self._mechanism.respond, flat, self._encoder, entropy)
-        answers = iter(_asked(respond, "encoder"))
+        answers = iter(asked(respond, "encoder"))
         return [[next(answers) for _ in own] for own in texts]
-
-
-def _asked(question: Callable[[], T], asked: str = "context") -> T:
-    """What a model of the caller's answers; its own exceptions may quote a text, and stay here."""
-    try:
-        return question()
-    except DPMiddlewareError:
-        raise
-    except Exception as error:
-        failed = type(error).__name__
-    raise ParameterError(f"the {asked} failed with {failed}")

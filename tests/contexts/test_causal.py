@@ -8,13 +8,17 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from support.replay import replayed, with_kept
 from support.texts import CANARY
 from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     AutoModelForCausalLM,
     BertConfig,
+    Gemma2Config,
+    Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
+    GPTJConfig,
     OpenAIGPTConfig,
     OpenAIGPTLMHeadModel,
     PreTrainedTokenizerFast,
@@ -24,8 +28,10 @@ from transformers import (
 import dp_middleware as dp
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts._vocabulary_map import _own_tokens, model_ids
-from dp_middleware.contexts.causal import left_starts
+from dp_middleware.contexts.causal import CausalStream, left_starts
 from dp_middleware.mechanisms.cape import CapeStrict
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sampling import sampler
 
 WINDOW = 12
@@ -135,6 +141,100 @@ def test_the_stream_says_what_the_full_pass_says(pair, space):
     np.testing.assert_allclose(several.logits()[0], rows[7], atol=1e-4)
 
 
+@pytest.mark.parametrize("asked", [range(30), [0, 4, 5, 29], [20, 29]])
+def test_texts_together_have_the_logits_of_each_alone(pair, space, asked):
+    """Over two moves of the window, whichever texts end on the way: up to 1e-4."""
+    context, lengths = CausalContext(pair), [30, 30, 21, 21, 12, 5, 1]
+    texts = np.random.default_rng(4).integers(0, len(space), (len(lengths), 30))
+    alone = [context.logits(ids, space) for ids in texts]
+    together = context.start_together(space, len(texts))
+    assert isinstance(together, CausalStream)
+    for position in range(30):
+        going = sum(length > position for length in lengths)
+        together.keep(going)
+        if position in asked:
+            some = np.arange(going)[:: -1 - position % 2]
+            expected = [alone[text][position] for text in some]
+            for _ in range(2):  # asking again changes nothing
+                np.testing.assert_allclose(together.logits(some), expected, atol=1e-4)
+        together.append(texts[:going, position])
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_texts_of_all_lengths_are_released_as_if_each_were_alone(pair, space, kept):
+    """The law of each is that of its own stream; what rounding moves is no codebook here."""
+    rng, context = np.random.default_rng(6), CausalContext(pair)
+    texts = [rng.integers(-1, len(space), length) for length in (0, 1, 2 * WINDOW + 3, 12, 1, 13)]
+    fresh = [np.full(len(ids), FRESH) for ids in texts]
+    releases = with_kept(texts, len(space), 7) if kept else fresh
+    mechanism = dp.ContextualResponse(epsilon=3.0)
+    draw = drawer(mechanism, space, context).draw
+    drawn = draw(texts, sampler.insecure_entropy(8), releases)
+    expected = replayed(mechanism, space, context, texts, releases, 8)
+    assert [ids.tolist() for ids in drawn] == expected
+
+
+class Bare(torch.nn.Module):
+    """A network that says nothing of its parts."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.inner, self.config, self.device = network, network.config, network.device
+
+    def forward(self, input_ids, **options):
+        return self.inner(input_ids=input_ids, **options)
+
+
+def small(kind, tokenizer, **options):
+    """A model of another kind, with a head that has a bias or caps its logits."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": len(tokenizer), "initializer_range": 0.4, **options}
+    model = AutoModelForCausalLM.from_config(kind(**sizes)).eval()
+    with torch.no_grad():
+        head = model.get_output_embeddings()
+        if head.bias is not None:
+            head.bias.normal_()
+    return model
+
+
+GPTJ = {"n_positions": WINDOW, "n_embd": 32, "n_layer": 2, "n_head": 2, "rotary_dim": 8}
+GEMMA = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "max_position_embeddings": WINDOW,
+    "sliding_window": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("made", "short"),
+    [
+        (lambda network, tokenizer: network, True),
+        (lambda network, tokenizer: small(GPTJConfig, tokenizer, **GPTJ), True),
+        (lambda network, tokenizer: small(Gemma3TextConfig, tokenizer, **GEMMA), True),
+        (lambda network, tokenizer: small(Gemma2Config, tokenizer, **GEMMA), False),
+        (lambda network, tokenizer: Bare(network), False),
+    ],
+    ids=["gpt-2", "a bias", "sliding windows", "a cap", "no base"],
+)
+def test_the_head_of_a_space_says_what_the_whole_one_says(made, short, network, tokenizer, space):
+    """Or the whole one is used, where there is more to it; streams then go apart."""
+    model = made(network, tokenizer)
+    context, ids = CausalContext((model, tokenizer)), np.arange(20) % len(space)
+    together = context.start_together(space, 2)
+    assert (context._head is not None) == isinstance(together, CausalStream) == short
+    expected = [literal((model, tokenizer), space, ids, position) for position in range(20)]
+    np.testing.assert_allclose(context.logits(ids, space), expected, atol=1e-4)
+    for position, number in enumerate(ids):
+        rows = together.logits(np.arange(2))
+        np.testing.assert_allclose(rows, [expected[position]] * 2, atol=1e-4)
+        together.append(np.array([number, number]))
+
+
 def test_the_cache_saves_passing_the_text_again(network, tokenizer, space):
     passed = []
 
@@ -143,7 +243,7 @@ def test_the_cache_saves_passing_the_text_again(network, tokenizer, space):
 
     context = CausalContext((network, tokenizer))
     context.ready()  # its trial passes
-    hook = network.register_forward_pre_hook(count, with_kwargs=True)
+    hook = network.base_model.register_forward_pre_hook(count, with_kwargs=True)
     stream = context.start(space)
     for number in range(WINDOW + 2):
         stream.logits()

@@ -14,7 +14,8 @@ from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms.drawing import FRESH, drawer
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.mechanisms.kernels import ranking
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
@@ -116,6 +117,22 @@ def test_the_size_maximises_the_expected_worth(epsilon, data):
     codebook = ranking.codebook(shares, epsilon)
     assert len(codebook) == literal_size(shares.tolist(), epsilon)
     assert set(codebook) == set(np.argsort(-shares, kind="stable")[: len(codebook)])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 6.0, 8.0, 10.0, 60.0])
+@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 5.0])
+@pytest.mark.parametrize("ties", [False, True])
+def test_only_the_largest_shares_decide(epsilon, spread, ties):
+    """Of 3,000 most need not be sorted; the codebook is that of all of them sorted."""
+    logits = np.random.default_rng(0).normal(0, spread, 3_000)
+    shares = ranking.mixed(np.round(logits) if ties else logits, 0.15, np.full(3_000, 1 / 3_000))
+    codebook = ranking.codebook(shares, epsilon)
+    order = np.argsort(-shares, kind="stable")
+    sizes = np.arange(8, 3_001)
+    hit = np.cumsum(shares[order])[7:]
+    worth = (0.3 + 0.7 * hit) / (1 + math.exp(-epsilon) * (sizes - 1))
+    assert worth[len(codebook) - 8] == pytest.approx(worth.max(), rel=1e-12)
+    assert np.array_equal(codebook, np.sort(order[: len(codebook)]))
 
 
 def test_ties_go_by_index_and_codebooks_follow_the_logits_alone():

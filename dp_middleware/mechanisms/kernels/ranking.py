@@ -12,6 +12,8 @@ from dp_middleware.mechanisms.kernels import exact
 LEAST = 8  # codewords: with fewer a release says little, and a wrong model would decide all
 NEARBY = 0.3  # worth of releasing the codeword nearest to a token that is not listed
 _UNITS = 2.0**40  # of the likeliest token; sums of integers are exact for up to 2^22 tokens
+_FIRST = 1024  # largest shares that are looked at before others
+_ALL = 1.0 + 1e-6  # of the shares, and what rounding adds
 _LOWEST = -500.0  # of what is exponentiated; below _UNITS of nothing long before
 
 
@@ -36,13 +38,35 @@ def codebook(shares: Floats, epsilon: float) -> Ids:
         shares: float64 (V,), what the model expects here.
         epsilon: Nats per token.
     """
-    order = np.argsort(-shares, kind="stable")
-    hit = np.cumsum(shares[order])  # one after another
     floor = float(exact.exp(np.array([max(-epsilon, _LOWEST)]))[0])
+    order, worth = _worths(shares, floor, _FIRST)
+    bound = (_ALL / float(worth.max()) - 1.0) / floor  # with more, even all shares are worth less
+    if len(order) < min(bound, len(shares)):
+        order, worth = _worths(shares, floor, math.ceil(bound))
+    return np.sort(order[: len(order) - len(worth) + 1 + int(worth.argmax())])
+
+
+def _worths(shares: Floats, floor: float, count: int) -> tuple[Ids, Floats]:
+    """Places of the ``count`` largest shares, and the worths of LEAST codewords and more.
+
+    Args:
+        shares: float64 (V,).
+        floor: e^-epsilon.
+        count: Where all V are fewer, all.
+    """
+    order = _descending(shares, count)
+    hit = np.cumsum(shares[order])  # one after another
     worth = (NEARBY + (1.0 - NEARBY) * hit) / (1.0 + floor * np.arange(len(order)))
-    first = min(LEAST, len(order)) - 1
-    size = first + 1 + int(worth[first:].argmax())
-    return np.sort(order[:size])
+    return order, worth[min(LEAST, len(order)) - 1 :]
+
+
+def _descending(shares: Floats, count: int) -> Ids:
+    """Places of the largest shares, and of those equal to the least; descending, ties by place."""
+    if count >= len(shares):
+        return np.argsort(-shares, kind="stable")
+    least = np.partition(shares, -count)[-count]
+    places = np.flatnonzero(shares >= least)
+    return places[np.argsort(-shares[places], kind="stable")]
 
 
 def two_weights(epsilon: float, size: int) -> tuple[float, float]:

@@ -1,0 +1,85 @@
+"""Texts that go on together are released as they would be one token at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.replay import replayed, with_kept
+from support.spaces import random_space
+
+import dp_middleware as dp
+from dp_middleware.contexts import Context
+from dp_middleware.mechanisms import lockstep
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.lockstep import FRESH
+from dp_middleware.sampling import sampler
+
+SIZE = 30
+SPACE = random_space(tokens=SIZE, seed=3)
+MECHANISMS = [
+    dp.ContextualResponse(epsilon=2.0),
+    dp.CapeStrict(epsilon=4.0, buckets=5, logit_bound=5.0),
+]
+
+
+class Sums(Context):
+    """Logits from a public table, by all tokens on the left."""
+
+    window = 9
+
+    def __init__(self):
+        self.table = np.random.default_rng(0).normal(scale=3.0, size=(97, SIZE))
+        self.asked = 0
+
+    def logits(self, ids, space):
+        raise AssertionError("raw tokens are never read")
+
+    def start(self, space):
+        return SumsStream(self)
+
+
+class SumsStream:
+    def __init__(self, context):
+        self.context, self.left = context, 0
+
+    def logits(self):
+        self.context.asked += 1
+        return self.context.table[[self.left]]
+
+    def append(self, number):
+        self.left = (3 * self.left + int(number) + 1) % 97
+
+
+def texts_of(lengths, seed=1):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-1, SIZE, length) for length in lengths]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize("lengths", [[], [0], [1], [7], [0, 1, 5, 5, 2, 0, 9], [3, 1] * 20])
+@pytest.mark.parametrize("kept", [False, True])
+def test_releases_are_those_of_one_token_at_a_time(mechanism, lengths, kept):
+    """Unknown tokens, empty texts and more texts than go on together are among them."""
+    texts, context = texts_of(lengths), Sums()
+    fresh = [np.full(len(ids), FRESH) for ids in texts]
+    releases = with_kept(texts, SIZE, 2) if kept else fresh
+    before = [known.copy() for known in releases]
+    draw = drawer(mechanism, SPACE, context).draw
+    drawn = draw(texts, sampler.insecure_entropy(5), releases if kept else None)
+    assert context.asked == sum(lengths)  # nothing is asked where the release is public
+    expected = replayed(mechanism, SPACE, Sums(), texts, releases, 5)
+    assert [ids.tolist() for ids in drawn] == expected
+    assert all(ids.dtype == np.int64 for ids in drawn)
+    assert all(np.array_equal(a, b) for a, b in zip(before, releases, strict=True))
+
+
+def test_a_cache_holds_so_many_positions_or_one_text():
+    lengths = [2**15, 2**13, 10, 2**13, 9, 2**12] + [8] * 70
+    groups = list(lockstep._groups(lengths))
+    assert groups[:3] == [[0], [1, 3], [5, 2, 4, 6]]
+    assert [len(group) for group in groups[3:]] == [32, 32, 5]
+    assert sorted(text for group in groups for text in group) == list(range(len(lengths)))
+    for group in groups:
+        longest = lengths[group[0]]
+        assert longest == max(lengths[text] for text in group)
+        assert len(group) == 1 or len(group) * longest <= 2**14

@@ -1,0 +1,51 @@
+"""What a contextual mechanism releases for texts, one token at a time, by its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dp_middleware.sampling import sampler
+
+FRESH = -1
+
+
+def replayed(mechanism, space, context, texts, releases, seed):
+    """The longest text first, ties by number; position by position, 32 texts at a time."""
+    entropy, drawn = sampler.insecure_entropy(seed), [[] for _ in texts]
+    order = sorted(range(len(texts)), key=lambda text: (-len(releases[text]), text))
+    for first in range(0, len(order), 32):
+        group = order[first : first + 32]
+        streams = {text: context.start(space) for text in group}
+        for position in range(len(releases[group[0]])):
+            for text in group:
+                if position >= len(releases[text]):
+                    continue
+                number = releases[text][position]
+                if number == FRESH:
+                    token = texts[text][len(drawn[text])]
+                    row = law(mechanism, space, token, streams[text].logits())
+                    number = sampler.tables(row)[0].draw(1, entropy)[0]
+                    drawn[text].append(number)
+                streams[text].append(int(number))
+    return drawn
+
+
+def law(mechanism, space, token, logits):
+    """float64 (1, V), of a token or of the unknown symbol."""
+    if token >= 0:
+        return mechanism.log_probs([token], space, logits)
+    row, outputs = np.full((1, len(space)), -np.inf), mechanism.outputs(space, logits[0])
+    outputs = np.arange(len(space)) if outputs is None else outputs
+    row[0, outputs] = -np.log(len(outputs))
+    return row
+
+
+def with_kept(texts, size, seed):
+    """Releases of texts among which public tokens stand, also at the start and the end."""
+    rng = np.random.default_rng(seed)
+    releases = []
+    for ids in texts:
+        known = rng.integers(0, size, 2 * len(ids) + 2)
+        known[rng.permutation(len(known))[: len(ids)]] = FRESH
+        releases.append(known)
+    return releases

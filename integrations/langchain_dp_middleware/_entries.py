@@ -147,6 +147,20 @@ class Releaser:
         names = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
         return ToolMessage(**{name: getattr(message, name) for name in names})
 
+    def readable(
+        self, messages: Sequence[AnyMessage], passages: dp.Passages | None
+    ) -> Sequence[AnyMessage]:
+        """For a local model: raw documents where public tools returned released ones. Private."""
+        if passages is None:
+            return messages
+        subject = self.session.sanitizer.subject
+        return [
+            m.model_copy(update={"content": passages.restore(subject, str(m.text))})
+            if isinstance(m, ToolMessage) and self.public.knows(m)
+            else m
+            for m in messages
+        ]
+
     def system(self, message: SystemMessage) -> SystemMessage:
         """What goes out for a call's system prompt: one event, as long as it stays the same."""
         if self.rules.system == "pass":

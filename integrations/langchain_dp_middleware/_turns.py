@@ -46,12 +46,12 @@ class Turn:
     Attributes:
         history: Messages before it as role and content, system messages left out.
         text: Its text.
-        instruction: Public.
+        instruction: Public, but for an extractor: it may hold raw documents.
     """
 
     history: inferdpt.Messages = field(repr=False)
     text: str = field(repr=False)
-    instruction: str
+    instruction: str = field(repr=False)
 
     def for_remote(self, unit: Unit) -> inferdpt.Messages:
         """If this is a turn of released messages: what the remote model is sent."""

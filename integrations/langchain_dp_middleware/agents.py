@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+import dp_middleware as dp
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.sessions.boundary import session_of
 from langchain_dp_middleware._entries import (
@@ -82,6 +83,8 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
         trusted_hosts: Names of further hosts that may see raw text.
+        passages: Those of a :class:`DPRetriever` under ``public_tools``: the extractor reads the
+            raw documents.
         instruction: Public: what the extractor is to do.
         public_tools: Names of the tools whose results are sent as they are, such as one that
             returns what was released before. Only what the tool itself returned: errors, and
@@ -111,6 +114,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         *,
         extractor: Any = None,
         trusted_hosts: Iterable[str] = (),
+        passages: dp.Passages | None = None,
         instruction: str = ANSWER,
         public_tools: Collection[str] = (),
         system: Literal["pass", "release"] = "pass",
@@ -128,7 +132,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
         self._public = PublicResults(self._session, frozenset(public_tools))
         self._traced, self._max_epsilon = traced, max_epsilon
-        self._extraction = None
+        self._extraction, self._passages = None, passages
         if extractor is not None:
             self._extraction = Extraction(extractor, trusted_hosts, instruction)
 
@@ -156,9 +160,10 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         response = handler(swapped)
         remote = self._noted(response, releaser)
         restoring = Restoring(releaser.session, releaser.conversation)
-        response, shown = _restored(response, restoring), restoring.whole(remote)
+        response, shown = _restored(response, restoring), dict(restoring.whole(remote))
         if self._extraction is not None:
-            shown = {i: self._extraction.local(m, request.messages) for i, m in shown.items()}
+            read = releaser.readable(request.messages, self._passages)
+            shown = {i: self._extraction.local(m, read) for i, m in shown.items()}
         return _extended(response, remote, shown, late, releaser)
 
     async def awrap_model_call(
@@ -173,10 +178,11 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         remote = await asyncio.to_thread(self._noted, response, releaser)
         restoring = Restoring(releaser.session, releaser.conversation)
         response = await asyncio.to_thread(_restored, response, restoring)
-        shown = await asyncio.to_thread(restoring.whole, remote)
+        shown = dict(await asyncio.to_thread(restoring.whole, remote))
         if self._extraction is not None:
+            read = releaser.readable(request.messages, self._passages)
             for i, message in shown.items():
-                shown[i] = await self._extraction.alocal(message, request.messages)
+                shown[i] = await self._extraction.alocal(message, read)
         return _extended(response, remote, shown, late, releaser)
 
     def wrap_tool_call(

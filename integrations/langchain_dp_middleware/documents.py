@@ -77,6 +77,7 @@ def release_documents(
     documents: Sequence[Document],
     metadata: tuple[str, ...],
     identify: Callable[[Document], Any],
+    passages: dp.Passages | None = None,
 ) -> list[Document]:
     """Released copies: page content, id and the metadata named, nothing else.
 
@@ -85,6 +86,7 @@ def release_documents(
         documents: Private.
         metadata: Public keys.
         identify: The event id of a document, public, or ``ONCE``.
+        passages: Remember what was released for which document.
 
     Raises:
         DPMiddlewareError: Text-free, without cause.
@@ -93,6 +95,9 @@ def release_documents(
     def work() -> list[Document]:
         events = [(identify(document), "user", document.page_content) for document in documents]
         releases = session.release_many(events, conversation=_CONVERSATION)
+        if passages is not None:
+            for document, release in zip(documents, releases, strict=True):
+                passages.keep(session.sanitizer.subject, release.text, document.page_content)
         return [
             Document(
                 page_content=release.text,

@@ -16,6 +16,7 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
+import dp_middleware as dp
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model
 from dp_middleware.models.local import local_model
@@ -71,6 +72,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         extractor: What :func:`dp.chat_model` takes; a function must be declared, with
             ``dp.chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
+        passages: Those of a :class:`DPRetriever`: where system messages hold the released documents
+            that it found, the extractor reads the raw ones.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
@@ -100,6 +103,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     remote: Any = Field(exclude=True, repr=False)
     extractor: Any = Field(exclude=True, repr=False)
     trusted_hosts: frozenset[str] = frozenset()
+    passages: dp.Passages | None = Field(default=None, exclude=True, repr=False)
 
     def __init__(
         self,
@@ -232,7 +236,15 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         name = f"dp-{uuid4()}"
         remote = AIMessage(draft)
         guarded(lambda: note_answer(self.session, remote, event_id=name, conversation=conversation))
-        return turn_of(messages, self.instruction), draft, name
+        return guarded(self._private_turn, messages, at), draft, name
+
+    def _private_turn(self, messages: list[BaseMessage], at: dp.Session) -> Turn:
+        turn = turn_of(messages, self.instruction)
+        if self.passages is None:
+            return turn
+        return replace(
+            turn, instruction=self.passages.restore(at.sanitizer.subject, turn.instruction)
+        )
 
     # description -----------------------------------------------------------------------------
 

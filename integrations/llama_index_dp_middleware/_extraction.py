@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,12 +12,14 @@ from llama_index.core.base.response.schema import (
     Response,
     StreamingResponse,
 )
+from llama_index.core.schema import BaseNode
 
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.unrecorded.threads import in_thread
 
 _INSTRUCTION = "Answer the question that is the Original Text."
+_WITH_PASSAGES = "Answer the question at the end of the Original Text from what stands before it."
 
 
 class ResponseExtraction:
@@ -36,30 +38,39 @@ class ResponseExtraction:
         self._model = local_model(extractor, trusted_hosts)
         self._streaming = streaming
 
-    def extract(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:
-        """A private response; ``metadata`` has the remote text."""
+    def extract(
+        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
+    ) -> RESPONSE_TYPE:
+        """A private response, from raw passages; ``metadata`` has the remote text."""
         if isinstance(answer, StreamingResponse):
             answer = answer.get_response()
-        question, kept = _asked(query, answer)
+        question, kept = _asked(query, passages, answer)
         if self._streaming:
             return StreamingResponse(response_gen=self._model.stream(question), **kept)
         return Response(self._model(question), **kept)
 
-    async def aextract(self, query: str, answer: RESPONSE_TYPE) -> RESPONSE_TYPE:
+    async def aextract(
+        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
+    ) -> RESPONSE_TYPE:
         """As :meth:`extract`, without blocking the event loop."""
         if isinstance(answer, AsyncStreamingResponse):
             answer = await answer.get_response()
-        question, kept = _asked(query, answer)
+        question, kept = _asked(query, passages, answer)
         if self._streaming:
             return AsyncStreamingResponse(_apieces(self._model.stream(question)), **kept)
         return Response(await self._model.acall(question), **kept)
 
 
-def _asked(query: str, answer: RESPONSE_TYPE) -> tuple[inferdpt.Messages, Any]:
+def _asked(
+    query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
+) -> tuple[inferdpt.Messages, Any]:
     """What the local model is asked, and what else its response has."""
     remote = str(answer)
     kept = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
-    return inferdpt.for_extractor(query, remote, _INSTRUCTION), kept
+    if not passages:
+        return inferdpt.for_extractor(query, remote, _INSTRUCTION), kept
+    document = "\n\n".join([*(node.get_content() for node in passages), query])
+    return inferdpt.for_extractor(document, remote, _WITH_PASSAGES), kept
 
 
 async def _apieces(pieces: Generator[str, None, None]) -> AsyncGenerator[str, None]:

@@ -9,7 +9,7 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import QueryBundle, QueryType
+from llama_index.core.schema import BaseNode, QueryBundle, QueryType
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -32,9 +32,9 @@ class DPQueryEngine(BaseQueryEngine):
     nodes are found, how many and in which order depends on raw text and **has no guarantee**. The
     engine's own retriever and postprocessors are not used.
 
-    With ``extractor``, a local model writes the final answer from the raw query and the remote
-    answer. It is private, and must not leave again unsanitized; ``metadata["remote_text"]`` is
-    what the remote model wrote.
+    With ``extractor``, a local model writes the final answer from the raw query, the raw nodes that
+    ``retriever`` found and the remote answer. It is private, and must not leave again unsanitized;
+    ``metadata["remote_text"]`` is what the remote model wrote.
 
     Args:
         session: Releases the query and the nodes.
@@ -104,32 +104,34 @@ class DPQueryEngine(BaseQueryEngine):
     @unspanned
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         require_words(query_bundle)
+        passages: list[BaseNode] = []
         if self._retriever is None:
             answer = self._inner.query(self._transform.run(query_bundle))
         else:
             raw = guarded(
                 call_silently, self._retriever.retrieve, query_bundle, what="the retriever"
             )
-            nodes = self._nodes.postprocess_nodes(raw)
+            passages, nodes = [x.node for x in raw], self._nodes.postprocess_nodes(raw)
             answer = self._inner.synthesize(self._transform.run(query_bundle), nodes)
         if self._extraction is None:
             return answer
-        return self._extraction.extract(query_bundle.query_str, answer)
+        return self._extraction.extract(query_bundle.query_str, passages, answer)
 
     @unspanned
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         require_words(query_bundle)
+        passages: list[BaseNode] = []
         if self._retriever is None:
             answer = await self._inner.aquery(await self._transform.arun(query_bundle))
         else:
             retrieve = self._retriever.aretrieve
             raw = await aguarded(acall_silently, retrieve, query_bundle, what="the retriever")
-            nodes = await self._nodes.apostprocess_nodes(raw)
+            passages, nodes = [x.node for x in raw], await self._nodes.apostprocess_nodes(raw)
             released = await self._transform.arun(query_bundle)
             answer = await self._inner.asynthesize(released, nodes)
         if self._extraction is None:
             return answer
-        return await self._extraction.aextract(query_bundle.query_str, answer)
+        return await self._extraction.aextract(query_bundle.query_str, passages, answer)
 
 
 def _bundle(query: QueryType) -> QueryBundle:

@@ -244,6 +244,24 @@ def test_an_extractor_writes_the_final_answer(desk):
 
 
 @pytest.mark.asyncio
+async def test_the_extractor_reads_the_raw_nodes(desk):
+    raw = Remembering(node(desk, 1), node(desk, 2))
+    with OpenAIServer(mode="echo") as local:
+        engine = DPQueryEngine(
+            desk.session(),
+            engine_of(desk, TextNode(text="w1x")),
+            retriever=raw,
+            extractor=desk.llama_openai(local),
+        )
+        responses = [engine.query("which w2x"), await engine.aquery("which w2x")]
+        assert all(node(desk, k).text in prompt for prompt in local.prompts for k in (1, 2))
+        assert len(local.prompts) == 2
+    assert not desk.remote.saw(desk.canary)
+    for response in responses:
+        assert desk.canary not in f"{response.source_nodes} {response.metadata}"
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("inner_streams", [False, True])
 async def test_the_extracted_answer_in_pieces(inner_streams, desk):
     with OpenAIServer(reply="in three pieces") as local:

@@ -18,7 +18,7 @@ from dp_middleware.sessions.events import ReleaseMemo, public
 from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
 from dp_middleware.sessions.names import ONCE as ONCE, Digests, Item as Item, by_role, checked
 from dp_middleware.sessions.releaser import Releaser
-from dp_middleware.sessions.transcript import Message, Unknown, admit
+from dp_middleware.sessions.transcript import Message, Unknown, admit, name_of_last_answer
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
@@ -280,6 +280,7 @@ class Session:
         *,
         shown: str | None = None,
         conversation: str = "",
+        transcript: Iterable[Item] | None = None,
     ) -> None:
         """Tell the session what the remote model answered; it may then go out again.
 
@@ -287,23 +288,29 @@ class Session:
             event_id: The id that the answer will have in the transcript, by which alone it is
                 known. ``None``: it has none and is known by its public text. Then any assistant's
                 message without an id that has just these words goes out, also one that was
-                extracted locally: where both may say "yes", give ids.
+                extracted locally: where both may say "yes", give ids or ``transcript``.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
             shown: What stands for them in the transcript, if that is another text and has no id.
                 ``text`` goes out in its place.
             conversation: As for :meth:`release`.
+            transcript: Private, as of :meth:`release_many`: the messages up to and with the one
+                that stands for this answer, such as an extracted one, and that has no id. It is
+                then known by its place behind these messages.
 
         Raises:
             EventRefused: The event was released as a private one, or the memo is full.
+            ParameterError: A transcript that does not end with an assistant's message without id.
         """
         checked((event_id, "assistant", text))
         within = self._conversation(conversation)
-        if event_id is None:
+        if transcript is not None:
+            name = name_of_last_answer(self._digests, within, transcript)
+        elif event_id is None:
             seen = text if shown is None else shown
-            self._memo.note(self._digests.answer(within, seen), text, None)
+            return self._memo.note(self._digests.answer(within, seen), text, None)
         else:
             name = self._digests.of_id(within, event_id)
-            self._memo.note(self._digests.note(name), text, self._digests.private(name))
+        self._memo.note(self._digests.note(name), text, self._digests.private(name))
 
     def note_left(self, text: str, *, shown: str | None = None, conversation: str = "") -> None:
         """As :meth:`note_remote` without an id, for an answer that was left before its end.

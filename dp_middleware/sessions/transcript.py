@@ -54,17 +54,32 @@ def admit(
     if len(set(ids)) < len(ids):
         raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
     names = digests.names(conversation, transcript)
-    notes: list[bytes | None] = []
-    for name, (event_id, role, text) in zip(names, transcript, strict=True):
-        if isinstance(event_id, str):
-            notes.append(digests.note(name))
-        else:
-            is_answer = role == "assistant"
-            notes.append(digests.answer(conversation, text) if is_answer else None)
+    by_name = [digests.note(name) for name in names]
+    by_words = [
+        digests.answer(conversation, text) if event_id is None and role == "assistant" else None
+        for event_id, role, text in transcript
+    ]
+    known = memo.answers([*by_name, *by_words])
+    answers = [
+        named if named is not None else said
+        for named, said in zip(known[: len(names)], known[len(names) :], strict=True)
+    ]
     return [
         Message(name=name, item=item, public=_public(item, answer, unknown))
-        for name, item, answer in zip(names, transcript, memo.answers(notes), strict=True)
+        for name, item, answer in zip(names, transcript, answers, strict=True)
     ]
+
+
+def name_of_last_answer(digests: Digests, conversation: bytes, items: Iterable[Item]) -> bytes:
+    """The name of an answer at the end of a transcript, by its place.
+
+    Raises:
+        ParameterError: There is none, or it has an id.
+    """
+    transcript = [checked(item) for item in items]
+    if not transcript or transcript[-1][:2] != (None, "assistant"):
+        raise ParameterError("expected a transcript that ends with an assistant's message, no id")
+    return digests.names(conversation, transcript)[-1]
 
 
 def _public(item: Item, answer: str | None, unknown: Unknown) -> tuple[str, Origin] | None:

@@ -16,6 +16,7 @@ except ModuleNotFoundError:
 
 from llama_index_dp_middleware._epsilon import epsilon
 from llama_index_dp_middleware._silence import unrecorded
+from llama_index_dp_middleware.chat_engine import DPChatEngine
 from llama_index_dp_middleware.embedding import DPEmbedding
 from llama_index_dp_middleware.engine import DPQueryEngine
 from llama_index_dp_middleware.llm import DPLLM
@@ -26,6 +27,7 @@ from llama_index_dp_middleware.transform import DPTransform
 
 __all__ = [
     "DPLLM",
+    "DPChatEngine",
     "DPEmbedding",
     "DPNodePostprocessor",
     "DPQueryEngine",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from llama_index.core.base.response.schema import (
     RESPONSE_TYPE,
@@ -17,6 +17,8 @@ from llama_index.core.schema import BaseNode
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.unrecorded.threads import in_thread
+
+T = TypeVar("T")
 
 _INSTRUCTION = "Answer the question that is the Original Text."
 _WITH_PASSAGES = "Answer the question at the end of the Original Text from what stands before it."
@@ -57,7 +59,7 @@ class ResponseExtraction:
             answer = await answer.get_response()
         question, kept = _asked(query, passages, answer)
         if self._streaming:
-            return AsyncStreamingResponse(_apieces(self._model.stream(question)), **kept)
+            return AsyncStreamingResponse(apieces(self._model.stream(question)), **kept)
         return Response(await self._model.acall(question), **kept)
 
 
@@ -67,13 +69,19 @@ def _asked(
     """What the local model is asked, and what else its response has."""
     remote = str(answer)
     kept = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
+    return for_extractor(query, passages, remote), kept
+
+
+def for_extractor(query: str, passages: Sequence[BaseNode], remote: str) -> inferdpt.Messages:
+    """What a local model is asked about a raw query and the raw nodes found for it. Private."""
     if not passages:
-        return inferdpt.for_extractor(query, remote, _INSTRUCTION), kept
+        return inferdpt.for_extractor(query, remote, _INSTRUCTION)
     document = "\n\n".join([*(node.get_content() for node in passages), query])
-    return inferdpt.for_extractor(document, remote, _WITH_PASSAGES), kept
+    return inferdpt.for_extractor(document, remote, _WITH_PASSAGES)
 
 
-async def _apieces(pieces: Generator[str, None, None]) -> AsyncGenerator[str, None]:
+async def apieces(pieces: Generator[T, None, None]) -> AsyncGenerator[T, None]:
+    """A generator's items, each step in a thread."""
     try:
         while (piece := await in_thread(next, pieces, None)) is not None:
             yield piece

@@ -1,15 +1,19 @@
-"""Whether a retriever keeps the raw query where raw text may be."""
+"""Search by raw queries, which stay where raw text may be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import locate_all, require_trusted
+from dp_middleware.sessions.boundary import aguarded, guarded
+from llama_index_dp_middleware._silence import acall_silently, call_silently
+from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
 
 _LOCAL = frozenset(
     f"llama_index.{name}" for name in ("BM25Retriever", "FaissVectorStore", "FaissMapVectorStore")
@@ -39,3 +43,43 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
             "Location()`, of dp_middleware.models.trust"
         )
     require_trusted(place, trusted_hosts)
+
+
+class LocalSearch:
+    """Finds nodes for raw queries, unrecorded, and releases them.
+
+    Args:
+        session: Releases the nodes.
+        retriever: Sees the raw query; ``None`` finds nothing.
+        metadata: Keys of the nodes' metadata that are public and kept.
+        trusted_hosts: Names of further hosts that may see raw text.
+
+    Raises:
+        UntrustedHost: As :func:`require_local`.
+    """
+
+    def __init__(
+        self,
+        session: dp.Session | dp.Sanitizer,
+        retriever: BaseRetriever | None,
+        metadata: Collection[str],
+        trusted_hosts: Iterable[str],
+    ) -> None:
+        if retriever is not None:
+            require_local(retriever, trusted_hosts)
+        self.retriever = retriever
+        self._nodes = DPNodePostprocessor(session, metadata=metadata)
+
+    def find(self, query: QueryBundle) -> tuple[list[BaseNode], list[NodeWithScore]]:
+        """Raw nodes, and released ones."""
+        if self.retriever is None:
+            return [], []
+        raw = guarded(call_silently, self.retriever.retrieve, query, what="the retriever")
+        return [scored.node for scored in raw], self._nodes.postprocess_nodes(raw)
+
+    async def afind(self, query: QueryBundle) -> tuple[list[BaseNode], list[NodeWithScore]]:
+        """As :meth:`find`, without blocking the event loop."""
+        if self.retriever is None:
+            return [], []
+        raw = await aguarded(acall_silently, self.retriever.aretrieve, query, what="the retriever")
+        return [scored.node for scored in raw], await self._nodes.apostprocess_nodes(raw)

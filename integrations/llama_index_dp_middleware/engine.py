@@ -9,15 +9,13 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import BaseNode, QueryBundle, QueryType
+from llama_index.core.schema import QueryBundle, QueryType
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import aguarded, guarded
 from llama_index_dp_middleware._extraction import ResponseExtraction
-from llama_index_dp_middleware._retrieval import require_local
-from llama_index_dp_middleware._silence import acall_silently, call_silently, unspanned
-from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
+from llama_index_dp_middleware._retrieval import LocalSearch
+from llama_index_dp_middleware._silence import unspanned
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
 
 
@@ -71,12 +69,10 @@ class DPQueryEngine(BaseQueryEngine):
         if streaming and extractor is None:
             raise ParameterError("expected extractor= with streaming; set it on the inner engine")
         trusted = trusted_hosts if isinstance(trusted_hosts, str) else tuple(trusted_hosts)
-        if retriever is not None:
-            require_local(retriever, trusted)
         super().__init__(callback_manager=None)
         self._transform = DPQueryTransform(session)
-        self._nodes = DPNodePostprocessor(self._transform.session, metadata=metadata)
-        self._inner, self._retriever = query_engine, retriever
+        self._search = LocalSearch(self._transform.session, retriever, metadata, trusted)
+        self._inner = query_engine
         self._extraction = None
         if extractor is not None:
             self._extraction = ResponseExtraction(extractor, trusted, streaming=streaming)
@@ -104,15 +100,12 @@ class DPQueryEngine(BaseQueryEngine):
     @unspanned
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         require_words(query_bundle)
-        passages: list[BaseNode] = []
-        if self._retriever is None:
-            answer = self._inner.query(self._transform.run(query_bundle))
+        passages, nodes = self._search.find(query_bundle)
+        released = self._transform.run(query_bundle)
+        if self._search.retriever is None:
+            answer = self._inner.query(released)
         else:
-            raw = guarded(
-                call_silently, self._retriever.retrieve, query_bundle, what="the retriever"
-            )
-            passages, nodes = [x.node for x in raw], self._nodes.postprocess_nodes(raw)
-            answer = self._inner.synthesize(self._transform.run(query_bundle), nodes)
+            answer = self._inner.synthesize(released, nodes)
         if self._extraction is None:
             return answer
         return self._extraction.extract(query_bundle.query_str, passages, answer)
@@ -120,14 +113,11 @@ class DPQueryEngine(BaseQueryEngine):
     @unspanned
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         require_words(query_bundle)
-        passages: list[BaseNode] = []
-        if self._retriever is None:
-            answer = await self._inner.aquery(await self._transform.arun(query_bundle))
+        passages, nodes = await self._search.afind(query_bundle)
+        released = await self._transform.arun(query_bundle)
+        if self._search.retriever is None:
+            answer = await self._inner.aquery(released)
         else:
-            retrieve = self._retriever.aretrieve
-            raw = await aguarded(acall_silently, retrieve, query_bundle, what="the retriever")
-            passages, nodes = [x.node for x in raw], await self._nodes.apostprocess_nodes(raw)
-            released = await self._transform.arun(query_bundle)
             answer = await self._inner.asynthesize(released, nodes)
         if self._extraction is None:
             return answer

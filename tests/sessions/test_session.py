@@ -869,3 +869,31 @@ def test_threads_ask_for_epsilons() -> None:
     assert len(set(found[::2])) == len(set(found[1::2])) == 1
     assert found[0] != found[1]
     assert books.tokens == [9, 9]
+
+
+# answers without ids that were extracted ---------------------------------------------------------
+
+
+def test_an_extracted_answer_without_an_id_is_known_by_its_place(options: dict[str, Any]) -> None:
+    """Two that are equal stand for their own drafts: what is sent must not tell that they are."""
+    books = Charges()
+    talk = session(books, **options)
+    transcript: list[tuple[str | None, str, str]] = []
+    for turn in range(3):
+        transcript.append((None, "user", words(5, seed=turn)))
+        talk.release_many(transcript)
+        transcript.append((None, "assistant", f"yes {CANARY}"))
+        talk.note_remote(None, f"draft {turn}", transcript=transcript)
+    sent = [release.text for release in talk.release_many(transcript)]
+    assert sent[1::2] == ["draft 0", "draft 1", "draft 2"]
+    assert books.tokens == [5] * 3
+    with pytest.raises(EventRefused):
+        talk.release_many(transcript[2:])
+    with pytest.raises(EventRefused):
+        talk.release_many(transcript, conversation="other")
+
+
+@pytest.mark.parametrize("last", [(), (("id", "assistant", "x"),), ((None, "user", "x"),)])
+def test_a_transcript_to_note_ends_with_an_answer_without_id(last: Any) -> None:
+    with pytest.raises(ParameterError, match="ends with"):
+        session(Charges()).note_remote(None, "x", transcript=last)

@@ -1,0 +1,259 @@
+"""Conversations in which a remote model is asked in released words and a local one answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
+from llama_index.core.chat_engine.types import (
+    AgentChatResponse,
+    BaseChatEngine,
+    StreamingAgentChatResponse,
+)
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks import inferdpt
+from dp_middleware.models.local import local_model
+from dp_middleware.sessions.boundary import guarded, session_of
+from dp_middleware.sessions.session import Item
+from llama_index_dp_middleware._epsilon import at_asked
+from llama_index_dp_middleware._extraction import apieces, for_extractor
+from llama_index_dp_middleware._messages import slots_of, words_of
+from llama_index_dp_middleware._retrieval import LocalSearch
+from llama_index_dp_middleware._silence import unspanned
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Turn:
+    """A message and what came before it. Private.
+
+    Attributes:
+        session: Released it.
+        items: All of it, as the session is told.
+        before: The history.
+        message: What the user said.
+        passages: Raw nodes that were found for it.
+        sources: Their released copies.
+    """
+
+    session: dp.Session
+    items: list[Item] = field(repr=False)
+    before: list[ChatMessage] = field(repr=False)
+    message: str = field(repr=False)
+    passages: list[BaseNode] = field(repr=False)
+    sources: list[NodeWithScore]
+
+    def for_extractor(self, remote: str) -> inferdpt.Messages:
+        """What the local model is asked."""
+        history = [
+            {"role": "user" if role == "tool" else role, "content": text}
+            for _, role, text in self.items[:-1]
+        ]
+        return [*history, *for_extractor(self.message, self.passages, remote)]
+
+
+class DPChatEngine(BaseChatEngine):
+    """Releases a conversation, has a chat engine answer it, and extracts the answers locally.
+
+    The inner engine, its memory, spans and models see released messages and what the remote model
+    had answered, never what the local one wrote. It is handed the released history at every turn, so
+    give it the remote model itself, not a :class:`DPLLM`. Messages are known by their place in the
+    conversation: each is released once. ``chat`` and its like make no span or event of their own.
+
+    With ``retriever``, a **local** one over raw text finds nodes for the raw message, unrecorded: the
+    inner engine is given released copies of them in front of the message, the extractor raw ones.
+    Which nodes are found has **no guarantee**.
+
+    The answers are private, as is :attr:`chat_history`; ``metadata["remote_text"]`` is what the
+    remote model wrote. A history that is given to a call replaces that of the engine; its answers
+    must be the engine's own, of the same session and conversation.
+
+    Args:
+        session: Releases messages and nodes.
+        chat_engine: Answers released messages.
+        extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
+        retriever: Sees raw messages; all that it holds is in process, on loopback or trusted.
+        metadata: Keys of the nodes' metadata that are public and kept.
+        trusted_hosts: Names of further hosts that may see raw text.
+        conversation: A name of the conversation, needed where a memo file outlives the process;
+            default a fresh one, also after :meth:`reset`.
+
+    Raises:
+        UntrustedHost: The retriever or the extractor would send raw text elsewhere.
+        ParameterError: From a call: something that is not text.
+        EventRefused: From a call: an answer in a history that is none of the engine's.
+        DPMiddlewareError: From a call: a step on private text failed; it holds no text.
+        ExtractorError: From a call: the extractor failed. What was charged stays spent.
+
+    Example:
+        >>> engine = DPChatEngine(
+        ...     session, SimpleChatEngine.from_defaults(llm=remote), extractor=local
+        ... )  # doctest: +SKIP
+        >>> engine.chat("the raw message")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        session: dp.Session | dp.Sanitizer,
+        chat_engine: BaseChatEngine,
+        *,
+        extractor: Any,
+        retriever: BaseRetriever | None = None,
+        metadata: Collection[str] = (),
+        trusted_hosts: Iterable[str] = (),
+        conversation: str | None = None,
+    ) -> None:
+        if not isinstance(chat_engine, BaseChatEngine):
+            raise ParameterError(f"expected a chat engine, got {type(chat_engine).__name__}")
+        trusted = trusted_hosts if isinstance(trusted_hosts, str) else tuple(trusted_hosts)
+        self._extractor = local_model(extractor, trusted)
+        self._session = session_of(session)
+        self._search = LocalSearch(self._session, retriever, metadata, trusted)
+        self._inner, self._history = chat_engine, list[ChatMessage]()
+        self._conversation = str(uuid4()) if conversation is None else conversation
+        self._left: tuple[_Turn, str, str] | None = None  # a stream that was not read to its end
+
+    def __repr__(self) -> str:
+        return f"DPChatEngine({self._session!r}, {type(self._inner).__name__})"
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("expected a DPChatEngine to stay in its process: it holds private text")
+
+    @property
+    def chat_history(self) -> list[ChatMessage]:
+        """The raw messages and the extracted answers. Private."""
+        return list(self._history)
+
+    def reset(self) -> None:
+        """Begin another conversation."""
+        self._history, self._conversation, self._left = [], str(uuid4()), None
+        self._inner.reset()
+
+    @unspanned
+    def chat(
+        self, message: str, chat_history: list[ChatMessage] | None = None
+    ) -> AgentChatResponse:
+        """Answer a raw message."""
+        turn, remote = self._asked(message, chat_history)
+        text = self._extractor(turn.for_extractor(remote))
+        return self._answered(turn, remote, text)
+
+    @unspanned
+    async def achat(
+        self, message: str, chat_history: list[ChatMessage] | None = None
+    ) -> AgentChatResponse:
+        """As :meth:`chat`, without blocking the event loop."""
+        turn, remote = await self._aasked(message, chat_history)
+        text = await self._extractor.acall(turn.for_extractor(remote))
+        return await asyncio.to_thread(self._answered, turn, remote, text)
+
+    @unspanned
+    def stream_chat(
+        self, message: str, chat_history: list[ChatMessage] | None = None
+    ) -> StreamingAgentChatResponse:
+        """As :meth:`chat`, in pieces; the remote model's answer is waited for whole."""
+        turn, remote = self._asked(message, chat_history)
+        return StreamingAgentChatResponse(
+            chat_stream=self._pieces(turn, remote),
+            source_nodes=turn.sources,
+            is_writing_to_memory=False,
+        )
+
+    @unspanned
+    async def astream_chat(
+        self, message: str, chat_history: list[ChatMessage] | None = None
+    ) -> StreamingAgentChatResponse:
+        """As :meth:`stream_chat`, without blocking the event loop."""
+        turn, remote = await self._aasked(message, chat_history)
+        return StreamingAgentChatResponse(
+            achat_stream=apieces(self._pieces(turn, remote)),
+            source_nodes=turn.sources,
+            is_writing_to_memory=False,
+        )
+
+    def _asked(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
+        found = self._search.find(QueryBundle(_text(message)))
+        turn, asked, sent = guarded(self._released, message, history, *found)
+        return turn, str(self._inner.chat(asked, chat_history=sent))
+
+    async def _aasked(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
+        found = await self._search.afind(QueryBundle(_text(message)))
+        turn, asked, sent = await asyncio.to_thread(
+            guarded, self._released, message, history, *found
+        )
+        return turn, str(await self._inner.achat(asked, chat_history=sent))
+
+    def _released(
+        self,
+        message: str,
+        history: list[ChatMessage] | None,
+        passages: list[BaseNode],
+        sources: list[NodeWithScore],
+    ) -> tuple[_Turn, str, list[ChatMessage]]:
+        """The turn, and the message and history that the inner engine is given."""
+        if self._left is not None:
+            self._answered(*self._left)
+        before = list(self._history if history is None else history)
+        slots = [slots_of(each, f"message {k}") for k, each in enumerate(before)]
+        items: list[Item] = [(None, *text) for part in slots for text in part.texts]
+        items.append((None, "user", message))
+        at = at_asked(self._session)
+        releases = at.release_many(items, conversation=self._conversation)
+        texts = (release.text for release in releases)
+        sent = [part.build(texts) for part in slots]
+        asked = "\n\n".join([*(scored.node.get_content() for scored in sources), next(texts)])
+        turn = _Turn(
+            session=at,
+            items=items,
+            before=before,
+            message=message,
+            passages=passages,
+            sources=sources,
+        )
+        return turn, asked, sent
+
+    def _pieces(self, turn: _Turn, remote: str) -> Generator[ChatResponse, None, None]:
+        """The extracted answer; one that is left is in the history as far as it was read."""
+        said = ""
+        try:
+            for piece in self._extractor.stream(turn.for_extractor(remote)):
+                said += piece
+                yield ChatResponse(message=_answer(said), delta=piece)
+        except GeneratorExit:  # perhaps from where garbage is collected: nothing may be waited for
+            self._left = (turn, remote, said)
+            raise
+        self._answered(turn, remote, said)
+
+    def _answered(self, turn: _Turn, remote: str, text: str) -> AgentChatResponse:
+        """The response; later turns send the remote model's words in its place."""
+        shown, self._left = _answer(text), None
+
+        def note() -> None:
+            transcript: Sequence[Item] = [*turn.items, (None, "assistant", words_of(shown))]
+            turn.session.note_remote(
+                None, remote, conversation=self._conversation, transcript=transcript
+            )
+
+        guarded(note, what="the memo")
+        asked = ChatMessage(role=MessageRole.USER, content=turn.message)
+        self._history = [*turn.before, asked, shown]
+        return AgentChatResponse(
+            response=text, source_nodes=turn.sources, metadata={"remote_text": remote}
+        )
+
+
+def _text(message: object) -> str:
+    if not isinstance(message, str):
+        raise ParameterError(f"expected a message of type str, got {type(message).__name__}")
+    return message
+
+
+def _answer(text: str) -> ChatMessage:
+    return ChatMessage(role=MessageRole.ASSISTANT, content=text)

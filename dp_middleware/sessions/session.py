@@ -305,11 +305,12 @@ class Session:
         within = self._conversation(conversation)
         if transcript is not None:
             name = name_of_last_answer(self._digests, within, transcript)
-        elif event_id is None:
-            seen = text if shown is None else shown
-            return self._memo.note(self._digests.answer(within, seen), text, None)
-        else:
+        elif event_id is not None:
             name = self._digests.of_id(within, event_id)
+        else:
+            seen = text if shown is None else shown
+            self._memo.note(self._digests.answer(within, seen), text, None)
+            return
         self._memo.note(self._digests.note(name), text, self._digests.private(name))
 
     def note_left(self, text: str, *, shown: str | None = None, conversation: str = "") -> None:

@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError, UnknownAnswer
 from dp_middleware.sessions.boundary import guarded
+from dp_middleware.sessions.session import ONCE
 from langchain_dp_middleware._messages import MessageRules, Slots, slots_of_messages, slots_of_text
 
 _EXPECTED = "expected text, a string or chat prompt value, or a list of messages"
@@ -135,9 +136,9 @@ def read(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> In
 def _read_value(value: object, rules: MessageRules, where: str) -> Input:
     """One transcript, or one text."""
     if isinstance(value, str):
-        return Input([slots_of_text(value)], _only)
+        return Input([slots_of_text(value, ONCE, "user", rules)], _only)
     if isinstance(value, StringPromptValue):
-        text = slots_of_text(value.text)
+        text = slots_of_text(value.text, ONCE, "user", rules)
         return Input([text], lambda copies: StringPromptValue(text=_only(copies)))
     if isinstance(value, ChatPromptValue):
         messages = slots_of_messages(value.messages, rules, where)

@@ -20,6 +20,7 @@ from langchain_core.messages import (
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.session import ONCE, Item
+from dp_middleware.sessions.templates import Template, parts_of
 
 _FIELDS = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
 _MARK = "langchain_dp_middleware answer"
@@ -35,11 +36,14 @@ class MessageRules:
             ``"pass"``: one that is not known is declared public and sent.
         on_other: A block that is not text (image, audio, file): ``"raise"``; ``"drop"``: not
             sent; ``"pass"``: declared public.
+        templates: Public prompts: of a private text that one of them made only the values are
+            released, the others whole.
     """
 
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
+    templates: tuple[Template, ...] = ()
 
     def __post_init__(self) -> None:
         one_of(("pass", "release"), "system", self.system)
@@ -70,7 +74,7 @@ def slots_of_messages(
     """
     return _join(
         [
-            slots_of_text(message)
+            slots_of_text(message, ONCE, "user", rules)
             if isinstance(message, str)
             else _slots_of_message(message, rules, f"{where}, message {i}")
             for i, message in enumerate(messages)
@@ -78,9 +82,17 @@ def slots_of_messages(
     )
 
 
-def slots_of_text(text: str) -> Slots:
-    """A text that is no message: new at every call, as equal texts must not look equal."""
-    return Slots([(ONCE, "user", text)], next)
+def slots_of_text(text: str, event_id: Any, role: str, rules: MessageRules) -> Slots:
+    """The private values in a text, each an event of its own; mostly it is one itself."""
+    parts = parts_of(rules.templates, role, text)
+    if len(parts.values) == 1 and not any(parts.fixed):
+        return Slots([(event_id, role, text)], next)
+    named = isinstance(event_id, str)
+    events: list[Item] = [
+        (f"{event_id}\x1f={k}" if named else event_id, role, value)
+        for k, value in enumerate(parts.values)
+    ]
+    return Slots(events, parts.joined)
 
 
 def _join(parts: Sequence[Slots]) -> Slots:
@@ -122,7 +134,7 @@ def _slots_of_content(
     """One event, or with blocks one for each: their number and order are public."""
     name, content = message.id, message.content
     if isinstance(content, str):
-        slots = Slots([(name, role, content)], next)
+        slots = slots_of_text(content, name, role, rules)
     else:
         ids = [None if name is None else f"{name}\x1f{i}" for i in range(len(content))]
         blocks = [
@@ -140,10 +152,11 @@ def _slots_of_block(
 ) -> Slots | None:
     """None: the block is dropped."""
     if isinstance(block, str):
-        return Slots([(event_id, role, block)], next)
+        return slots_of_text(block, event_id, role, rules)
     is_text = isinstance(block, dict) and block.get("type") == "text"
     if is_text and isinstance(text := block.get("text"), str):
-        return Slots([(event_id, role, text)], lambda texts: {"type": "text", "text": next(texts)})
+        slots = slots_of_text(text, event_id, role, rules)
+        return Slots(slots.events, lambda texts: {"type": "text", "text": slots.build(texts)})
     if rules.on_other == "drop":
         return None
     if rules.on_other == "pass":

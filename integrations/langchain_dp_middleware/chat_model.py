@@ -12,10 +12,11 @@ from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded
+from dp_middleware.sessions.templates import Template
 from langchain_dp_middleware._boundary import Input, cross, messages_in
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules, slots_of_messages
@@ -29,6 +30,7 @@ from langchain_dp_middleware._session import (
     fields_of,
     session_for,
 )
+from langchain_dp_middleware._templates import templates_of
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):
@@ -55,6 +57,10 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         system: See :class:`MessageRules`, as for the next two.
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
+        public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
+            text that is the fixed parts of one of them around values, to the letter, only the
+            values are released. A text that none of them made, or that could be cut in two ways,
+            is released whole. That a text is so made is public.
 
     Raises:
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
@@ -77,11 +83,17 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
+    public_templates: tuple[Template, ...] = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
         super().__init__(**fields_of(type(self), session, options, inner=inner))
+
+    @field_validator("public_templates", mode="before")
+    @classmethod
+    def _templates(cls, value: Any) -> tuple[Template, ...]:
+        return templates_of(value)
 
     # composition -----------------------------------------------------------------------------
 
@@ -219,7 +231,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     def _crossed(self, values: Sequence[Any], config: RunnableConfig | None = None) -> Any:
         """A released transcript for each value."""
-        rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
+        rules = MessageRules(
+            system=self.system,
+            ai=self.ai,
+            on_other=self.on_other,
+            templates=self.public_templates,
+        )
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
 
         def read() -> Input:

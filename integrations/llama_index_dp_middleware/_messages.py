@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from llama_index.core.base.llms.types import (
 )
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.sessions.templates import Parts, Template, parts_of
 
 _SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 _REMOTE = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
@@ -41,12 +42,20 @@ class Slots:
     build: Callable[[Iterator[str]], ChatMessage]
 
 
-def slots_of(message: Any, where: str) -> Slots:
+def session_role(role: MessageRole) -> str | None:
+    """What a session calls a role; ``None`` for one that cannot be released."""
+    if role in _REMOTE:
+        return "assistant"
+    return "system" if role in _SYSTEM else _PRIVATE.get(role)
+
+
+def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> Slots:
     """The texts of a message, block by block; of ``additional_kwargs`` a tool call's id is kept.
 
     Args:
         message: Private; never changed.
         where: Names it in errors.
+        templates: Of a block that one of them made only the values are texts.
 
     Raises:
         ParameterError: Something cannot be released. Names its place, never itself.
@@ -54,27 +63,27 @@ def slots_of(message: Any, where: str) -> Slots:
     if not isinstance(message, ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
     kind = message.role
-    if kind in _REMOTE:
+    role = session_role(kind)
+    if role == "assistant":
         said = [("assistant", words_of(message))]
         return Slots(said, lambda sent: _answer(next(sent), kind))
-    role = "system" if kind in _SYSTEM else _PRIVATE.get(kind)
     if role is None:
         raise ParameterError(f"{where}: the role {kind} cannot be released")
-    texts = []
+    blocks: list[Parts] = []
     for block in message.blocks:
         if not isinstance(block, TextBlock):
             raise ParameterError(
                 f"{where}: only text blocks can be released; take other blocks out"
             )
-        texts.append((role, block.text))
+        blocks.append(parts_of(templates, role, block.text))
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
 
     def build(sent: Iterator[str]) -> ChatMessage:
-        blocks = [TextBlock(text=next(sent)) for _ in texts]
-        return ChatMessage(role=kind, blocks=blocks, additional_kwargs=kept)
+        copies = [TextBlock(text=block.joined(sent)) for block in blocks]
+        return ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
 
-    return Slots(texts, build)
+    return Slots([(role, value) for block in blocks for value in block.values], build)
 
 
 def words_of(message: ChatMessage) -> str:

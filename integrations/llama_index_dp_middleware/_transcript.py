@@ -15,6 +15,7 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.session import Item
+from dp_middleware.sessions.templates import Template, parts_of
 from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import slots_of, words_of
@@ -31,13 +32,13 @@ class Transcript:
     Attributes:
         session: Releases and remembers.
         system: Whether all system messages are public, or released like others.
-        public_system: Texts of system messages that are public.
+        templates: Prompts that are public but for their values.
         conversation: Its public name.
     """
 
     session: dp.Session
     system: System
-    public_system: frozenset[str]
+    templates: tuple[Template, ...]
     conversation: str
 
     def release(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -50,7 +51,12 @@ class Transcript:
 
     def release_prompt(self, prompt: str) -> str:
         """A prompt without a transcript: released anew at every call."""
-        return guarded(lambda: at_asked(self.session).release_once("user", prompt).text)
+
+        def work() -> str:
+            session, parts = at_asked(self.session), parts_of(self.templates, "user", prompt)
+            return parts.joined(session.release_once("user", x).text for x in parts.values)
+
+        return guarded(work)
 
     def note(self, response: Response) -> Response:
         """Remember an answer of the remote model: it may go out again."""
@@ -107,9 +113,9 @@ class Transcript:
         A memory rewrites its text again and again, so this is an event of its own, known by its
         place and by the message with which the conversation begins.
         """
-        slots = [slots_of(message, f"message {k}") for k, message in enumerate(messages)]
+        slots = [slots_of(m, f"message {k}", self.templates) for k, m in enumerate(messages)]
         texts = [text for part in slots for text in part.texts]
-        private = [text for text in texts if not self._passes(*text)]
+        private = [text for text in texts if not self._passes(text[0])]
         leading = list(takewhile(lambda text: text[0] == "system", private))
         history: list[Item] = [(None, *text) for text in private[len(leading) :]]
         session = at_asked(self.session)
@@ -117,11 +123,11 @@ class Transcript:
         memories: list[Item] = [(f"{start} {k}", *text) for k, text in enumerate(leading)]
         parts = session.release_all([memories, history], conversation=self.conversation)
         released = (release.text for part in parts for release in part)
-        sent = (text[1] if self._passes(*text) else next(released) for text in texts)
+        sent = (text[1] if self._passes(text[0]) else next(released) for text in texts)
         return [part.build(sent) for part in slots]
 
-    def _passes(self, role: str, text: str) -> bool:
-        return role == "system" and (self.system == "pass" or text in self.public_system)
+    def _passes(self, role: str) -> bool:
+        return role == "system" and self.system == "pass"
 
 
 def _forms(response: ChatResponse | CompletionResponse) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -63,13 +64,14 @@ class DPChatEngine(BaseChatEngine):
     """Releases a conversation, has a chat engine answer it, and extracts the answers locally.
 
     The inner engine, its memory, spans and models see released messages and what the remote model
-    had answered, never what the local one wrote. It is handed the released history at every turn, so
-    give it the remote model itself, not a :class:`DPLLM`. Messages are known by their place in the
-    conversation: each is released once. ``chat`` and its like make no span or event of their own.
+    had answered, never what the local one wrote. It is handed the released history at every turn,
+    so give it the remote model itself, not a :class:`DPLLM`. Messages are known by their place in
+    the conversation: each is released once. ``chat`` and its like make no span or event of their
+    own.
 
-    With ``retriever``, a **local** one over raw text finds nodes for the raw message, unrecorded: the
-    inner engine is given released copies of them in front of the message, the extractor raw ones.
-    Which nodes are found has **no guarantee**.
+    With ``retriever``, a **local** one over raw text finds nodes for the raw message, unrecorded:
+    the inner engine is given released copies of them in front of the message, the extractor raw
+    ones. Which nodes are found has **no guarantee**.
 
     The answers are private, as is :attr:`chat_history`; ``metadata["remote_text"]`` is what the
     remote model wrote. A history that is given to a call replaces that of the engine; its answers
@@ -185,9 +187,8 @@ class DPChatEngine(BaseChatEngine):
 
     async def _aasked(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
         found = await self._search.afind(QueryBundle(_text(message)))
-        turn, asked, sent = await asyncio.to_thread(
-            guarded, self._released, message, history, *found
-        )
+        release = partial(guarded, self._released, message, history, *found)
+        turn, asked, sent = await asyncio.to_thread(release)
         return turn, str(await self._inner.achat(asked, chat_history=sent))
 
     def _released(

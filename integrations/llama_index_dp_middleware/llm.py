@@ -24,7 +24,9 @@ from llama_index.core.llms.llm import LLM
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import session_of
+from dp_middleware.sessions.templates import Template
 from llama_index_dp_middleware._silence import QuietLLM, unspanned
+from llama_index_dp_middleware._templates import templates_of
 from llama_index_dp_middleware._transcript import System, Transcript
 
 _SETTINGS = (
@@ -35,6 +37,10 @@ _SETTINGS = (
     "query_wrapper_prompt",
     "system_prompt",
 )
+
+
+def _of_system(text: str) -> Template:
+    return Template(fixed=(text,), role="system")
 
 
 class DPLLM(QuietLLM):
@@ -65,6 +71,10 @@ class DPLLM(QuietLLM):
         inner: The remote model.
         public_system: Public texts: a text block of a system message that is one of them, to the
             letter, is sent as it is.
+        public_templates: Public prompts, as LlamaIndex's templates or as texts with ``{values}``:
+            of a text that is the fixed parts of one of them around values, to the letter, only the
+            values are released. A text that none of them made, or that could be cut in two ways,
+            is released whole. That a text is so made is public.
         system: What happens to all other system messages.
         conversation: A name of the conversation, needed where a memo file outlives the process;
             default a fresh one for this object.
@@ -89,6 +99,7 @@ class DPLLM(QuietLLM):
         inner: LLM,
         *,
         public_system: Collection[str] = (),
+        public_templates: Collection[Any] = (),
         system: System = "release",
         conversation: str | None = None,
     ) -> None:
@@ -102,10 +113,11 @@ class DPLLM(QuietLLM):
             )
         if isinstance(public_system, str) or not all(isinstance(t, str) for t in public_system):
             raise ParameterError("expected public_system=['...'], a collection of texts")
+        texts = filter(None, {*public_system, inner.system_prompt})
         transcript = Transcript(
             session=session_of(session),
             system=system,
-            public_system=frozenset({*public_system, inner.system_prompt or ""}),
+            templates=(*templates_of(public_templates), *(_of_system(t) for t in texts)),
             conversation=str(uuid4()) if conversation is None else conversation,
         )
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
@@ -226,7 +238,7 @@ class DPLLM(QuietLLM):
         return DPLLM(
             transcript.session,
             self._inner.as_structured_llm(output_cls, **kwargs),
-            public_system=transcript.public_system,
+            public_templates=transcript.templates,
             system=transcript.system,
             conversation=transcript.conversation,
         )

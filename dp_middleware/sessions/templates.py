@@ -1,0 +1,99 @@
+"""Public prompts around private values: what is fixed in them goes out as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dp_middleware.errors import ParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """A prompt that its author declares public.
+
+    Attributes:
+        fixed: Its fixed parts: before, between and behind the values. One part is a prompt without
+            values, which is for system messages: anybody else could have written it.
+        role: Of the messages that it may make up; ``None``: of any.
+
+    Raises:
+        ParameterError: Values with nothing around or between them, or none in a message that is
+            not the system's.
+    """
+
+    fixed: tuple[str, ...]
+    role: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.fixed) < 2 and self.role != "system":
+            raise ParameterError("expected a public template with values, such as '{question}'")
+        if not any(self.fixed) or not all(self.fixed[1:-1]):
+            raise ParameterError(
+                "expected a public template with fixed text around and between values"
+            )
+
+    def values(self, role: str, text: str) -> tuple[str, ...] | None:
+        """The private values of a message, or ``None`` if this is not how it was made.
+
+        Nothing is guessed: a text that can be cut in two ways was not made in either.
+        """
+        if self.role not in (None, role):
+            return None
+        if len(self.fixed) == 1:
+            return () if text == self.fixed[0] else None
+        first, *inner, last = self.fixed
+        end = len(text) - len(last)
+        if end < len(first) or not text.startswith(first) or not text.endswith(last):
+            return None
+        middle = text[len(first) : end]
+        starts = _leftmost(middle, inner)
+        if starts is None or starts != _rightmost(middle, inner):
+            return None
+        begins = [0, *(k + len(part) for k, part in zip(starts, inner, strict=True))]
+        return tuple(middle[a:b] for a, b in zip(begins, [*starts, len(middle)], strict=True))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A text as private values in public fixed text.
+
+    Attributes:
+        values: Private.
+        fixed: Public, one more than values.
+    """
+
+    values: tuple[str, ...] = field(repr=False)
+    fixed: tuple[str, ...] = ("", "")
+
+    def joined(self, released: Iterator[str]) -> str:
+        """The text again, with what goes out for the values, in their order."""
+        first, *rest = self.fixed
+        return first + "".join(next(released) + part for part in rest)
+
+
+def parts_of(templates: Iterable[Template], role: str, text: str) -> Parts:
+    """What is private in a text: all, unless exactly one of the templates made it."""
+    cut = ((template, template.values(role, text)) for template in templates)
+    made = {Parts(values, template.fixed) for template, values in cut if values is not None}
+    return made.pop() if len(made) == 1 else Parts((text,))
+
+
+def _leftmost(text: str, parts: Sequence[str]) -> list[int] | None:
+    starts, behind = [], 0
+    for part in parts:
+        start = text.find(part, behind)
+        if start < 0:
+            return None
+        starts.append(start)
+        behind = start + len(part)
+    return starts
+
+
+def _rightmost(text: str, parts: Sequence[str]) -> list[int]:
+    """Where the parts stand if each stands as far behind as it can; all of them are there."""
+    starts, before = [], len(text)
+    for part in reversed(parts):
+        before = text.rfind(part, 0, before)
+        starts.append(before)
+    return starts[::-1]

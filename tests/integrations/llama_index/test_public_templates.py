@@ -1,0 +1,107 @@
+"""DPLLM under LlamaIndex's own prompts: declared public, their fixed parts are sent as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.llms.openai")
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
+from llama_index.core.prompts.default_prompt_selectors import DEFAULT_TEXT_QA_PROMPT_SEL
+from llama_index.core.schema import TextNode
+from llama_index_dp_middleware import DPLLM, unrecorded
+
+import dp_middleware as dp
+from dp_middleware.testing import TraceSafeContract
+
+CHAT_QA = DEFAULT_TEXT_QA_PROMPT_SEL.conditionals[0][1]
+SYSTEM, USER = (str(message.content) for message in CHAT_QA.message_templates)
+BEFORE, BETWEEN, BEHIND = (
+    USER.replace("{context_str}", "\0").replace("{query_str}", "\0").split("\0")
+)
+
+
+def ask(model, probe):
+    node = TextNode(text=probe.new_text())
+    with unrecorded():
+        index = VectorStoreIndex([node], embed_model=MockEmbedding(4))
+        return str(index.as_query_engine(llm=model).query(probe.new_text()))
+
+
+def sent_by(probe):
+    return [message["content"] for message in probe.remote.requests[-1]["messages"]]
+
+
+class TestContract(TraceSafeContract):
+    calls = {"query": ask}  # noqa: RUF012
+
+    def adapter(self, probe):
+        model = probe.llama_openai()
+        return DPLLM(probe.session(), model, public_templates=[DEFAULT_TEXT_QA_PROMPT_SEL])
+
+
+def test_only_the_values_are_released(probe):
+    qa = [DEFAULT_TEXT_QA_PROMPT_SEL]
+    ask(DPLLM(probe.session(), probe.llama_openai(), public_templates=qa), probe)
+    system, user = sent_by(probe)
+    assert system == SYSTEM
+    assert user.startswith(BEFORE)
+    assert user.endswith(BEHIND)
+    values = user.removeprefix(BEFORE).removesuffix(BEHIND).split(BETWEEN)
+    assert len(values) == 2
+    assert all(probe.released(value) for value in values)
+    assert len(probe.charges) == 2
+    assert not probe.leaks()
+
+
+def test_without_the_option_everything_is_released(probe):
+    ask(DPLLM(probe.session(), probe.llama_openai()), probe)
+    assert all(probe.released(text) for text in sent_by(probe))
+
+
+@pytest.mark.parametrize("path", ["complete", "chat"])
+def test_a_prompt_that_is_not_to_the_letter_is_private(path, probe):
+    model = DPLLM(probe.session(), probe.llama_openai(), public_templates=["Sum up: {text}\nSay: "])
+
+    def sent_for(prompt):
+        if path == "complete":
+            model.complete(prompt)
+        else:
+            model.chat([ChatMessage(prompt, role="user")])
+        return sent_by(probe)[-1]
+
+    text = sent_for(f"Sum up: {probe.private_text}\nSay: ")
+    assert text.startswith("Sum up: ")
+    assert text.endswith("\nSay: ")
+    assert probe.released(text[8:-6])
+    assert probe.released(sent_for(f"Sum up: {probe.private_text}\nSay:"))
+    assert probe.released(sent_for(f"sum up: {probe.private_text}\nSay: "))
+    assert not probe.leaks()
+
+
+def test_a_conversation_in_templates_is_released_once(probe):
+    model = DPLLM(probe.session(), probe.llama_openai(), public_templates=["Q: {q}\nA: {a}."])
+    messages = [ChatMessage(f"Q: {probe.private_text}\nA: {probe.private_text}.", role="user")]
+    messages.append(model.chat(messages).message)
+    messages.append(ChatMessage(probe.new_text(), role="user"))
+    model.chat(messages)
+    assert len(probe.charges) == 3
+    first, second = (r["messages"][0]["content"] for r in probe.remote.requests)
+    assert first == second
+
+
+@pytest.mark.parametrize("wrong", ["one", [3], ["no values"], ["{a}{b}"], ["{a}"]])
+def test_what_is_no_template_is_refused(wrong, desk):
+    with pytest.raises(dp.ParameterError, match="template"):
+        DPLLM(desk.session(), desk.llama_openai(), public_templates=wrong)
+    with pytest.raises(dp.ParameterError, match="RichPromptTemplate"):
+        DPLLM(
+            desk.session(),
+            desk.llama_openai(),
+            public_templates=[RichPromptTemplate("Q: {{q}}")],
+        )
+    DPLLM(desk.session(), desk.llama_openai(), public_templates=[PromptTemplate("Q: {q}")])

@@ -25,18 +25,21 @@ ONCE: Final = Once.ONCE
 
 Item = tuple[str | Literal[Once.ONCE] | None, str, str]
 
+AnyItem = Item | Mapping[str, Any]
+"""Also a message as chat clients keep it: ``{"role": ..., "content": ...}``, maybe with an id."""
+
 ROLES = ("system", "user", "assistant", "tool")
 
 _PRIVATE = tuple(role for role in ROLES if role != "assistant")
 
 
 def checked(item: Any) -> Item:
-    """An event id, :data:`ONCE` or ``None``; a role and a text.
+    """An event id, :data:`ONCE` or ``None``; a role and a text; also from a message as a dict.
 
     Raises:
         ParameterError: One of them is not what it should be; quotes none of them.
     """
-    event_id, role, text = item
+    event_id, role, text = _of_dict(item) if isinstance(item, Mapping) else item
     unnamed = event_id is None or event_id is ONCE
     if not unnamed and (not isinstance(event_id, str) or not event_id):
         raise ParameterError("expected an event id of type str, not empty")
@@ -45,6 +48,24 @@ def checked(item: Any) -> Item:
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
     return event_id, role, text
+
+
+_OTHER_ROLES = {"developer": "system", "function": "tool"}
+
+
+def _of_dict(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Of other keys nothing is ever sent, but calls of tools must not get lost in silence."""
+    role, content = message.get("role"), message.get("content")
+    if message.get("tool_calls") or message.get("function_call"):
+        raise ParameterError("expected messages of text, got one that calls tools")
+    if isinstance(content, list):
+        texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        if not all(isinstance(text, str) for text in texts):
+            raise ParameterError("expected messages of text, got one with parts of another kind")
+        content = "\n\n".join(texts)
+    if isinstance(role, str):
+        role = _OTHER_ROLES.get(role, role)
+    return message.get("id"), role, content
 
 
 def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:

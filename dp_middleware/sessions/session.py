@@ -16,7 +16,14 @@ from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions.events import ReleaseMemo, public
 from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
-from dp_middleware.sessions.names import ONCE as ONCE, Digests, Item as Item, by_role, checked
+from dp_middleware.sessions.names import (
+    ONCE as ONCE,
+    AnyItem,
+    Digests,
+    Item as Item,
+    by_role,
+    checked,
+)
 from dp_middleware.sessions.releaser import Releaser
 from dp_middleware.sessions.transcript import Message, Unknown, admit, name_of_last_answer
 
@@ -159,15 +166,17 @@ class Session:
         return self.release_many([(event_id, role, text)], conversation=conversation)[0]
 
     def release_many(
-        self, items: Iterable[Item], *, conversation: str = "", unknown: Unknown = "refuse"
+        self, items: Iterable[AnyItem], *, conversation: str = "", unknown: Unknown = "refuse"
     ) -> list[Release]:
         """What goes out for a transcript, message by message.
 
         Args:
-            items: ``(event_id, role, text)`` each. Instead of ``None`` for an id stands a keyed
-                digest of the transcript up to and with the message: then the transcript must
-                start at the conversation's beginning, and a change makes all messages from there
-                on new ones. :data:`ONCE` is for texts as of :meth:`release_once`.
+            items: ``(event_id, role, text)`` each, or messages as chat clients keep them, such as
+                ``{"role": "user", "content": text}``, of which other keys are never sent. Instead
+                of ``None`` for an id, or none at all, stands a keyed digest of the transcript up to
+                and with the message: then the transcript must start at the conversation's
+                beginning, and a change makes all messages from there on new ones. :data:`ONCE` is
+                for texts as of :meth:`release_once`.
             conversation: Its name; two without ids that begin with the same texts under the same
                 name begin with the same releases.
             unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
@@ -182,7 +191,7 @@ class Session:
 
     def release_all(
         self,
-        transcripts: Iterable[Iterable[Item]],
+        transcripts: Iterable[Iterable[AnyItem]],
         *,
         conversation: str = "",
         unknown: Unknown = "refuse",
@@ -242,7 +251,7 @@ class Session:
         )
 
     async def arelease_many(
-        self, items: Iterable[Item], *, conversation: str = "", unknown: Unknown = "refuse"
+        self, items: Iterable[AnyItem], *, conversation: str = "", unknown: Unknown = "refuse"
     ) -> list[Release]:
         """As :meth:`release_many`, without blocking the event loop."""
         return await asyncio.to_thread(
@@ -278,9 +287,8 @@ class Session:
         event_id: str | None,
         text: str,
         *,
-        shown: str | None = None,
         conversation: str = "",
-        transcript: Iterable[Item] | None = None,
+        transcript: Iterable[AnyItem] | None = None,
     ) -> None:
         """Tell the session what the remote model answered; it may then go out again.
 
@@ -290,8 +298,6 @@ class Session:
                 message without an id that has just these words goes out, also one that was
                 extracted locally: where both may say "yes", give ids or ``transcript``.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
-            shown: What stands for them in the transcript, if that is another text and has no id.
-                ``text`` goes out in its place.
             conversation: As for :meth:`release`.
             transcript: Private, as of :meth:`release_many`: the messages up to and with the one
                 that stands for this answer, such as an extracted one, and that has no id. It is
@@ -308,12 +314,17 @@ class Session:
         elif event_id is not None:
             name = self._digests.of_id(within, event_id)
         else:
-            seen = text if shown is None else shown
-            self._memo.note(self._digests.answer(within, seen), text, None)
+            self._memo.note(self._digests.answer(within, text), text, None)
             return
         self._memo.note(self._digests.note(name), text, self._digests.private(name))
 
-    def note_left(self, text: str, *, shown: str | None = None, conversation: str = "") -> None:
+    def note_left(
+        self,
+        text: str,
+        *,
+        conversation: str = "",
+        transcript: Iterable[AnyItem] | None = None,
+    ) -> None:
         """As :meth:`note_remote` without an id, for an answer that was left before its end.
 
         Never waits, so a finalizer may call it, also in the middle of another call of this session.
@@ -322,13 +333,15 @@ class Session:
 
         Args:
             text: The remote model's own words, as far as they were read.
-            shown: As for :meth:`note_remote`.
             conversation: As for :meth:`release`.
+            transcript: As for :meth:`note_remote`.
         """
         checked((None, "assistant", text))
         within = self._conversation(conversation)
-        seen = text if shown is None else shown
-        self._memo.note_left(self._digests.answer(within, seen), text)
+        note = self._digests.answer(within, text)
+        if transcript is not None:
+            note = self._digests.note(name_of_last_answer(self._digests, within, transcript))
+        self._memo.note_left(note, text)
 
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 from dp_middleware.sessions.events import Origin, ReleaseMemo
-from dp_middleware.sessions.names import ONCE, Digests, Item, checked
+from dp_middleware.sessions.names import ONCE, AnyItem, Digests, Item, checked
 
 Unknown = Literal["refuse", "pass"]
 """What happens to an assistant's text that was not noted."""
@@ -33,7 +33,7 @@ def admit(
     memo: ReleaseMemo,
     digests: Digests,
     conversation: bytes,
-    items: Iterable[Item],
+    items: Iterable[AnyItem],
     unknown: Unknown,
 ) -> list[Message]:
     """The messages of a transcript, if all of them may be released.
@@ -70,7 +70,7 @@ def admit(
     ]
 
 
-def name_of_last_answer(digests: Digests, conversation: bytes, items: Iterable[Item]) -> bytes:
+def name_of_last_answer(digests: Digests, conversation: bytes, items: Iterable[AnyItem]) -> bytes:
     """The name of an answer at the end of a transcript, by its place.
 
     Raises:

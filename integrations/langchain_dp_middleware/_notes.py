@@ -51,7 +51,9 @@ class Noting(BaseCallbackHandler):
             for generation in row:
                 message = getattr(generation, "message", None)
                 if isinstance(message, AIMessage):
-                    note_answer(self._session, message, conversation=self._conversation)
+                    nameless = message.model_copy(update={"id": None})  # as many clients keep it
+                    for one in (message, nameless) if message.id else (message,):
+                        note_answer(self._session, one, conversation=self._conversation)
 
 
 @dataclass(frozen=True, eq=False)

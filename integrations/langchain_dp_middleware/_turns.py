@@ -8,11 +8,18 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy import Unit
+from dp_middleware.sessions.session import Item
 from langchain_dp_middleware._boundary import messages_in
-from langchain_dp_middleware._messages import message_of
+from langchain_dp_middleware._messages import (
+    MessageRules,
+    message_of,
+    slots_of_messages,
+    words_of,
+)
 
 
 def messages_of(value: object) -> list[BaseMessage]:
@@ -60,6 +67,42 @@ class Turn:
     def for_extractor(self, draft: str) -> inferdpt.Messages:
         """If this is a turn of raw messages: what the extractor is given."""
         return [*self.history, *inferdpt.for_extractor(self.text, draft, self.instruction)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A turn for which the remote model wrote a draft.
+
+    Attributes:
+        session: Released it.
+        conversation: Its public name.
+        messages: Of the turn. Private.
+        question: For the extractor. Private.
+        draft: Public.
+        name: Id of the answer to come.
+    """
+
+    session: dp.Session
+    conversation: str
+    messages: Sequence[BaseMessage] = field(repr=False)
+    question: inferdpt.Messages = field(repr=False)
+    draft: str
+    name: str = field(default_factory=lambda: f"dp-{uuid4()}")
+
+    def note(self) -> None:
+        """Let the draft out again for an answer of this id."""
+        self.session.note_remote(self.name, self._words(self.draft), conversation=self.conversation)
+
+    def note_place(self, answer: str) -> None:
+        """Let it out again for this answer without an id, behind these messages. Never waits."""
+        said: Item = (None, "assistant", self._words(answer))
+        items = [*slots_of_messages(self.messages, MessageRules()).events, said]
+        words = self._words(self.draft)
+        self.session.note_left(words, conversation=self.conversation, transcript=items)
+
+    @staticmethod
+    def _words(text: str) -> str:
+        return words_of(AIMessage(text))
 
 
 def turn_of(messages: Sequence[BaseMessage], instruction: str) -> Turn:

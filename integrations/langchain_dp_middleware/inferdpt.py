@@ -18,13 +18,12 @@ from pydantic import Field
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import chat_model
+from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
 from langchain_dp_middleware._calls import RefusedWrappers
-from langchain_dp_middleware._messages import note_answer
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -32,7 +31,7 @@ from langchain_dp_middleware._session import (
     fields_of,
     session_for,
 )
-from langchain_dp_middleware._turns import Turn, messages_of, turn_of
+from langchain_dp_middleware._turns import Asked, messages_of, turn_of
 
 REMEDY = (
     "call it alone, as the whole app, or, if all that records the run may see raw text, set "
@@ -40,8 +39,8 @@ REMEDY = (
 )
 
 _NOTE = (
-    "keep the ids of this model's answers in the transcript, or tell the session what a remote "
-    "model wrote with note_answer(session, message)"
+    "keep the ids of this model's answers, or whole transcripts to the letter, or tell the session "
+    "what a remote model wrote with note_answer(session, message)"
 )
 
 _OTHERS = "use DPChatModel, or an agent with DPAgentMiddleware(session, extractor=...)"
@@ -53,8 +52,9 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     The messages are released and sent to ``remote``; ``extractor``, which must be in process,
     on loopback or on a trusted host, writes the answer from the raw messages and the remote
     model's draft. Its calls leave no record. The answer is **private**: it holds what no
-    mechanism has protected. In a later transcript, known by its id, it is replaced by the draft
-    that it came from; keep the ids of AI messages, without which they are refused.
+    mechanism has protected. In a later transcript it is replaced by the draft that it came from:
+    known by its id, or without one, as in the histories of many clients, by its place behind the
+    same messages.
 
     System messages are the instruction, public and sent as they are. Human messages are
     released; other roles are refused. Callbacks of a call see what the remote model is sent.
@@ -142,26 +142,28 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         """Release, ask the remote model, extract."""
-        turn, draft, name = self._asked(input, config, kwargs)
-        answer = self.extractor(turn.for_extractor(draft))
-        return AIMessage(content=answer, id=name)
+        asked = self._asked(input, config, kwargs)
+        return _answered(asked, self.extractor(asked.question))
 
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AIMessage:
         """As :meth:`invoke`."""
-        turn, draft, name = await in_thread(self._asked, input, config, kwargs)
-        answer = await self.extractor.acall(turn.for_extractor(draft))
-        return AIMessage(content=answer, id=name)
+        asked = await in_thread(self._asked, input, config, kwargs)
+        return _answered(asked, await self.extractor.acall(asked.question))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[AIMessageChunk]:
         """As :meth:`invoke`, giving the answer in pieces."""
-        turn, draft, name = self._asked(input, config, kwargs)
-        for piece in self.extractor.stream(turn.for_extractor(draft)):
-            yield AIMessageChunk(content=piece, id=name)
-        yield AIMessageChunk(content="", id=name, chunk_position="last")
+        asked, said = self._asked(input, config, kwargs), ""
+        try:
+            for piece in self.extractor.stream(asked.question):
+                said += piece
+                yield AIMessageChunk(content=piece, id=asked.name)
+        finally:  # also of one that is left
+            guarded(asked.note_place, said, what="the memo")
+        yield AIMessageChunk(content="", id=asked.name, chunk_position="last")
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -216,10 +218,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     # the boundary ----------------------------------------------------------------------------
 
-    def _asked(
-        self, value: Any, config: RunnableConfig | None, options: dict[str, Any]
-    ) -> tuple[Turn, str, str]:
-        """The raw turn, the remote model's draft for it, and the id of the answer to come."""
+    def _asked(self, value: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Asked:
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "InferDPTChatModel", REMEDY)
@@ -230,21 +229,27 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
         released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
         unit = at.sanitizer.certificate.unit
-        question = turn_of(released, self.instruction).for_remote(unit)
+        sent = turn_of(released, self.instruction).for_remote(unit)
         with set_config_context(config) as context:
-            draft = context.run(self.remote, question)
-        name = f"dp-{uuid4()}"
-        remote = AIMessage(draft)
-        guarded(lambda: note_answer(self.session, remote, event_id=name, conversation=conversation))
-        return guarded(self._private_turn, messages, at), draft, name
-
-    def _private_turn(self, messages: list[BaseMessage], at: dp.Session) -> Turn:
-        turn = turn_of(messages, self.instruction)
-        if self.passages is None:
-            return turn
-        return replace(
-            turn, instruction=self.passages.restore(at.sanitizer.subject, turn.instruction)
+            draft = context.run(self.remote, sent)
+        asked = Asked(
+            session=at,
+            conversation=conversation,
+            messages=messages,
+            question=guarded(self._for_extractor, messages, draft, at),
+            draft=draft,
         )
+        guarded(asked.note, what="the memo")
+        return asked
+
+    def _for_extractor(
+        self, messages: list[BaseMessage], draft: str, at: dp.Session
+    ) -> inferdpt.Messages:
+        turn = turn_of(messages, self.instruction)
+        if self.passages is not None:
+            rules = self.passages.restore(at.sanitizer.subject, turn.instruction)
+            turn = replace(turn, instruction=rules)
+        return turn.for_extractor(draft)
 
     # description -----------------------------------------------------------------------------
 
@@ -256,3 +261,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "dp-inferdpt"
+
+
+def _answered(asked: Asked, text: str) -> AIMessage:
+    guarded(asked.note_place, text, what="the memo")
+    return AIMessage(content=text, id=asked.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from llama_index.core.base.llms.types import (
 )
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.sessions.names import checked
 from dp_middleware.sessions.templates import Parts, Template, parts_of
 
 _SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
@@ -60,13 +61,16 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
     Raises:
         ParameterError: Something cannot be released. Names its place, never itself.
     """
+    if isinstance(message, Mapping):  # as chat clients keep it
+        _, said, text = checked(message)
+        message = ChatMessage(role=MessageRole(said), content=text)
     if not isinstance(message, ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
     kind = message.role
     role = session_role(kind)
     if role == "assistant":
-        said = [("assistant", words_of(message))]
-        return Slots(said, lambda sent: _answer(next(sent), kind))
+        answer = [("assistant", words_of(message))]
+        return Slots(answer, lambda sent: _answer(next(sent), kind))
     if role is None:
         raise ParameterError(f"{where}: the role {kind} cannot be released")
     blocks: list[Parts] = []

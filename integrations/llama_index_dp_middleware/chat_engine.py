@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
@@ -120,7 +120,6 @@ class DPChatEngine(BaseChatEngine):
         self._search = LocalSearch(self._session, retriever, metadata, trusted)
         self._inner, self._history = chat_engine, list[ChatMessage]()
         self._conversation = str(uuid4()) if conversation is None else conversation
-        self._left: tuple[_Turn, str, str] | None = None  # a stream that was not read to its end
 
     def __repr__(self) -> str:
         return f"DPChatEngine({self._session!r}, {type(self._inner).__name__})"
@@ -135,7 +134,7 @@ class DPChatEngine(BaseChatEngine):
 
     def reset(self) -> None:
         """Begin another conversation."""
-        self._history, self._conversation, self._left = [], str(uuid4()), None
+        self._history, self._conversation = [], str(uuid4())
         self._inner.reset()
 
     @unspanned
@@ -154,7 +153,7 @@ class DPChatEngine(BaseChatEngine):
         """As :meth:`chat`, without blocking the event loop."""
         turn, remote = await self._aasked(message, chat_history)
         text = await self._extractor.acall(turn.for_extractor(remote))
-        return await asyncio.to_thread(self._answered, turn, remote, text)
+        return self._answered(turn, remote, text)
 
     @unspanned
     def stream_chat(
@@ -199,8 +198,6 @@ class DPChatEngine(BaseChatEngine):
         sources: list[NodeWithScore],
     ) -> tuple[_Turn, str, list[ChatMessage]]:
         """The turn, and the message and history that the inner engine is given."""
-        if self._left is not None:
-            self._answered(*self._left)
         before = list(self._history if history is None else history)
         slots = [slots_of(each, f"message {k}") for k, each in enumerate(before)]
         items: list[Item] = [(None, *text) for part in slots for text in part.texts]
@@ -227,22 +224,20 @@ class DPChatEngine(BaseChatEngine):
             for piece in self._extractor.stream(turn.for_extractor(remote)):
                 said += piece
                 yield ChatResponse(message=_answer(said), delta=piece)
-        except GeneratorExit:  # perhaps from where garbage is collected: nothing may be waited for
-            self._left = (turn, remote, said)
-            raise
-        self._answered(turn, remote, said)
+        finally:  # also of one that is left
+            if said:
+                self._answered(turn, remote, said)
 
     def _answered(self, turn: _Turn, remote: str, text: str) -> AgentChatResponse:
-        """The response; later turns send the remote model's words in its place."""
-        shown, self._left = _answer(text), None
-
-        def note() -> None:
-            transcript: Sequence[Item] = [*turn.items, (None, "assistant", words_of(shown))]
-            turn.session.note_remote(
-                None, remote, conversation=self._conversation, transcript=transcript
-            )
-
-        guarded(note, what="the memo")
+        """The response; later turns send the remote model's words in its place. Never waits."""
+        shown = _answer(text)
+        items: list[Item] = [*turn.items, (None, "assistant", words_of(shown))]
+        guarded(
+            lambda: turn.session.note_left(
+                remote, conversation=self._conversation, transcript=items
+            ),
+            what="the memo",
+        )
         asked = ChatMessage(role=MessageRole.USER, content=turn.message)
         self._history = [*turn.before, asked, shown]
         return AgentChatResponse(

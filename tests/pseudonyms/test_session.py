@@ -202,11 +202,12 @@ def test_remote_answers_go_out_as_they_were_whatever_is_shown():
     talk = session()
     released = talk.release("1", "user", "Maria Lopez").text
     talk.note_remote("2", f"Dear {released}")
-    talk.note_remote(None, f"Hello {released}", shown="Hello Maria Lopez")
+    history = [(None, "user", "Maria Lopez"), (None, "assistant", "Hello Maria Lopez")]
+    named = talk.release_many(history[:1])[0].text
+    talk.note_remote(None, f"Hello {named}", transcript=history)
     sent = talk.release_many([("1", "user", "Maria Lopez"), ("2", "assistant", "Dear Maria Lopez")])
     assert sent[1].text == f"Dear {released}"
-    [again] = talk.release_many([(None, "assistant", "Hello Maria Lopez")])
-    assert again.text == f"Hello {released}"
+    assert talk.release_many(history)[1].text == f"Hello {named}"
     with pytest.raises(EventRefused):
         talk.release_many([(None, "assistant", "Hello Maria Lopez!")])
 

@@ -897,3 +897,46 @@ def test_an_extracted_answer_without_an_id_is_known_by_its_place(options: dict[s
 def test_a_transcript_to_note_ends_with_an_answer_without_id(last: Any) -> None:
     with pytest.raises(ParameterError, match="ends with"):
         session(Charges()).note_remote(None, "x", transcript=last)
+
+
+def test_messages_as_clients_keep_them(options: dict[str, Any]) -> None:
+    """Plain dicts, of Gradio and OpenAI; what else is in them is neither sent nor looked at."""
+    books = Charges()
+    talk = session(books, **options)
+    gradio = {"metadata": {"title": CANARY}, "options": None}
+    history: list[Any] = []
+    for turn in range(3):
+        history.append({"role": "user", "content": words(5, seed=turn), **gradio})
+        talk.release_many(history)
+        talk.note_remote(
+            None, f"draft {turn}", transcript=[*history, {"role": "assistant", "content": "yes"}]
+        )
+        history.append({"role": "assistant", "content": "yes", **gradio})
+    sent = talk.release_many(history)
+    assert [release.text for release in sent[1::2]] == ["draft 0", "draft 1", "draft 2"]
+    parts = [{"type": "text", "text": "w1"}, "w2"]
+    rules = {"role": "developer", "content": parts, "name": CANARY, "id": "rules"}
+    [release] = talk.release_many([rules])
+    assert release.tokens_total == 2
+    assert talk.release("rules", "system", "w1\n\nw2") == release
+    assert books.tokens == [5, 5, 5, 2]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": "image_url", "image_url": CANARY}]},
+        {"role": "user", "content": {"path": CANARY}},
+        {"role": CANARY, "content": "w1"},
+        {"role": ["user"], "content": CANARY},
+        {"content": CANARY},
+        {"role": "assistant", "content": CANARY, "tool_calls": [{"id": CANARY}]},
+        {"role": "user", "content": CANARY, "id": 3},
+    ],
+)
+def test_messages_that_are_no_text_are_refused(message: Any) -> None:
+    books = Charges()
+    with pytest.raises(ParameterError) as raised:
+        session(books).release_many([{"role": "user", "content": "w1"}, message])
+    assert CANARY not in str(raised.value)
+    assert not books.tokens

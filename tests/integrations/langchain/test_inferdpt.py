@@ -116,15 +116,6 @@ def test_a_conversation_sends_the_drafts_and_never_the_answers(path, probe):
     assert not probe.leaks()
 
 
-def test_an_answer_without_its_id_is_refused(probe):
-    model = model_of(probe)
-    question = HumanMessage(probe.private_text)
-    answer = model.invoke([question])
-    with pytest.raises(EventRefused):
-        model.invoke([question, AIMessage(answer.text), HumanMessage("more")])
-    assert len(probe.remote.bodies) == 1
-
-
 def test_system_messages_are_the_instruction(probe):
     model_of(probe).invoke([SystemMessage("Translate."), HumanMessage(probe.private_text)])
     model_of(probe, instruction="Shorten.").invoke(probe.private_text)

@@ -126,6 +126,16 @@ def test_a_history_of_the_engine_goes_on_in_another_process(probe, tmp_path):
     assert not probe.leaks()
 
 
+def test_a_history_of_plain_dicts(probe):
+    engine = engine_of(probe)
+    first = engine.chat(probe.new_text())
+    history = [{"role": m.role.value, "content": m.content} for m in engine.chat_history]
+    engine.chat(probe.new_text(), history)
+    assert len(probe.charges) == 2
+    assert probe.remote.requests[-1]["messages"][-2]["content"] == first.metadata["remote_text"]
+    assert not probe.leaks()
+
+
 def test_equal_answers_to_different_turns_are_different_drafts(probe):
     """The remote model must not learn that two private answers are the same."""
     engine = engine_of(probe, extractor=dp.chat_model(lambda messages: "yes", local=True))

@@ -1,0 +1,270 @@
+"""Pseudonyms with LangChain: the remote model sees none of the values, the caller sees all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, untraced
+from pydantic import BaseModel
+from support.chat_models import langchain_model
+from support.entities import CONTRACT, ENTITIES, detector
+
+import dp_middleware as dp
+from dp_middleware.testing import OpenAIServer, ToolCall
+
+LETTER = "Dear Maria Lopez of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
+
+
+def pseudonyms(**options):
+    return dp.Pseudonyms(detector(), on_empty="pass", **options).session()
+
+
+def swapped(request, text, known=CONTRACT):
+    """What a model writes that takes the pseudonyms from the contract that it was sent."""
+    [sent] = [m["content"] for m in request["messages"] if m["role"] == "user"][:1]
+    pattern = re.escape(known)
+    for value in sorted(ENTITIES, key=len, reverse=True):
+        first = pattern.find(re.escape(value))
+        if first >= 0:
+            pattern = pattern[:first] + "(.+?)" + pattern[first + len(re.escape(value)) :]
+    order = sorted(
+        (value for value in ENTITIES if value in known), key=lambda value: known.index(value)
+    )
+    pattern = re.sub(r"MARIA\\ LOPEZ", ".+", pattern).replace(r"Maria\ agreed", r".+\ agreed")
+    match = re.fullmatch(pattern, sent)
+    assert match, (pattern, sent)
+    for value, name in zip(order, match.groups(), strict=True):
+        text = text.replace(value, name)
+    return text
+
+
+def private(server):
+    return [v for v in (*ENTITIES, "Maria", "Lopez", "MARIA", "Acme") if server.saw(v)]
+
+
+@pytest.fixture
+def model(remote):
+    remote.reply = lambda request: swapped(request, LETTER)
+    return DPChatModel(pseudonyms(), langchain_model(remote.url))
+
+
+def test_answers_come_back_with_the_originals(model, remote):
+    answer = model.invoke([("user", CONTRACT)])
+    assert answer.content == LETTER
+    assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == LETTER
+    assert model.generate([[HumanMessage(CONTRACT)]]).generations[0][0].text == LETTER
+    assert [a.content for a in model.batch([[("user", CONTRACT)]] * 2)] == [LETTER] * 2
+    assert private(remote) == []
+
+
+def test_streams_come_back_with_the_originals(model, remote):
+    pieces = list(model.stream([("user", CONTRACT)]))
+    assert "".join(piece.content for piece in pieces) == LETTER
+    assert len(pieces) > 5
+    total = pieces[0]
+    for piece in pieces[1:]:
+        total += piece
+    assert total.content == LETTER
+
+    async def gathered():
+        return [piece.content async for piece in model.astream([("user", CONTRACT)])]
+
+    assert "".join(asyncio.run(gathered())) == LETTER
+    assert private(remote) == []
+
+
+def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(model, remote):
+    question = HumanMessage(CONTRACT, id="q")
+    answer = model.invoke([question])
+    model.invoke([question, answer, HumanMessage("And Maria?", id="q2")])
+    first, second = (request["messages"] for request in remote.requests)
+    assert second[0] == first[0]
+    assert second[1]["content"] == swapped(remote.requests[0], LETTER)
+    assert private(remote) == []
+
+
+def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
+    def calls(request):
+        text = swapped(request, "Maria Lopez|2024-03-15")
+        name, date = text.split("|")
+        return [ToolCall(name="book", arguments={"who": {"name": name}, "days": [date]})]
+
+    @tool
+    def book(who: dict, days: list) -> str:
+        """Book."""
+        return ""
+
+    remote.reply = calls
+    model = DPChatModel(pseudonyms(), langchain_model(remote.url)).bind_tools([book])
+    expected = {"who": {"name": "Maria Lopez"}, "days": ["2024-03-15"]}
+    answer = model.invoke([("user", CONTRACT)])
+    assert answer.tool_calls[0]["args"] == expected
+    raw = answer.additional_kwargs.get("tool_calls")
+    assert raw is None or json.loads(raw[0]["function"]["arguments"]) == expected
+    total = None
+    for piece in model.stream([("user", CONTRACT)]):
+        total = piece if total is None else total + piece
+    assert total.tool_calls[0]["args"] == expected
+    assert private(remote) == []
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+
+
+def test_structured_output_and_chains_have_the_originals(remote):
+    remote.reply = lambda request: [
+        ToolCall(name="Person", arguments={"name": swapped(request, "Maria Lopez")})
+    ]
+    inner = langchain_model(remote.url)
+    model = DPChatModel(pseudonyms(), inner)
+    assert model.with_structured_output(Person, method="function_calling").invoke(
+        [("user", CONTRACT)]
+    ) == Person(name="Maria Lopez")
+    remote.reply = lambda request: swapped(request, LETTER)
+    prompt = ChatPromptTemplate.from_messages([("user", "{text}")])
+    chain = PrivateHead(pseudonyms(), keys=["text"]) | prompt | inner | StrOutputParser()
+    assert chain.invoke({"text": CONTRACT}) == LETTER
+    assert "".join(chain.stream({"text": CONTRACT})) == LETTER
+    head = PrivateHead(pseudonyms(), keys=["text"])
+    assert "Maria" not in head.invoke({"text": CONTRACT})["text"]  # the release itself
+    assert private(remote) == []
+
+
+# agents ------------------------------------------------------------------------------------------
+
+CUSTOMERS = {
+    "Maria Lopez": {"id": "AB-12345", "city": "Berlin", "balance": "$12,500.00"},
+    "Jo Roe": {"id": "CD-77", "city": "Rome", "balance": "$1.00"},
+}
+
+
+@pytest.fixture
+def looked_up():
+    return []
+
+
+@pytest.fixture
+def agent(remote, looked_up):
+    agents = pytest.importorskip("langchain.agents")
+    memory = pytest.importorskip("langgraph.checkpoint.memory")
+
+    @tool
+    def look_up(name: str) -> dict:
+        """Look a customer up by name."""
+        looked_up.append(name)
+        return CUSTOMERS.get(name, {"error": "unknown"})
+
+    @tool
+    def write(to: str, text: str) -> str:
+        """Write to a customer."""
+        looked_up.append((to, text))
+        return "sent"
+
+    return agents.create_agent(
+        langchain_model(remote.url),
+        [look_up, write],
+        middleware=[DPAgentMiddleware(pseudonyms())],
+        checkpointer=memory.InMemorySaver(),
+    )
+
+
+def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_her(
+    agent, remote, looked_up
+):
+    def name_in(request):
+        return re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))[1]
+
+    def reply(request):
+        messages, name = request["messages"], name_in(request)
+        last = messages[-1]
+        if last["role"] == "tool" and "sent" in last["content"]:
+            return f"I wrote to {name}."
+        if last["role"] == "tool":
+            found = json.loads(last["content"])
+            return f"{name} lives in {found['city']} and has {found['balance']}."
+        if "Write" in last["content"]:
+            text = f"Dear {name.split()[1]}"
+            return [ToolCall(name="write", arguments={"to": name, "text": text}, id="w")]
+        return [ToolCall(name="look_up", arguments={"name": name}, id=f"c{len(messages)}")]
+
+    remote.reply = reply
+    questions = [
+        "Where does our customer Maria Lopez live?",
+        "And what is Maria's balance?",
+        "Write to her, please.",
+    ]
+    answers = []
+    for question in questions:
+        with untraced():
+            state = agent.invoke(
+                {"messages": [("user", question)]}, {"configurable": {"thread_id": "t"}}
+            )
+        answers.append(state["messages"][-1].content)
+    assert looked_up == ["Maria Lopez", "Maria Lopez", ("Maria Lopez", "Dear Lopez")]
+    assert answers[0] == "Maria Lopez lives in Berlin and has $12,500.00."
+    assert answers[1] == answers[0]
+    assert answers[2] == "I wrote to Maria Lopez."
+    assert private(remote) == []
+    sent = [tuple(map(str, request["messages"])) for request in remote.requests]
+    for before, after in zip(sent, sent[1:], strict=False):
+        assert after[: len(before)] == before  # the same bytes at every turn
+    calls = [m for m in state["messages"] if isinstance(m, AIMessage) and m.tool_calls]
+    assert calls[0].tool_calls[0]["args"] == {"name": "Maria Lopez"}
+
+
+def test_an_agent_runs_asynchronously(agent, remote, looked_up):
+    remote.script.extend(
+        [
+            lambda request: [
+                ToolCall(
+                    name="look_up",
+                    arguments={"name": request["messages"][-1]["content"].removesuffix("?")},
+                )
+            ],
+            "done",
+        ]
+    )
+
+    async def run():
+        with untraced():
+            config = {"configurable": {"thread_id": "t"}}
+            return await agent.ainvoke({"messages": [("user", "Maria Lopez?")]}, config)
+
+    assert asyncio.run(run())["messages"][-1].content == "done"
+    assert looked_up == ["Maria Lopez"]
+    assert private(remote) == []
+
+
+def test_infer_dpt_answers_without_an_extractor(remote):
+    remote.mode = "echo"
+    session = pseudonyms()
+    inferdpt = dp.InferDPT(session, remote=langchain_model(remote.url))
+    answer = inferdpt.run(CONTRACT, "Repeat the text.")
+    assert answer.text.endswith(CONTRACT)
+    assert "Maria" not in answer.remote_text
+    assert asyncio.run(inferdpt.arun(CONTRACT, "Repeat.")).text.endswith(CONTRACT)
+    assert "".join(inferdpt.stream(CONTRACT, "Repeat.")).endswith(CONTRACT)
+    assert private(remote) == []
+
+
+def test_a_server_that_quotes_the_request_quotes_pseudonyms_only(remote):
+    remote.mode = "error"
+    model = DPChatModel(pseudonyms(), langchain_model(remote.url, max_retries=0))
+    with pytest.raises(Exception, match="500") as error:
+        model.invoke([("user", CONTRACT)])
+    assert not any(value in str(error.value) for value in ENTITIES)
+    assert isinstance(remote, OpenAIServer)

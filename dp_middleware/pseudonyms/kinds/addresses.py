@@ -8,7 +8,9 @@ from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds import libraries
 from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
-from dp_middleware.pseudonyms.kinds.laws import choice, combined, core, fill, whole
+from dp_middleware.pseudonyms.kinds.laws import choice, combined, core, fill, whole, words
+
+FLATS = words("apt suite ste unit floor box po no")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +37,11 @@ class Address(Kind):
         for word in line.split():
             if any(character.isdecimal() for character in word):
                 items.append("".join(_house_class(character) for character in word))
-            elif word.casefold().strip(".") in libraries.street_words():
+            elif _stays(word, bool(items)):
                 items.append(f"={word}")
             elif not items or items[-1] != "*":
                 items.append("*")
-        return " ".join(items)
+        return " ".join(items) if any(item[0] != "=" for item in items) else "*"
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Uniform digits and letters, and a uniform family name for other words."""
@@ -55,6 +57,12 @@ class Address(Kind):
             else:
                 written.append(fill(word, draws))
         return " ".join(written)
+
+
+def _stays(word: str, inside: bool) -> bool:
+    """Whether a word is a kind of street or flat; what a line begins with may be a name."""
+    bare = word.casefold().strip(".")
+    return bare in FLATS or (inside and bare in libraries.street_words())
 
 
 def _house_class(character: str) -> str:

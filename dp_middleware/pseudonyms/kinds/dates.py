@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -175,7 +176,7 @@ class Date(Kind):
             points: What is left of the grid, ascending; not empty.
         """
         index = self._index(key, shape.partition(" ")[0])
-        return Staircase(self.epsilon).row(sum(n < index for n in points), len(points))
+        return Staircase(self.epsilon).row(bisect_left(points, index), len(points))
 
 
 def session_shift(grain: str, position: int, draws: Draws) -> int:

@@ -60,5 +60,5 @@ def town_endings() -> tuple[str, ...]:
 def street_words() -> frozenset[str]:
     """Kinds of street in lower case, such as "avenue", and short forms of the usual ones."""
     provider = library("faker.providers.address.en_US", "faker").Provider
-    short = words("st ave rd blvd dr ln ct pl sq hwy pkwy ter cir apt suite ste unit floor box po")
+    short = words("st ave rd blvd dr ln ct pl sq hwy pkwy ter cir")
     return frozenset(word.casefold() for word in provider.street_suffixes) | short

@@ -72,7 +72,9 @@ class _Word:
 
     @property
     def initials(self) -> bool:
-        return self.text.isupper() and INITIALS.fullmatch(self.text) is not None
+        return INITIALS.fullmatch(self.text) is not None and (
+            self.text.isupper() or "." in self.text
+        )
 
 
 def _words_of(mention: str) -> list[_Word]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -115,7 +116,7 @@ class Numeral(Kind):
         if self.law == "uniform":
             return [1] * len(points)
         value = self.value(key, shape)
-        return Staircase(self.epsilon).row(sum(n < value for n in points), len(points))
+        return Staircase(self.epsilon).row(bisect_left(points, value), len(points))
 
     def value(self, key: str, shape: str) -> int:
         """The point of the grid where a value lies."""

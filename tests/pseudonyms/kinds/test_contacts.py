@@ -64,15 +64,15 @@ def test_phones_stay_valid_in_their_country_and_format(mention):
 
 def test_phones_are_uniform_among_valid_ones():
     """Prefixes come up as often as among numbers that were drawn and checked here."""
-    drawn = [replaced(Phone(), "(415) 555-2671", seed) for seed in range(3000)]
+    drawn = [replaced(Phone(), "(415) 555-2671", seed) for seed in range(1500)]
     areas = [text[1:4] for text in drawn]
     toll_free = sum(area in ("800", "888", "877", "866", "855", "844", "833") for area in areas)
     valid = [
         area for area in range(200, 1000) if country(phonenumbers.parse(f"+1{area}5552671")) == "US"
     ]
-    expected = 3000 * 7 / len(valid)
+    expected = 1500 * 7 / len(valid)
     assert abs(toll_free - expected) < 5 * expected**0.5
-    assert len({*areas}) > 0.95 * len(valid)
+    assert len({*areas}) > 0.85 * len(valid)
 
 
 def test_a_city_state_shares_the_code_of_its_neighbour():

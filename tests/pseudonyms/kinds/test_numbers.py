@@ -25,8 +25,9 @@ def rows(kind, shape, values, free=always):
 
 
 def worst(rows):
-    columns = zip(*([Fraction(w, sum(row)) for w in row] for row in rows), strict=True)
-    return max(math.log(max(column) / min(column)) for column in columns)
+    """Nats between any two rows, whose sums are equal."""
+    assert len({sum(row) for row in rows}) == 1
+    return max(math.log(max(column) / min(column)) for column in zip(*rows, strict=True))
 
 
 SHAPES = {

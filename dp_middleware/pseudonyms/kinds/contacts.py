@@ -13,6 +13,7 @@ from dp_middleware.pseudonyms.kinds.ids import Exact
 from dp_middleware.pseudonyms.kinds.laws import (
     choice,
     combined,
+    core,
     draw_pattern,
     fill,
     label,
@@ -23,8 +24,9 @@ from dp_middleware.pseudonyms.kinds.laws import (
 from dp_middleware.pseudonyms.kinds.libraries import family_names, given_names, library
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://|mailto:", re.IGNORECASE)
+SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)
 DOCUMENTATION = ("192.0.2", "198.51.100", "203.0.113")  # RFC 5737
+NETWORK = re.compile(r"\]?(?::[0-9]{1,5}|/[0-9]{1,3})?[\s)\]>}.,:;!?'\"]*")
 ENOUGH = 2000  # draws before something counts as used up
 PLAIN_PHONE = re.compile(r"[0-9+()./\s\u2010-\u2014-]*")
 EXTENSION = re.compile(r"\s*,?\s*(?:x|ext\.?|extension)\s*[0-9]{1,6}$", re.IGNORECASE)
@@ -201,15 +203,17 @@ class Ip(Exact):
         """One; the length of a network or a port stays."""
         for match in re.finditer(r"[0-9A-Fa-f:.]+", mention):
             text = match.group()
-            for end in (len(text), text.rfind(":")):
+            for end in (len(text), max(text.rfind(":"), 0)):
+                address = text[:end].rstrip(".")
+                end = match.start() + len(address)
+                behind = NETWORK.fullmatch(mention, end)
+                if behind is None or core(mention, 0, match.start()) != (match.start(),) * 2:
+                    continue
                 try:
-                    version = ipaddress.ip_address(text[: max(end, 0)].rstrip(".")).version
+                    version = ipaddress.ip_address(address).version
                 except ValueError:
                     continue
-                rest = mention[: match.start()] + mention[match.start() + end :]
-                if re.fullmatch(r"[\s\[\]()<>\"',.:;/0-9]*", rest):
-                    length = len(text[:end].rstrip("."))
-                    return [Part(match.start(), match.start() + length, str(version))]
+                return [Part(match.start(), end, str(version))]
         return [Part(a, b, f"?{pattern(mention[a:b])}") for a, b, _ in whole(mention, "")]
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:

@@ -108,4 +108,5 @@ def test_ports_and_networks_stay():
     assert replaced(Ip(), "10.0.0.1:8080").endswith(":8080")
     assert replaced(Ip(), "10.0.0.0/8").endswith("/8")
     assert replaced(Ip(), "[::1]:80").endswith("]:80")
-    assert Ip().parts("10.0.0.1 Maria")[0].shape.startswith("?")
+    for mention in ("10.0.0.1 Maria", "10.0.0.1 4111111111111111", "5 10.0.0.1"):
+        assert Ip().parts(mention)[0].shape.startswith("?")

@@ -110,6 +110,43 @@ def test_texts_like_its_own(name, data):
         check(Date(law="near"), mention)
 
 
+STAYS = {
+    "person": TITLES
+    | SUFFIXES
+    | PARTICLES
+    | SMALL_PARTICLES
+    | words("s al el ad as ash ur ul d ph m"),
+    "organisation": LEGAL | words("the s a k v l o co p r c kg n"),
+    "place": words("s"),
+    "email": words("https http sftp ftps ftp wss ws ssh git file mailto"),
+    "url": words("https http sftp ftps ftp wss ws ssh git file mailto"),
+    "amount": Amount.public,
+    "number": Number.public,
+    "age": Age.public,
+    "date": words(
+        "from since in on by before after between during early late mid the of at until to till"
+        " through and or t z utc gmt"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(data=st.data())
+@settings(max_examples=60)
+def test_only_public_words_stay_outside_parts(name, data):
+    every = [mention for mentions in MENTIONS.values() for mention in mentions]
+    listed = st.sampled_from([*every, *MENTIONS[name] * 20, "\u017f", "7", "x9://"])
+    mention = data.draw(st.sampled_from([" ", "", "-", ", "])).join(
+        data.draw(st.lists(listed, max_size=3))
+    )
+    rest, place = "", 0
+    for start, end, _ in [*KINDS[name].parts(mention), (len(mention), 0, "")]:
+        rest, place = f"{rest} {mention[place:start]}", end
+    if name == "ip":
+        rest = re.sub(r"[:/][0-9]{1,5}\W*$", "", rest)
+    assert {*re.findall(r"\w+", rest.casefold())} <= STAYS.get(name, frozenset())
+
+
 @pytest.mark.parametrize(
     "name", [name for name in KINDS if not KINDS[name].loss and name != "date"]
 )

@@ -15,7 +15,7 @@ NAMES = frozenset({"person", "organisation", "place"})
 VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
 """Kinds whose pattern is checked, by a checksum, a public list or their own signs."""
 
-CONTEXTUAL = frozenset({"address", "age", "id", "username", "zip"})
+CONTEXTUAL = frozenset({"address", "age", "amount", "id", "username", "zip"})
 """Kinds that words beside a value tell, which a model of names takes for a date or a name."""
 
 _LABELS = {

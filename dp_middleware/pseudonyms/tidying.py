@@ -27,7 +27,7 @@ def tidied(text: str, found: Iterable[Entity]) -> Iterator[Entity]:
 
     A name has no article and no possessive and stays in its line; digits alone are a number and
     no date, unless they are a year; an age is no date, nor is "the following year", which names
-    none; the address of a site ends where its word does.
+    none; the address of a site ends before the signs of its sentence.
     """
     entities = list(found)
     ages = [each for each in entities if each.kind == "age"]
@@ -43,7 +43,10 @@ def tidied(text: str, found: Iterable[Entity]) -> Iterator[Entity]:
             continue
         elif kind == "date" and written.isdigit() and not _YEAR.fullmatch(written):
             yield each._replace(kind="number")
-        elif kind != "url" or not text[end : end + 1].isalnum():
+        elif kind == "url":
+            if not text[end : end + 1].isalnum():  # else a full stop without a blank behind it
+                yield each._replace(end=start + len(written.rstrip(".,;:!?'\")]>")))
+        else:
             yield each
 
 

@@ -1,0 +1,376 @@
+"""All forms of results, overlaps, and what the detector for English finds; nothing is quoted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import socket
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from dp_middleware import scopes
+from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.pseudonyms import detection, english
+from dp_middleware.pseudonyms.detection import PIECE, Entity, entities_of, pieces
+from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms.labels import kind_of
+
+TEXT = "Maria Lopez of Initech, maria@initech.com"
+CANARY = "Quiddelbacher"
+CONTRACT = """SERVICES AGREEMENT no. AB-12345
+
+between Maria Lopez, residing at 12 Baker Street, Apt. 4, London SW1A 1AA, and Initech Corporation.
+Dated 12 March 2024. The fee is $12,500.00, and EUR 40 a month from 2024-05-01, payable to
+DE89 3704 0044 0532 0130 00. Ms Lopez is 45 years old; her passport no. is X1234567.
+"""
+CHAT = """Customer: Hi, this is Peter Jackson, customer id 88231.
+Agent: Thank you. What is your phone number?
+Customer: (212) 555-0187, or write to peter.jackson@example.com. My card is 4111 1111 1111 1111,
+and I log in as @pjackson from 10.20.30.40 at https://shop.example.org/orders.
+"""
+
+
+def needs_detect():
+    pytest.importorskip("presidio_analyzer", reason="needs the detect extra")
+    pytest.importorskip("spacy", reason="needs the detect extra")
+
+
+def needs_model():
+    needs_detect()
+    if not any(english.find_spec(model) for model in english.MODELS):
+        pytest.skip("needs spaCy's English model")
+
+
+def found(text, detector, **options):
+    return {(text[each.start : each.end], each.kind) for each in entities_of(text, detector)}
+
+
+def spacy_span(start, end, label):
+    return SimpleNamespace(start=0, end=1, start_char=start, end_char=end, label_=label)
+
+
+FORMS = {
+    "tuples": [(0, 11, "PERSON"), (15, 22, "org")],
+    "entities": [Entity(0, 11, "person"), Entity(15, 22, "organisation")],
+    "Presidio": [
+        SimpleNamespace(start=0, end=11, entity_type="PERSON", score=0.85),
+        SimpleNamespace(start=15, end=22, entity_type="ORGANIZATION", score=0.85),
+    ],
+    "a Doc": SimpleNamespace(ents=(spacy_span(0, 11, "PERSON"), spacy_span(15, 22, "ORG"))),
+    "spans of spaCy": [spacy_span(0, 11, "PERSON"), spacy_span(15, 22, "ORG")],
+    "GLiNER": [
+        {"start": 0, "end": 11, "text": "Maria Lopez", "label": "full name", "score": 0.9},
+        {"start": 15, "end": 22, "text": "Initech", "label": "company", "score": 0.9},
+    ],
+    "Hugging Face": [
+        {"start": 0, "end": 11, "entity_group": "PER", "word": "Maria Lopez"},
+        {"start": 15, "end": 22, "entity": "B-ORG", "word": "Initech"},
+    ],
+    "a generator, not sorted": ((15, 22, "ORG"), (0, 11, "PER")),
+}
+
+
+@pytest.mark.parametrize("results", FORMS.values(), ids=FORMS)
+def test_forms_of_results(results):
+    def detect(text):
+        return iter(results) if isinstance(results, tuple) else results
+
+    assert entities_of(TEXT, detect) == [Entity(0, 11, "person"), Entity(15, 22, "organisation")]
+    assert entities_of(TEXT, detect, {"ORG"}) == [Entity(15, 22, "organisation")]
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"),
+    [
+        ("PER", "person"),
+        ("GPE", "place"),
+        ("FAC", "place"),
+        ("TIME", "date"),
+        ("MONEY", "amount"),
+        ("PERCENT", "number"),
+        ("I-LOC", "place"),
+        ("E-mail", "email"),
+        ("phone number", "phone"),
+        ("US_SSN", "ssn"),
+        ("Work of Art", "work_of_art"),
+    ],
+)
+def test_kinds_have_one_name(label, kind):
+    assert kind_of(label) == kind
+
+
+def test_blanks_at_the_ends_are_no_part():
+    assert entities_of(
+        " a  b ", lambda text: [(0, 4, "person"), (4, 4, "date"), (2, 4, "org")]
+    ) == [Entity(1, 2, "person")]
+
+
+def test_a_checked_pattern_beats_a_longer_name_and_the_rest_stays():
+    detected = [(0, 41, "ORG"), (24, 41, "EMAIL_ADDRESS"), (30, 41, "URL"), (0, 11, "PER")]
+    assert entities_of(TEXT, lambda text: detected) == [
+        Entity(0, 23, "organisation"),
+        Entity(24, 41, "email"),
+    ]
+
+
+KINDS = ["person", "date", "email", "phone", "id", "other"]
+LETTERS = "ab \n\t.é😀\u05d0\u200f"
+
+
+@st.composite
+def texts_with_claims(draw):
+    text = draw(st.text(LETTERS, max_size=30))
+    place = st.integers(0, len(text))
+    pairs = st.tuples(place, place, st.sampled_from(KINDS))
+    return text, [(min(a, b), max(a, b), kind) for a, b, kind in draw(st.lists(pairs, max_size=8))]
+
+
+@given(texts_with_claims())
+def test_what_is_detected_is_covered_once(case):
+    text, claims = case
+    entities = entities_of(text, lambda _: claims)
+    assert entities == sorted(entities)
+    assert all(one.end <= two.start for one, two in pairwise(entities))
+    covered = [place for start, end, _ in entities for place in range(start, end)]
+    claimed = {place for start, end, _ in claims for place in range(start, end)}
+    assert {*covered} <= claimed
+    assert {place for place in claimed if not text[place].isspace()} <= {*covered}
+    for start, end, kind in entities:
+        assert text[start:end] == text[start:end].strip() != ""
+        assert any(a <= start and end <= b and kind == k for a, b, k in claims)
+    assert entities_of(text, lambda _: claims[::-1]) == entities
+
+
+@given(st.integers(0, 5 * PIECE), st.sampled_from(["x", "ab cd ", " ", "naïve\n"]))
+def test_pieces_cover_the_text(length, word):
+    text = (word * (length // len(word) + 1))[:length]
+    covered = 0
+    for start, piece in pieces(text):
+        assert start <= covered
+        assert piece == text[start : start + len(piece)]
+        assert len(piece) <= PIECE + 2 * detection.OVERLAP
+        assert start == 0 or " " not in word or text[start - 1].isspace()
+        covered = start + len(piece)
+    assert covered == length
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [(0, 5)],
+        [("0", 5, "person")],
+        [(0, 5, None)],
+        [(0, 5, "")],
+        [{"start": None, "end": 3, "label": CANARY}],
+        [{"start": 0, "end": 3}],
+        [(-1, 5, "person")],
+        [(5, 3, "person")],
+        [(0, 99, "person")],
+        None,
+        CANARY,
+    ],
+)
+def test_wrong_results_raise_and_quote_nothing(results):
+    with pytest.raises(ParameterError) as failure:
+        entities_of(f"{CANARY} said so", lambda text: results)
+    assert CANARY not in f"{failure.value!r} {failure.value.__cause__} {failure.value.__context__}"
+
+
+def test_a_failure_quotes_nothing():
+    def detect(text):
+        raise RuntimeError(text)
+
+    with pytest.raises(ParameterError, match="failed with RuntimeError") as failure:
+        entities_of(f"{CANARY} said so", detect)
+    assert failure.value.__context__ is None
+    assert CANARY not in str(failure.value)
+
+
+@pytest.mark.parametrize("kinds", ["person", (), [""]])
+def test_kinds_are_a_collection(kinds):
+    with pytest.raises(ParameterError):
+        entities_of(TEXT, lambda text: [], kinds)
+
+
+def test_a_detector_is_one():
+    with pytest.raises(ParameterError, match="expected a detector"):
+        entities_of(TEXT, object())
+
+
+def test_nothing_in_an_empty_text():
+    assert entities_of("", pytest.fail) == []
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setattr(english, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
+        default_detector()
+
+
+def test_a_missing_model_is_named(monkeypatch):
+    monkeypatch.setattr(english, "find_spec", lambda name: None if "core" in name else object())
+    with pytest.raises(ParameterError, match="spacy download en_core_web_lg"):
+        default_detector()
+
+
+# With Presidio and spaCy ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [None, {"person"}])
+def test_a_pipeline_without_names_raises(kinds):
+    needs_detect()
+    import spacy
+
+    with pytest.raises(ParameterError, match="named entities"):
+        entities_of(TEXT, spacy.blank("en"), kinds)
+
+
+def blank_analyzer():
+    import spacy
+    from presidio_analyzer import AnalyzerEngine
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine
+
+    engine = SpacyNlpEngine()
+    engine.nlp = {"en": spacy.blank("en")}
+    return AnalyzerEngine(nlp_engine=engine)
+
+
+def test_an_analyzer_without_names_raises():
+    needs_detect()
+    analyzer = blank_analyzer()
+    with pytest.raises(ParameterError, match="find person"):
+        entities_of(TEXT, analyzer, {"person"})
+    for entity in ("PERSON", "NO_SUCH"):
+        with pytest.raises(ParameterError, match=entity):
+            scopes.presidio(analyzer, entities=[entity])
+    assert scopes.presidio(analyzer, entities=["IP_ADDRESS"])("At 10.20.30.40")[0].start == 3
+    assert found("At 10.20.30.40", analyzer) == {("10.20.30.40", "ip")}
+
+
+def test_a_pipeline_itself_is_a_detector():
+    needs_model()
+    pipeline = english.importlib.import_module(english._model()).load(exclude=english._UNUSED)
+    text = "Barack Obama met Angela Merkel in Berlin. " * 600
+    assert len(text) > 2 * PIECE
+    entities = entities_of(text, pipeline, {"place"})
+    assert {text[each.start : each.end] for each in entities} == {"Berlin"}
+    assert len(entities) == 600
+
+
+def test_a_contract():
+    needs_model()
+    assert found(CONTRACT, default_detector()) >= {
+        ("AB-12345", "id"),
+        ("Maria Lopez", "person"),
+        ("12 Baker Street, Apt. 4", "address"),
+        ("London", "place"),
+        ("SW1A 1AA", "zip"),
+        ("Initech Corporation", "organisation"),
+        ("12 March 2024", "date"),
+        ("$12,500.00", "amount"),
+        ("EUR 40", "amount"),
+        ("2024-05-01", "date"),
+        ("DE89 3704 0044 0532 0130 00", "iban"),
+        ("45", "age"),
+        ("X1234567", "id"),
+    }
+
+
+def test_a_chat():
+    needs_model()
+    assert found(CHAT, default_detector()) >= {
+        ("Peter Jackson", "person"),
+        ("88231", "id"),
+        ("(212) 555-0187", "phone"),
+        ("peter.jackson@example.com", "email"),
+        ("4111 1111 1111 1111", "card"),
+        ("@pjackson", "username"),
+        ("10.20.30.40", "ip"),
+        ("https://shop.example.org/orders", "url"),
+    }
+
+
+def test_only_the_kinds_asked_for():
+    needs_model()
+    assert {kind for _, kind in found(CHAT, default_detector({"EMAIL", "iban"}))} == {"email"}
+    with pytest.raises(ParameterError, match="got shoe_size"):
+        default_detector({"shoe size"})
+    with pytest.raises(ParameterError, match="language='en'"):
+        default_detector(language="fr")
+
+
+def test_both_dates_of_a_life():
+    needs_model()
+    text = "Horst Keller (9 October 1907 – 23 February 1930) raced at 10:45:12."
+    times = found(text, default_detector())
+    assert times >= {("9 October 1907", "date"), ("23 February 1930", "date"), ("10:45:12", "date")}
+
+
+def test_nothing_leaves_and_nothing_is_logged(monkeypatch, caplog, capfd, tmp_path):
+    needs_model()
+    detector = default_detector()
+    private = f"{CHAT} {CANARY}@{CANARY}.co.uk, IBAN DE00 {CANARY}, Dr {CANARY}"
+    with caplog.at_level(logging.DEBUG), monkeypatch.context() as patch:
+        loggers = [logging.getLogger(name) for name in ("presidio-analyzer", "decision_process")]
+        for logger in loggers:
+            caplog.set_level(logging.DEBUG, logger.name)
+        patch.setattr(socket, "socket", pytest.fail)
+        patch.setattr(socket, "getaddrinfo", pytest.fail)
+        patch.setenv("TLDEXTRACT_CACHE", str(tmp_path))
+        patch.setattr(english, "_engine", english.cache(english._Engine))  # it loads anew
+        entities = entities_of(private, detector)
+    assert (f"{CANARY}@{CANARY}.co.uk", "email") in {
+        (private[each.start : each.end], each.kind) for each in entities
+    }
+    output = capfd.readouterr()
+    for text in (caplog.text, output.out, output.err, repr(detector), repr(entities)):
+        assert CANARY not in text
+        assert "peter" not in text.casefold()
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_analyzers_own_log_is_dropped_in_a_scope(caplog):
+    needs_detect()
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "presidio-analyzer")
+    scopes.presidio(blank_analyzer())(f"{CANARY} has the IBAN DE89370400440532013000 there")
+    assert CANARY not in caplog.text
+
+
+def test_words_of_a_text_do_not_stay_in_the_pipeline():
+    needs_model()
+    entities_of(f"Dr {CANARY} wrote to us", default_detector())
+    pipeline = english._engine()._analyzer.nlp_engine.get_nlp("en")
+    assert CANARY not in pipeline.vocab.strings
+    assert CANARY.lower() not in pipeline.vocab.strings
+
+
+def test_a_detector_travels_without_its_model():
+    needs_model()
+    detector = default_detector({"person"})
+    found(CHAT, detector)
+    pickled = pickle.dumps(detector)
+    assert len(pickled) < 200
+    assert pickle.loads(pickled) == detector
+
+
+def test_a_forked_child_detects():
+    needs_model()
+    detector = default_detector()
+    before = found(CHAT, detector)
+    if (child := os.fork()) == 0:
+        os._exit(found(CHAT, detector) != before)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.slow
+def test_a_long_text():
+    needs_model()
+    text = CONTRACT * (2**20 // len(CONTRACT) + 1)
+    assert len(text) > 2**20
+    entities = entities_of(text, default_detector({"iban"}))
+    assert len(entities) == text.count("DE89")

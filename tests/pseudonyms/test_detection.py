@@ -368,6 +368,7 @@ def test_a_forked_child_detects():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a minute of a core's time
 def test_a_long_text():
     needs_model()
     text = CONTRACT * (2**20 // len(CONTRACT) + 1)

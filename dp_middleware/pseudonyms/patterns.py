@@ -88,6 +88,7 @@ PATTERNS = {
     "AMOUNT": (_SIGNED, _NAMED),
     "CREDIT_CARD": CARD,
     "DATE": DATE,
+    "EMAIL_ADDRESS": (r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",),  # of any domain
     "ID": (rf"(?<={_BEFORE}\s?(?:is|was)?[:=]?\s?)(?:{_CODE})",),
     "PHONE_NUMBER": PHONE,
     "STREET_ADDRESS": ADDRESS,

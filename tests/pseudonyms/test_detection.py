@@ -375,3 +375,11 @@ def test_a_long_text():
     assert len(text) > 2**20
     entities = entities_of(text, default_detector({"iban"}))
     assert len(entities) == text.count("DE89")
+
+
+def test_a_pattern_that_is_given_up_is_an_error(monkeypatch):
+    """Presidio skips it and goes on, so what it would have found would go out."""
+    recognizers = pytest.importorskip("presidio_analyzer.pattern_recognizer")
+    monkeypatch.setattr(recognizers, "REGEX_TIMEOUT_SECONDS", 1e-9)
+    with pytest.raises(ParameterError, match="TimeoutError"):
+        entities_of("Call Maria Lopez.", default_detector())

@@ -20,6 +20,7 @@ from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate
+from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
@@ -206,6 +207,8 @@ class Sanitizer:
         for draft, certificate in zip(drafts, certificates, strict=True):
             if self.ledger is not None and self.subject is not None and len(draft.fresh):
                 self.ledger.charge(self.subject, certificate, len(draft.fresh))
+            if len(draft.fresh):
+                write_charge(certificate)
         fresh, releases = [draft.fresh for draft in drafts], [draft.releases for draft in drafts]
         drawn = self._drawer.draw(fresh, self._entropy or self._drawer.entropy, releases)
         released = []

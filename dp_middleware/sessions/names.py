@@ -59,7 +59,9 @@ def _of_dict(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     if message.get("tool_calls") or message.get("function_call"):
         raise ParameterError("expected messages of text, got one that calls tools")
     if isinstance(content, list):
-        texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        texts: list[Any] = [
+            part.get("text") if isinstance(part, Mapping) else part for part in content
+        ]
         if not all(isinstance(text, str) for text in texts):
             raise ParameterError("expected messages of text, got one with parts of another kind")
         content = "\n\n".join(texts)

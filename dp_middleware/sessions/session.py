@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from dp_middleware import _validate
 from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.privacy.receipts import write_releases
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
@@ -203,7 +204,10 @@ class Session:
         admitted = [
             admit(self._memo, self._digests, within, items, unknown) for items in transcripts
         ]
-        return [[self._release(message, within) for message in row] for row in admitted]
+        released = [[self._release(message, within) for message in row] for row in admitted]
+        for messages, row in zip(admitted, released, strict=True):
+            write_releases([(m.public is None, r) for m, r in zip(messages, row, strict=True)])
+        return released
 
     def _release(self, message: Message, within: bytes) -> Release:
         event_id, role, text = message.item

@@ -17,6 +17,8 @@ from langchain_core.runnables import (
 from pydantic import Field
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.privacy.receipts import Receipt, receipts
+from langchain_dp_middleware._receipts import signed
 from langchain_dp_middleware._restoring import Restoring
 
 _REMEDIES = {
@@ -162,31 +164,39 @@ class ReleasedCalls(RefusedWrappers):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Release the input, then run the rest."""
-        released, own = self._enter(input, config)
-        return self._shown(own).whole(self._rest.invoke(released, own, **kwargs))
+        with receipts() as receipt:
+            released, own = self._enter(input, config)
+        answer = self._rest.invoke(released, own, **kwargs)
+        return signed(self._shown(own).whole(answer), receipt)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; the release runs in a thread."""
-        released, own = await self._aenter(input, config)
+        with receipts() as receipt:
+            released, own = await self._aenter(input, config)
         answer = await self._rest.ainvoke(released, own, **kwargs)
-        return await asyncio.to_thread(self._shown(own).whole, answer)
+        return signed(await asyncio.to_thread(self._shown(own).whole, answer), receipt)
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
         """Release the whole input when first iterated, then stream the rest."""
-        released, own = self._enter(input, config)
-        yield from self._shown(own).pieces(self._rest.stream(released, own, **kwargs))
+        with receipts() as receipt:
+            released, own = self._enter(input, config)
+        for chunk in self._shown(own).pieces(self._rest.stream(released, own, **kwargs)):
+            yield signed(chunk, receipt)
+            receipt = Receipt()  # the first chunk has it: those of all chunks would be joined
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """As :meth:`stream`; the release runs in a thread."""
-        released, own = await self._aenter(input, config)
+        with receipts() as receipt:
+            released, own = await self._aenter(input, config)
         chunks: Any = self._shown(own).apieces(self._rest.astream(released, own, **kwargs))
         async with aclosing(chunks):
             async for chunk in chunks:
-                yield chunk
+                yield signed(chunk, receipt)
+                receipt = Receipt()
 
     def stream_events(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The events of the rest, in which nothing is restored."""

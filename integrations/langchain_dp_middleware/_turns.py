@@ -12,6 +12,7 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy import Unit
+from dp_middleware.privacy.receipts import Receipt
 from dp_middleware.sessions.session import Item
 from langchain_dp_middleware._boundary import messages_in
 from langchain_dp_middleware._messages import (
@@ -79,6 +80,7 @@ class Asked:
         messages: Of the turn. Private.
         question: For the extractor. Private.
         draft: Public.
+        receipt: What was released and charged.
         name: Id of the answer to come.
     """
 
@@ -87,6 +89,7 @@ class Asked:
     messages: Sequence[BaseMessage] = field(repr=False)
     question: inferdpt.Messages = field(repr=False)
     draft: str
+    receipt: Receipt
     name: str = field(default_factory=lambda: f"dp-{uuid4()}")
 
     def note(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
@@ -20,10 +20,12 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
+from dp_middleware.privacy.receipts import receipts
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
 from langchain_dp_middleware._calls import RefusedWrappers
+from langchain_dp_middleware._receipts import signed
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -163,7 +165,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
                 yield AIMessageChunk(content=piece, id=asked.name)
         finally:  # also of one that is left
             guarded(asked.note_place, said, what="the memo")
-        yield AIMessageChunk(content="", id=asked.name, chunk_position="last")
+        last = AIMessageChunk(content="", id=asked.name, chunk_position="last")
+        yield signed(last, asked.receipt)
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -227,7 +230,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         conversation = conversation_of(config)
         messages = messages_of(value)
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
-        released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
+        with receipts() as receipt:
+            released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
         unit = at.sanitizer.certificate.unit
         sent = turn_of(released, self.instruction).for_remote(unit)
         with set_config_context(config) as context:
@@ -238,6 +242,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
             messages=messages,
             question=guarded(self._for_extractor, messages, draft, at),
             draft=draft,
+            receipt=receipt,
         )
         guarded(asked.note, what="the memo")
         return asked
@@ -265,4 +270,4 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
 def _answered(asked: Asked, text: str) -> AIMessage:
     guarded(asked.note_place, text, what="the memo")
-    return AIMessage(content=text, id=asked.name)
+    return cast("AIMessage", signed(AIMessage(content=text, id=asked.name), asked.receipt))

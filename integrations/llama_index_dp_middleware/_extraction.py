@@ -16,6 +16,7 @@ from llama_index.core.schema import BaseNode
 
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
+from dp_middleware.privacy.receipts import Receipt
 from dp_middleware.unrecorded.threads import in_thread
 
 T = TypeVar("T")
@@ -41,34 +42,35 @@ class ResponseExtraction:
         self._streaming = streaming
 
     def extract(
-        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
+        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
     ) -> RESPONSE_TYPE:
-        """A private response, from raw passages; ``metadata`` has the remote text."""
+        """A private response, from raw passages; ``metadata`` has the remote text, the receipt."""
         if isinstance(answer, StreamingResponse):
             answer = answer.get_response()
-        question, kept = _asked(query, passages, answer)
+        question, kept = _asked(query, passages, answer, receipt)
         if self._streaming:
             return StreamingResponse(response_gen=self._model.stream(question), **kept)
         return Response(self._model(question), **kept)
 
     async def aextract(
-        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
+        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
     ) -> RESPONSE_TYPE:
         """As :meth:`extract`, without blocking the event loop."""
         if isinstance(answer, AsyncStreamingResponse):
             answer = await answer.get_response()
-        question, kept = _asked(query, passages, answer)
+        question, kept = _asked(query, passages, answer, receipt)
         if self._streaming:
             return AsyncStreamingResponse(apieces(self._model.stream(question)), **kept)
         return Response(await self._model.acall(question), **kept)
 
 
 def _asked(
-    query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
+    query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
 ) -> tuple[inferdpt.Messages, Any]:
     """What the local model is asked, and what else its response has."""
     remote = str(answer)
-    kept = {"source_nodes": answer.source_nodes, "metadata": {"remote_text": remote}}
+    metadata = {"remote_text": remote, "dp": receipt.to_dict()}
+    kept = {"source_nodes": answer.source_nodes, "metadata": metadata}
     return for_extractor(query, passages, remote), kept
 
 

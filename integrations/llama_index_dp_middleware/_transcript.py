@@ -7,19 +7,21 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Seque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from dp_middleware.privacy.receipts import receipts
 from dp_middleware.sessions.boundary import guarded
-from dp_middleware.sessions.session import Item
+from dp_middleware.sessions.session import ONCE, Item
 from dp_middleware.sessions.templates import Template, parts_of
 from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import slots_of, words_of
 
+T = TypeVar("T")
 Response = TypeVar("Response", ChatResponse, CompletionResponse)
 
 System = Literal["pass", "release"]
@@ -41,29 +43,75 @@ class Transcript:
     templates: tuple[Template, ...]
     conversation: str
 
-    def release(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    def release(self, messages: Sequence[ChatMessage]) -> Call[list[ChatMessage]]:
         """New messages that may be sent.
 
         Raises:
             DPMiddlewareError: Nothing may be sent. Holds no text.
         """
-        return guarded(self._release, messages)
+        return guarded(self._released, self._messages, messages)
 
-    def release_prompt(self, prompt: str) -> str:
+    def release_prompt(self, prompt: str) -> Call[str]:
         """A prompt without a transcript: released anew at every call."""
+        return guarded(self._released, self._prompt, prompt)
 
-        def work() -> str:
-            session, parts = at_asked(self.session), parts_of(self.templates, "user", prompt)
-            return parts.joined(session.release_once("user", x).text for x in parts.values)
+    def _released(self, work: Callable[[dp.Session, T], T], private: T) -> Call[T]:
+        session = at_asked(self.session)
+        with receipts() as receipt:
+            sent = work(session, private)
+        return Call(
+            session=session, conversation=self.conversation, sent=sent, receipt=receipt.to_dict()
+        )
 
-        return guarded(work)
+    def _prompt(self, session: dp.Session, prompt: str) -> str:
+        parts = parts_of(self.templates, "user", prompt)
+        releases = session.release_many([(ONCE, "user", value) for value in parts.values])
+        return parts.joined(release.text for release in releases)
+
+    def _messages(self, session: dp.Session, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """What stands before the history changes no name in it.
+
+        A memory rewrites its text again and again, so this is an event of its own, known by its
+        place and by the message with which the conversation begins.
+        """
+        slots = [slots_of(m, f"message {k}", self.templates) for k, m in enumerate(messages)]
+        texts = [text for part in slots for text in part.texts]
+        private = [text for text in texts if not self._passes(text[0])]
+        leading = list(takewhile(lambda text: text[0] == "system", private))
+        history: list[Item] = [(None, *text) for text in private[len(leading) :]]
+        start = session.digest(*history[0][1:]) if history else ""
+        memories: list[Item] = [(f"{start} {k}", *text) for k, text in enumerate(leading)]
+        parts = session.release_all([memories, history], conversation=self.conversation)
+        released = (release.text for part in parts for release in part)
+        sent = (text[1] if self._passes(text[0]) else next(released) for text in texts)
+        return [part.build(sent) for part in slots]
+
+    def _passes(self, role: str) -> bool:
+        return role == "system" and self.system == "pass"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[T]):
+    """A call of the remote model.
+
+    Attributes:
+        session: Released what is sent, and remembers what is answered.
+        conversation: Its public name.
+        sent: To the remote model.
+        receipt: What was released and charged, for ``additional_kwargs["dp"]`` of the answer.
+    """
+
+    session: dp.Session
+    conversation: str
+    sent: T
+    receipt: dict[str, Any]
 
     def note(self, response: Response) -> Response:
         """Remember an answer of the remote model: it may go out again."""
         with suppress(ParameterError):  # an answer that cannot be sent again
             for words in _forms(response):
                 self.session.note_remote(None, words, conversation=self.conversation)
-        return response
+        return self._signed(response)
 
     def note_left(self, response: Response) -> None:
         """As :meth:`note`, where garbage may just be collected: nothing may be waited for."""
@@ -81,7 +129,7 @@ class Transcript:
         with closing(pieces), self._noting_last() as seen:
             for piece in pieces:
                 seen.append(piece)
-                yield piece
+                yield self._signed(piece)
 
     async def anote_pieces(
         self, pieces: AsyncGenerator[Response, None]
@@ -91,7 +139,12 @@ class Transcript:
             with self._noting_last() as seen:
                 async for piece in pieces:
                     seen.append(piece)
-                    yield piece
+                    yield self._signed(piece)
+
+    def _signed(self, response: Response) -> Response:
+        if self.receipt:
+            response.additional_kwargs["dp"] = self.receipt
+        return response
 
     @contextmanager
     def _noting_last(self) -> Iterator[deque[Any]]:
@@ -106,28 +159,6 @@ class Transcript:
         finally:
             for last in seen:
                 note(last)
-
-    def _release(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """What stands before the history changes no name in it.
-
-        A memory rewrites its text again and again, so this is an event of its own, known by its
-        place and by the message with which the conversation begins.
-        """
-        slots = [slots_of(m, f"message {k}", self.templates) for k, m in enumerate(messages)]
-        texts = [text for part in slots for text in part.texts]
-        private = [text for text in texts if not self._passes(text[0])]
-        leading = list(takewhile(lambda text: text[0] == "system", private))
-        history: list[Item] = [(None, *text) for text in private[len(leading) :]]
-        session = at_asked(self.session)
-        start = session.digest(*history[0][1:]) if history else ""
-        memories: list[Item] = [(f"{start} {k}", *text) for k, text in enumerate(leading)]
-        parts = session.release_all([memories, history], conversation=self.conversation)
-        released = (release.text for part in parts for release in part)
-        sent = (text[1] if self._passes(text[0]) else next(released) for text in texts)
-        return [part.build(sent) for part in slots]
-
-    def _passes(self, role: str) -> bool:
-        return role == "system" and self.system == "pass"
 
 
 def _forms(response: ChatResponse | CompletionResponse) -> set[str]:

@@ -22,6 +22,7 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
+from dp_middleware.privacy.receipts import receipts
 from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import Item
 from llama_index_dp_middleware._epsilon import at_asked
@@ -42,6 +43,7 @@ class _Turn:
         message: What the user said.
         passages: Raw nodes that were found for it.
         sources: Their released copies.
+        receipt: What was released and charged. Public.
     """
 
     session: dp.Session
@@ -50,6 +52,7 @@ class _Turn:
     message: str = field(repr=False)
     passages: list[BaseNode] = field(repr=False)
     sources: list[NodeWithScore]
+    receipt: dict[str, Any] = field(default_factory=dict)
 
     def for_extractor(self, remote: str) -> inferdpt.Messages:
         """What the local model is asked."""
@@ -74,8 +77,9 @@ class DPChatEngine(BaseChatEngine):
     ones. Which nodes are found has **no guarantee**.
 
     The answers are private, as is :attr:`chat_history`; ``metadata["remote_text"]`` is what the
-    remote model wrote. A history that is given to a call replaces that of the engine; its answers
-    must be the engine's own, of the same session and conversation.
+    remote model wrote, ``metadata["dp"]`` what was released and charged. A history that is given to
+    a call replaces that of the engine; its answers must be the engine's own, of the same session
+    and conversation.
 
     Args:
         session: Releases messages and nodes.
@@ -180,14 +184,18 @@ class DPChatEngine(BaseChatEngine):
         )
 
     def _asked(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
-        found = self._search.find(QueryBundle(_text(message)))
-        turn, asked, sent = guarded(self._released, message, history, *found)
+        with receipts() as receipt:
+            found = self._search.find(QueryBundle(_text(message)))
+            turn, asked, sent = guarded(self._released, message, history, *found)
+        turn.receipt.update(receipt.to_dict())
         return turn, str(self._inner.chat(asked, chat_history=sent))
 
     async def _aasked(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
-        found = await self._search.afind(QueryBundle(_text(message)))
-        release = partial(guarded, self._released, message, history, *found)
-        turn, asked, sent = await asyncio.to_thread(release)
+        with receipts() as receipt:
+            found = await self._search.afind(QueryBundle(_text(message)))
+            release = partial(guarded, self._released, message, history, *found)
+            turn, asked, sent = await asyncio.to_thread(release)
+        turn.receipt.update(receipt.to_dict())
         return turn, str(await self._inner.achat(asked, chat_history=sent))
 
     def _released(
@@ -241,7 +249,9 @@ class DPChatEngine(BaseChatEngine):
         asked = ChatMessage(role=MessageRole.USER, content=turn.message)
         self._history = [*turn.before, asked, shown]
         return AgentChatResponse(
-            response=text, source_nodes=turn.sources, metadata={"remote_text": remote}
+            response=text,
+            source_nodes=turn.sources,
+            metadata={"remote_text": remote, "dp": turn.receipt},
         )
 
 

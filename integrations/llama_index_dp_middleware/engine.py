@@ -13,6 +13,7 @@ from llama_index.core.schema import QueryBundle, QueryType
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from dp_middleware.privacy.receipts import receipts
 from llama_index_dp_middleware._extraction import ResponseExtraction
 from llama_index_dp_middleware._retrieval import LocalSearch
 from llama_index_dp_middleware._silence import unspanned
@@ -32,7 +33,8 @@ class DPQueryEngine(BaseQueryEngine):
 
     With ``extractor``, a local model writes the final answer from the raw query, the raw nodes that
     ``retriever`` found and the remote answer. It is private, and must not leave again unsanitized;
-    ``metadata["remote_text"]`` is what the remote model wrote.
+    ``metadata["remote_text"]`` is what the remote model wrote, ``metadata["dp"]`` what was released
+    and charged, with its certificate.
 
     Args:
         session: Releases the query and the nodes.
@@ -100,28 +102,30 @@ class DPQueryEngine(BaseQueryEngine):
     @unspanned
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         require_words(query_bundle)
-        passages, nodes = self._search.find(query_bundle)
-        released = self._transform.run(query_bundle)
+        with receipts() as receipt:
+            passages, nodes = self._search.find(query_bundle)
+            released = self._transform.run(query_bundle)
         if self._search.retriever is None:
             answer = self._inner.query(released)
         else:
             answer = self._inner.synthesize(released, nodes)
         if self._extraction is None:
             return answer
-        return self._extraction.extract(query_bundle.query_str, passages, answer)
+        return self._extraction.extract(query_bundle.query_str, passages, answer, receipt)
 
     @unspanned
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         require_words(query_bundle)
-        passages, nodes = await self._search.afind(query_bundle)
-        released = await self._transform.arun(query_bundle)
+        with receipts() as receipt:
+            passages, nodes = await self._search.afind(query_bundle)
+            released = await self._transform.arun(query_bundle)
         if self._search.retriever is None:
             answer = await self._inner.aquery(released)
         else:
             answer = await self._inner.asynthesize(released, nodes)
         if self._extraction is None:
             return answer
-        return await self._extraction.aextract(query_bundle.query_str, passages, answer)
+        return await self._extraction.aextract(query_bundle.query_str, passages, answer, receipt)
 
 
 def _bundle(query: QueryType) -> QueryBundle:

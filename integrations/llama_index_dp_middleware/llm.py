@@ -143,59 +143,61 @@ class DPLLM(QuietLLM):
 
     @unspanned
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        sent = self._transcript.release(messages)
-        response: ChatResponse = self._inner.chat(sent, **kwargs)
-        return self._transcript.note(response)
+        call = self._transcript.release(messages)
+        response: ChatResponse = self._inner.chat(call.sent, **kwargs)
+        return call.note(response)
 
     @unspanned
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        sent = await asyncio.to_thread(self._transcript.release, messages)
-        response: ChatResponse = await self._inner.achat(sent, **kwargs)
-        return self._transcript.note(response)
+        call = await asyncio.to_thread(self._transcript.release, messages)
+        response: ChatResponse = await self._inner.achat(call.sent, **kwargs)
+        return call.note(response)
 
     @unspanned
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
-        sent = self._transcript.release(messages)
-        return self._transcript.note_pieces(self._inner.stream_chat(sent, **kwargs))
+        call = self._transcript.release(messages)
+        return call.note_pieces(self._inner.stream_chat(call.sent, **kwargs))
 
     @unspanned
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
-        sent = await asyncio.to_thread(self._transcript.release, messages)
-        return self._transcript.anote_pieces(await self._inner.astream_chat(sent, **kwargs))
+        call = await asyncio.to_thread(self._transcript.release, messages)
+        return call.anote_pieces(await self._inner.astream_chat(call.sent, **kwargs))
 
     @unspanned
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        sent = self._transcript.release_prompt(prompt)
-        response: CompletionResponse = self._inner.complete(sent, formatted=formatted, **kwargs)
-        return self._transcript.note(response)
+        call = self._transcript.release_prompt(prompt)
+        response: CompletionResponse = self._inner.complete(
+            call.sent, formatted=formatted, **kwargs
+        )
+        return call.note(response)
 
     @unspanned
     async def acomplete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponse:
-        sent = await asyncio.to_thread(self._transcript.release_prompt, prompt)
+        call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
         response: CompletionResponse = await self._inner.acomplete(
-            sent, formatted=formatted, **kwargs
+            call.sent, formatted=formatted, **kwargs
         )
-        return self._transcript.note(response)
+        return call.note(response)
 
     @unspanned
     def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
-        sent = self._transcript.release_prompt(prompt)
-        pieces = self._inner.stream_complete(sent, formatted=formatted, **kwargs)
-        return self._transcript.note_pieces(pieces)
+        call = self._transcript.release_prompt(prompt)
+        pieces = self._inner.stream_complete(call.sent, formatted=formatted, **kwargs)
+        return call.note_pieces(pieces)
 
     @unspanned
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
-        sent = await asyncio.to_thread(self._transcript.release_prompt, prompt)
-        pieces = await self._inner.astream_complete(sent, formatted=formatted, **kwargs)
-        return self._transcript.anote_pieces(pieces)
+        call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
+        pieces = await self._inner.astream_complete(call.sent, formatted=formatted, **kwargs)
+        return call.anote_pieces(pieces)
 
     # tools and structured output ---------------------------------------------------------------
 

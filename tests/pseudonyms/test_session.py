@@ -155,7 +155,7 @@ def test_a_changed_byte_of_the_mapping_is_noticed(tmp_path: Path):
     with sqlite3.connect(memo) as rows:
         [(data,)] = rows.execute("SELECT data FROM sealed").fetchall()
         rows.execute("UPDATE sealed SET data = ?", (data[:-1] + bytes([data[-1] ^ 1]),))
-    with pytest.raises(Exception, match="^(?!.*Maria)"):
+    with pytest.raises(Exception, match=r"^(?!.*Maria)"):
         session(memo=memo, key=KEY).restore("x")
 
 

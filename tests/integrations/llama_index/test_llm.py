@@ -50,7 +50,11 @@ def test_a_transcript_grows_at_no_cost(desk):
     transcript = [user(desk.private_text)]
     transcript.append(model.chat(transcript).message)
     transcript.append(user("one more"))
-    model.chat(transcript)
+    response = model.chat(transcript)
+    receipt = response.additional_kwargs["dp"]
+    assert receipt["released"] == contents(desk)[2:]
+    assert receipt["charge"] == {"nats": receipt["certificate"]["epsilon"], "unit": "occurrence"}
+    assert "occurrence" not in str(desk.remote.bodies)
     assert desk.charges == [5, 2]
     assert contents(desk)[:2] == [contents(desk, 0)[0], "a fine answer"]
     rebuilt = [user(desk.private_text), ChatMessage("a fine answer", role="assistant")]

@@ -1,0 +1,75 @@
+"""What one call released and charged, for the metadata of its answer: public, plain JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from dp_middleware.privacy.certificate import Certificate
+from dp_middleware.privacy.releases import Release
+
+
+@dataclass(kw_only=True)
+class Receipt:
+    """What happened in a block of :func:`receipts`.
+
+    Attributes:
+        releases: What went out for private texts since the last answer in the transcript.
+        charged: The certificate of each draw; what came from a memo is not among them.
+    """
+
+    releases: list[Release] = field(default_factory=list)
+    charged: list[Certificate] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: the released texts, their certificate, and what this call was charged.
+
+        An infinite charge is the string ``"inf"``.
+        """
+        if not self.releases:
+            return {}
+        certificate = self.releases[-1].certificate
+        nats = math.fsum(each.epsilon for each in self.charged)
+        return {
+            "released": [release.text for release in self.releases],
+            "certificate": certificate.to_dict(),
+            "charge": {
+                "nats": nats if math.isfinite(nats) else "inf",
+                "unit": certificate.unit,
+            },
+        }
+
+
+_open: ContextVar[Receipt | None] = ContextVar("dp_middleware_receipt", default=None)
+
+
+@contextmanager
+def receipts() -> Iterator[Receipt]:
+    """In this block, and in threads that are started with its context, all is written down."""
+    receipt = Receipt()
+    token = _open.set(receipt)
+    try:
+        yield receipt
+    finally:
+        _open.reset(token)
+
+
+def write_charge(certificate: Certificate) -> None:
+    """A release was drawn, and charged if there is a ledger."""
+    if (receipt := _open.get()) is not None:
+        receipt.charged.append(certificate)
+
+
+def write_releases(transcript: Sequence[tuple[bool, Release]]) -> None:
+    """What goes out for a transcript, with whether it was private."""
+    if (receipt := _open.get()) is None:
+        return
+    for private, release in transcript:
+        if private:
+            receipt.releases.append(release)
+        else:
+            receipt.releases.clear()

@@ -1,0 +1,74 @@
+"""What was released and charged is in the answer's metadata, and stays out of later requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead
+
+
+@tool
+def look_up(q: str) -> str:
+    """Looks something up."""
+    return q
+
+
+def extracting(probe):
+    return InferDPTChatModel(probe.session(), remote=probe.chat_openai(), extractor=probe.extractor)
+
+
+MODELS = {
+    "chat model": lambda p: DPChatModel(p.session(), p.chat_openai()),
+    "bound": lambda p: DPChatModel(p.session(), p.chat_openai()).bind_tools([look_up]),
+    "head": lambda p: PrivateHead(p.session(), answers="note") | p.chat_openai(),
+    "extraction": extracting,
+}
+
+
+async def _joined(chunks):
+    found = [chunk async for chunk in chunks]
+    return sum(found[1:], found[0])
+
+
+def streamed(model, messages):
+    first, *rest = model.stream(messages)
+    return sum(rest, first)
+
+
+PATHS = {
+    "invoke": lambda m, x: m.invoke(x),
+    "ainvoke": lambda m, x: asyncio.run(m.ainvoke(x)),
+    "stream": streamed,
+    "astream": lambda m, x: asyncio.run(_joined(m.astream(x))),
+    "batch": lambda m, x: m.batch([x])[0],
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("path", PATHS)
+def test_the_receipt_of_a_turn(kind, path, probe):
+    model, history = MODELS[kind](probe), []
+    for _ in range(2):
+        history.append(HumanMessage(probe.new_text()))
+        answer = PATHS[path](model, history)
+        receipt = answer.response_metadata["dp"]
+        assert json.loads(json.dumps(receipt)) == receipt
+        assert not probe.secrets_in(json.dumps(receipt))
+        [released] = receipt["released"]
+        assert released in probe.remote.requests[-1]["messages"][-1]["content"]
+        nats = receipt["certificate"]["epsilon"]
+        assert receipt["charge"] == {"nats": nats, "unit": "occurrence"}
+        assert probe.charges[-1].epsilon * 1e-12 == pytest.approx(nats)
+        assert receipt["certificate"]["method"] == "exact"
+        history.append(answer)
+    assert not any(b"occurrence" in body for body in probe.remote.bodies)
+    again = PATHS[path](model, history[:-1]).response_metadata["dp"]
+    assert again == {**receipt, "charge": {"nats": 0.0, "unit": "occurrence"}}
+    assert not probe.leaks()

@@ -12,6 +12,7 @@ from dp_middleware import _validate
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
+from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.pseudonyms.detection import entities_of
 from dp_middleware.pseudonyms.english import default_detector
@@ -149,6 +150,8 @@ class Pseudonyms:
         paid = draft.near(mapping) + (0 if rest is None else len(rest.fresh))
         if self.ledger is not None and self.subject and paid:
             self.ledger.charge(self.subject, certificate, paid)
+        if paid and (rest is None or not len(rest.fresh)):  # else the sanitizer does
+            write_charge(certificate)
         written = draft.written(mapping)
         if rest is None or self.sanitizer is None:
             total = count(draft.text)
@@ -160,8 +163,9 @@ class Pseudonyms:
         ends = [0, *(end for _, end in draft.rest)]
         starts = [*(start for start, _ in draft.rest), len(draft.text)]
         frame = (draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True))
-        ((release, _),) = self.sanitizer.release_drafts([replace(rest, public=tuple(frame))])
-        return replace(release, certificate=certificate)
+        rest = replace(rest, public=tuple(frame))
+        ((release, _),) = self.sanitizer.release_drafts([rest], lambda _: certificate)
+        return release
 
     @staticmethod
     def _rest(sanitizer: Sanitizer, draft: PseudonymDraft) -> Draft:

@@ -69,21 +69,19 @@ class PseudonymDraft(StaysHere):
         for start, end, kind, shape in self.places:
             own.add(self.text[start:end], (self.text[start:end], kind, shape))
         draft = self._with(own, lambda value: value)
-        for names, side in ((mapping.originals, "original"), (mapping.pseudonyms, "pseudonym")):
-            draft = draft._with(
-                names, lambda p, side=side: (getattr(p, side), kind_of(p.kind), p.shape)
-            )
-        return draft
+        draft = draft._with(
+            mapping.originals, lambda pair: (pair.original, kind_of(pair.kind), pair.shape)
+        )
+        return draft._with(
+            mapping.pseudonyms, lambda pair: (pair.pseudonym, kind_of(pair.kind), pair.shape)
+        )
 
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
-        """With what is found of names in the gaps, unless it is a part of a word there."""
+        """With what is found of names in the gaps."""
         text, places = self.text, list(self.places)
         for start, end, value in names.find_in(text, self.gaps):
             like, kind, shape = known(value)
-            if not ordinary(text[start:end], like) and widened(text, start, end, kind) == (
-                start,
-                end,
-            ):
+            if not ordinary(text[start:end], like):
                 places.append(Place(start, end, kind, shape))
         places.sort(key=itemgetter(0))
         return replace(self, places=tuple(whole_words(text, places, attrgetter("kind"))))

@@ -87,6 +87,11 @@ class Session:
         clock: Callable[[], float] = time.time,
         scope: Detector | Mapping[str, Detector] | None = None,
     ) -> None:
+        if type(self) is Session and not isinstance(sanitizer, Sanitizer):
+            raise ParameterError(
+                f"expected a dp.Sanitizer, got {type(sanitizer).__name__}; pseudonyms have a "
+                "session of their own: pseudonyms.session()"
+            )
         limits = Limits(capacity=capacity, expires=expires, when_full=when_full, clock=clock)
         self._scopes = by_role(scope)
         if memo is not None and key is None:

@@ -96,12 +96,14 @@ class Restoring:
             return self._text(value)
 
     def _message(self, message: BaseMessage) -> BaseMessage:
-        names = ["content", "additional_kwargs"]
+        names, changed = ["content", "additional_kwargs"], {}
         if isinstance(message, AIMessage):
             names += ["tool_calls", "invalid_tool_calls"]
-        return message.model_copy(
-            update={name: self._restored(getattr(message, name)) for name in names}
-        )
+            session: Any = self.session
+            counts = session.returned(message.text, conversation=self.conversation)
+            changed["response_metadata"] = {**message.response_metadata, "dp_pseudonyms": counts}
+        changed |= {name: self._restored(getattr(message, name)) for name in names}
+        return message.model_copy(update=changed)
 
 
 @dataclass

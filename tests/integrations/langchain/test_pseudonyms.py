@@ -62,6 +62,9 @@ def model(remote):
 def test_answers_come_back_with_the_originals(model, remote):
     answer = model.invoke([("user", CONTRACT)])
     assert answer.content == LETTER
+    assert answer.response_metadata["dp_pseudonyms"] == {"restored": 5, "absent": 5}
+    shown = str(answer.response_metadata)
+    assert not any(value in shown for value in (*ENTITIES, "Maria"))
     assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == LETTER
     assert model.generate([[HumanMessage(CONTRACT)]]).generations[0][0].text == LETTER
     assert [a.content for a in model.batch([[("user", CONTRACT)]] * 2)] == [LETTER] * 2

@@ -21,6 +21,7 @@ from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.payer import Payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
@@ -32,7 +33,7 @@ _PUBLIC = (
 )
 
 
-class Pseudonyms:
+class Pseudonyms(Payer):
     """Replaces the entities of a text by pseudonyms that a session can turn back.
 
     What stands for a value is drawn independently of it from the public list or pattern of its

@@ -26,6 +26,7 @@ from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
 from dp_middleware.sanitizers.draft import Draft, TextDraft, read, read_whole
 from dp_middleware.sanitizers.explanation import Explanation, explain
+from dp_middleware.sanitizers.payer import Payer
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Detector, Scope
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -35,7 +36,7 @@ D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
 _NOT_COPIED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
 
 
-class Sanitizer:
+class Sanitizer(Payer):
     """Releases texts through a mechanism on a space, each with a true certificate.
 
     Args:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from dp_middleware import _validate
 from dp_middleware.errors import EventRefused, ParameterError
@@ -63,6 +63,8 @@ class Session:
             is seen again is a new release and a new charge.
         when_full: ``"forget"`` drops the oldest entry, ``"refuse"`` raises.
         clock: Seconds since the epoch.
+        subjects: ``"many"`` lets the config of a LangChain call name its subject, who is charged:
+            then it must not come from users; :meth:`for_subject` needs no such leave.
         scope: What is private in a private message: a function that finds its spans, or one per
             role; a role without one is released whole, and so is everything by default.
             **What it declares public goes out as it is**, and may change in an edited message
@@ -86,12 +88,15 @@ class Session:
         when_full: WhenFull = "forget",
         clock: Callable[[], float] = time.time,
         scope: Detector | Mapping[str, Detector] | None = None,
+        subjects: Literal["one", "many"] = "one",
     ) -> None:
         if type(self) is Session and not isinstance(sanitizer, Sanitizer):
             raise ParameterError(
                 f"expected a dp.Sanitizer, got {type(sanitizer).__name__}; pseudonyms have a "
                 "session of their own: pseudonyms.session()"
             )
+        _validate.one_of(("one", "many"), subjects=subjects)
+        self.subjects = subjects
         limits = Limits(capacity=capacity, expires=expires, when_full=when_full, clock=clock)
         self._scopes = by_role(scope)
         if memo is not None and key is None:
@@ -143,8 +148,30 @@ class Session:
     def _calibrate(self, epsilon: float) -> Session:
         """A twin of the first session that shares its memo and locks: two made at once both do."""
         sanitizer = self.sanitizer.at(epsilon)
-        if sanitizer.mechanism.fingerprint == self.sanitizer.mechanism.fingerprint:
+        if sanitizer.certificate.mechanism == self.sanitizer.certificate.mechanism:
             return self
+        return self._with(sanitizer)
+
+    def for_subject(self, subject: str) -> Session:
+        """The same session in the name of another subject, whose budget is charged.
+
+        Memo, key, scope and limits are shared, events and noted answers are not: conversations of
+        different subjects never have a release in common, whatever their names. Safe for threads.
+
+        Args:
+            subject: A public name, told by who is logged in, never by what a user sends.
+
+        Raises:
+            ParameterError: No name.
+        """
+        sanitizer = self.sanitizer.for_subject(subject)
+        if subject == self.sanitizer.subject:
+            return self
+        twin = self._with(sanitizer)
+        twin._first, twin._twin = twin, lru_cache(_TWINS)(twin._calibrate)
+        return twin
+
+    def _with(self, sanitizer: Sanitizer) -> Session:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, sanitizer=sanitizer)
         return twin
@@ -356,7 +383,7 @@ class Session:
         """A mark by which texts are known again, for what is kept outside of the memo.
 
         It is keyed: without the session's key it tells nothing, and another process has the same
-        only with the same ``key=``.
+        only with the same ``key=``, another subject never.
 
         Args:
             parts: Private or public; their lengths count.
@@ -364,7 +391,7 @@ class Session:
         Returns:
             64 hexadecimal digits.
         """
-        return self._digests.of("mark", *parts).hex()
+        return self._digests.of("mark", self.sanitizer.subject or "", *parts).hex()
 
     def _conversation(self, name: str) -> bytes:
         return self._digests.of("conversation", self.sanitizer.subject or "", name)

@@ -16,7 +16,7 @@ from langchain_core.runnables import (
 )
 from pydantic import Field
 
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import BudgetExhausted, ParameterError
 from dp_middleware.privacy.receipts import Receipt, receipts
 from langchain_dp_middleware._receipts import signed
 from langchain_dp_middleware._restoring import Restoring
@@ -153,10 +153,22 @@ class ReleasedCalls(RefusedWrappers):
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         """The released input and the config of the call: all that the rest is given."""
 
-    async def _aenter(
-        self, value: Any, config: RunnableConfig | None, **kwargs: Any
-    ) -> tuple[Any, RunnableConfig]:
-        return await asyncio.to_thread(self._enter, value, config, **kwargs)
+    @property
+    def _reply(self) -> Runnable[Any, Any] | None:
+        """What answers in place of the rest where the budget is exhausted."""
+        return None
+
+    def _entered(
+        self, value: Any, config: RunnableConfig | None
+    ) -> tuple[Runnable[Any, Any], tuple[Any, RunnableConfig], Receipt]:
+        """What runs behind the boundary, all that it is given, and what that cost."""
+        with receipts() as receipt:
+            try:
+                return self._rest, self._enter(value, config), receipt
+            except BudgetExhausted:
+                if self._reply is None:
+                    raise
+                return self._reply, ("", config or RunnableConfig()), Receipt()
 
     def _shown(self, config: RunnableConfig | None) -> Restoring:
         """What becomes of what the rest returns; it is in no run of LangChain."""
@@ -164,25 +176,23 @@ class ReleasedCalls(RefusedWrappers):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Release the input, then run the rest."""
-        with receipts() as receipt:
-            released, own = self._enter(input, config)
-        answer = self._rest.invoke(released, own, **kwargs)
-        return signed(self._shown(own).whole(answer), receipt)
+        rest, entered, receipt = self._entered(input, config)
+        answer = rest.invoke(*entered, **kwargs)
+        return signed(self._shown(entered[1]).whole(answer), receipt)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; the release runs in a thread."""
-        with receipts() as receipt:
-            released, own = await self._aenter(input, config)
-        answer = await self._rest.ainvoke(released, own, **kwargs)
-        return signed(await asyncio.to_thread(self._shown(own).whole, answer), receipt)
+        rest, entered, receipt = await asyncio.to_thread(self._entered, input, config)
+        answer = await rest.ainvoke(*entered, **kwargs)
+        shown = await asyncio.to_thread(lambda: self._shown(entered[1]).whole(answer))
+        return signed(shown, receipt)
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
         """Release the whole input when first iterated, then stream the rest."""
-        with receipts() as receipt:
-            released, own = self._enter(input, config)
-        for chunk in self._shown(own).pieces(self._rest.stream(released, own, **kwargs)):
+        rest, entered, receipt = self._entered(input, config)
+        for chunk in self._shown(entered[1]).pieces(rest.stream(*entered, **kwargs)):
             yield signed(chunk, receipt)
             receipt = Receipt()  # the first chunk has it: those of all chunks would be joined
 
@@ -190,9 +200,8 @@ class ReleasedCalls(RefusedWrappers):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """As :meth:`stream`; the release runs in a thread."""
-        with receipts() as receipt:
-            released, own = await self._aenter(input, config)
-        chunks: Any = self._shown(own).apieces(self._rest.astream(released, own, **kwargs))
+        rest, entered, receipt = await asyncio.to_thread(self._entered, input, config)
+        chunks: Any = self._shown(entered[1]).apieces(rest.astream(*entered, **kwargs))
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield signed(chunk, receipt)
@@ -200,7 +209,8 @@ class ReleasedCalls(RefusedWrappers):
 
     def stream_events(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The events of the rest, in which nothing is restored."""
-        return self._rest.stream_events(*self._enter(input, config), **kwargs)
+        rest, entered, _ = self._entered(input, config)
+        return rest.stream_events(*entered, **kwargs)
 
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -216,10 +226,12 @@ class ReleasedCalls(RefusedWrappers):
     async def _events(
         self, input: Any, config: RunnableConfig | None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        events: Any = self._rest.astream_events(*await self._aenter(input, config), **kwargs)
+        rest, entered, _ = await asyncio.to_thread(self._entered, input, config)
+        events: Any = rest.astream_events(*entered, **kwargs)
         async with aclosing(events):
             async for event in events:
                 yield event
 
     async def _typed_events(self, input: Any, config: RunnableConfig | None, **kwargs: Any) -> Any:
-        return await self._rest.astream_events(*await self._aenter(input, config), **kwargs)
+        rest, entered, _ = await asyncio.to_thread(self._entered, input, config)
+        return await cast("Any", rest).astream_events(*entered, **kwargs)

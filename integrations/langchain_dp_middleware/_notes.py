@@ -27,7 +27,14 @@ from langchain_core.runnables.base import RunnableBindingBase
 import dp_middleware as dp
 from langchain_dp_middleware._calls import RefusedWrappers
 from langchain_dp_middleware._messages import note_answer
-from langchain_dp_middleware._session import conversation_of
+from langchain_dp_middleware._session import conversation_of, for_subject
+
+
+def note_known(session: dp.Session, message: AIMessage, conversation: str) -> None:
+    """Note a remote answer by its id and, as many clients keep none, by its words."""
+    nameless = message.model_copy(update={"id": None})
+    for each in (message, nameless) if message.id else (message,):
+        note_answer(session, each, conversation=conversation)
 
 
 class Noting(BaseCallbackHandler):
@@ -51,9 +58,7 @@ class Noting(BaseCallbackHandler):
             for generation in row:
                 message = getattr(generation, "message", None)
                 if isinstance(message, AIMessage):
-                    nameless = message.model_copy(update={"id": None})  # as many clients keep it
-                    for one in (message, nameless) if message.id else (message,):
-                        note_answer(self._session, one, conversation=self._conversation)
+                    note_known(self._session, message, self._conversation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,8 @@ class AnswerNotes:
     session: dp.Session
 
     def __call__(self, config: RunnableConfig) -> RunnableConfig:
-        own = CallbackManager([Noting(self.session, conversation_of(config))])
+        session = for_subject(self.session, config)
+        own = CallbackManager([Noting(session, conversation_of(config))])
         return RunnableConfig(callbacks=own)
 
 

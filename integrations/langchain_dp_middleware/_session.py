@@ -15,6 +15,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import session_of
 
 EPSILON = "dp_epsilon"
+SUBJECT = "dp_subject"
 
 EPSILON_SPEC = ConfigurableFieldSpec(
     id=EPSILON,
@@ -63,26 +64,48 @@ def session_for(
     *,
     default: float | None = None,
 ) -> dp.Session:
-    """The session at the epsilon that a call asks for, which may come from a client.
+    """The session at the epsilon and for the subject that a call asks for.
+
+    The epsilon may come from a client. The subject must not: a session takes one only where it was
+    made with ``subjects="many"``. It is not among the ``config_specs``, which clients are shown.
 
     Args:
         session: The adapter's.
-        config: ``{"configurable": {"dp_epsilon": 0.5}}`` asks for another epsilon.
+        config: ``{"configurable": {"dp_epsilon": 0.5}}`` asks for another epsilon,
+            ``{"configurable": {"dp_subject": "ann"}}`` for another subject.
         ceiling: Nats per token occurrence, the most that a call gets; ``None``: the sanitizer's
             own certified epsilon.
         default: Nats per token occurrence, what a call gets that asks for nothing; ``None``: the
             sanitizer's own.
 
     Raises:
-        ParameterError: What was asked for is not a positive number.
+        ParameterError: What was asked for is not a positive number, or no subject that a call may
+            name.
     """
     asked = _configurable(config).get(EPSILON)
     if asked is None:
-        return at_epsilon(session, default, ceiling)
+        return for_subject(at_epsilon(session, default, ceiling), config)
     if not _is_epsilon(asked):
         shown = asked if isinstance(asked, float | bool) else type(asked).__name__
         raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")
-    return at_epsilon(session, float(asked), ceiling)
+    return for_subject(at_epsilon(session, float(asked), ceiling), config)
+
+
+def for_subject(session: dp.Session, config: RunnableConfig | None) -> dp.Session:
+    """The session in the name of the subject that a call names, or as it is.
+
+    Raises:
+        ParameterError: The session takes no subject from a call.
+    """
+    subject = _configurable(config).get(SUBJECT)
+    if subject is None:
+        return session
+    if session.subjects != "many":
+        raise ParameterError(
+            f"expected no {SUBJECT} in the config of a call: it says who pays, and may come from a "
+            'client; where your server sets it, make the session with subjects="many"'
+        )
+    return session.for_subject(subject)
 
 
 def at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None) -> dp.Session:
@@ -100,14 +123,24 @@ def at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None
 
 
 def refuse_epsilon(config: RunnableConfig | None, name: str, remedy: str) -> None:
-    """Raise ParameterError if a call asks for an epsilon where it cannot have one."""
-    if _configurable(config).get(EPSILON) is not None:
-        raise ParameterError(f"{name} takes no {EPSILON} in the config; {remedy}")
+    """Raise ParameterError if a call asks for an epsilon or a subject where it has no choice."""
+    for asked in (EPSILON, SUBJECT):
+        if _configurable(config).get(asked) is not None:
+            raise ParameterError(f"{name} takes no {asked} in the config; {remedy}")
 
 
 def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
-    """Also of the run around the call: an agent's thread."""
-    return ensure_config(config).get("configurable") or {}
+    """Also of the run around the call: an agent's thread.
+
+    Raises:
+        ParameterError: A name that looks like ours and is not, perhaps a misspelled one.
+    """
+    own: Mapping[str, Any] = ensure_config(config).get("configurable") or {}
+    if unknown := sorted({k for k in own if k.startswith("dp_")} - {EPSILON, SUBJECT}):
+        raise ParameterError(
+            f"expected {EPSILON} or {SUBJECT} in the config, got {', '.join(map(repr, unknown))}"
+        )
+    return own
 
 
 def require_epsilon(**parameters: object) -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import dp_middleware as dp
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError
 from dp_middleware.sessions.boundary import session_of
 from langchain_dp_middleware._entries import (
     PublicResults,
@@ -35,6 +35,7 @@ try:
         ModelRequest,
         ModelResponse,
         PrivateStateAttr,
+        hook_config,
     )
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
@@ -94,6 +95,10 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             few-shot examples or the notices of other middleware; else they are refused.
         on_other: A block that is not text: ``"raise"``, ``"drop"`` or ``"pass"``.
         traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
+        on_exhausted: A public text that ends the turn where the budget is exhausted, and nothing is
+            sent; default the error.
+        turn_releases: How many releases a turn may need, the user's message and the results of
+            tools; where the budget has less left, the turn does not begin. Reserves nothing.
         max_epsilon: Ceiling of ``config["configurable"]["dp_epsilon"]``; default the
             session's own epsilon.
 
@@ -122,6 +127,8 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         on_other: Literal["raise", "drop", "pass"] = "raise",
         traced: Literal["refuse", "allow"] = "refuse",
         max_epsilon: float | None = None,
+        on_exhausted: str | None = None,
+        turn_releases: int | None = None,
     ) -> None:
         super().__init__()
         one_of(("refuse", "allow"), "traced", traced)
@@ -131,20 +138,35 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         self._session = session_of(session)
         self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
         self._public = PublicResults(self._session, frozenset(public_tools))
+        if turn_releases is not None and not turn_releases >= 1:
+            raise ParameterError(f"expected turn_releases >= 1, got {turn_releases!r}")
+        self._on_exhausted, self._turn_releases = on_exhausted, turn_releases
         self._traced, self._max_epsilon = traced, max_epsilon
         self._extraction, self._passages = None, passages
         if extractor is not None:
             self._extraction = Extraction(extractor, trusted_hosts, instruction)
 
+    @hook_config(can_jump_to=["end"])
     def before_model(self, state: DPAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Release what is new in the state, and forget the releases of removed messages."""
         releaser = self._releaser()
         messages, entries = with_ids(state["messages"]), entries_of(state)
         ids = {message.id for message in messages}
         update: dict[str, Any] = {name: None for name in entries if name not in ids}
-        update |= releaser.update(messages, entries)
+        try:
+            if self._turn_releases is not None and isinstance(messages[-1], HumanMessage):
+                releaser.session.sanitizer.require_budget(self._turn_releases)
+            update |= releaser.update(messages, entries)
+        except BudgetExhausted:
+            if self._on_exhausted is None:
+                raise
+            reply = AIMessage(self._on_exhausted, id=str(uuid4()))
+            releaser.note(reply)
+            update[str(reply.id)] = releaser.entry(reply, reply)
+            return {"messages": [reply], "dp_releases": update, "jump_to": "end"}
         return {"dp_releases": update} if update else None
 
+    @hook_config(can_jump_to=["end"])
     async def abefore_model(
         self, state: DPAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:

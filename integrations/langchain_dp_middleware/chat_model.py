@@ -22,12 +22,14 @@ from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules, slots_of_messages
 from langchain_dp_middleware._model_head import BoundModel, ModelHead
 from langchain_dp_middleware._notes import AnswerNotes, with_notes
+from langchain_dp_middleware._reply import FixedReply
 from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     MODEL_CONFIG,
     conversation_of,
     fields_of,
+    for_subject,
     session_for,
 )
 from langchain_dp_middleware._templates import templates_of
@@ -61,6 +63,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             text that is the fixed parts of one of them around values, to the letter, only the
             values are released. A text that none of them made, or that could be cut in two ways,
             is released whole. That a text is so made is public.
+        on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
+            None: the error. Not for ``generate`` and what is made with ``|``.
 
     Raises:
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
@@ -84,6 +88,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
     public_templates: tuple[Template, ...] = ()
+    on_exhausted: str | None = None
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
@@ -207,11 +212,17 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return with_notes(self.inner, self.session)
 
     @property
+    def _reply(self) -> Runnable[Any, Any] | None:
+        if self.on_exhausted is None:
+            return None
+        return with_notes(FixedReply(text=self.on_exhausted), self.session)
+
+    @property
     def _behind(self) -> Runnable[Any, Any]:
         return self._rest
 
     def _shown(self, config: RunnableConfig | None) -> Restoring:
-        return Restoring(self.session, conversation_of(config))
+        return Restoring(for_subject(self.session, config), conversation_of(config))
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         released = self._released(value, config)

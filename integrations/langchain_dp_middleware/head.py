@@ -18,6 +18,7 @@ from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
+    for_subject,
     require_epsilon,
     session_for,
 )
@@ -116,7 +117,9 @@ class PrivateHead(Head):
 
     def _shown(self, config: RunnableConfig | None) -> Restoring:
         """What comes back from behind the boundary; without a rest it is the release itself."""
-        return Restoring(None if self.then is None else self.session, conversation_of(config))
+        if self.then is None:
+            return Restoring()
+        return Restoring(for_subject(self.session, config), conversation_of(config))
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
         """The released input and the config of the call: all that the rest is given."""

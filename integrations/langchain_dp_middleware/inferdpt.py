@@ -17,7 +17,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError, RemoteError
+from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.privacy.receipts import receipts
@@ -25,6 +25,7 @@ from dp_middleware.sessions.boundary import guarded
 from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
 from langchain_dp_middleware._calls import RefusedWrappers
+from langchain_dp_middleware._notes import note_known
 from langchain_dp_middleware._receipts import signed
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
@@ -70,6 +71,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
             sanitizer's own epsilon.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
+        on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
+            None: the error.
         remote: What :func:`dp.chat_model` takes.
         extractor: What :func:`dp.chat_model` takes; a function must be declared, with
             ``dp.chat_model(function, local=True)``.
@@ -101,6 +104,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     instruction: str = "Answer the message below."
     max_epsilon: float | None = None
     traced: Literal["refuse", "allow"] = "refuse"
+    on_exhausted: str | None = None
 
     remote: Any = Field(exclude=True, repr=False)
     extractor: Any = Field(exclude=True, repr=False)
@@ -145,6 +149,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         """Release, ask the remote model, extract."""
         asked = self._asked(input, config, kwargs)
+        if isinstance(asked, AIMessage):
+            return asked
         return _answered(asked, self.extractor(asked.question))
 
     async def ainvoke(
@@ -152,6 +158,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     ) -> AIMessage:
         """As :meth:`invoke`."""
         asked = await in_thread(self._asked, input, config, kwargs)
+        if isinstance(asked, AIMessage):
+            return asked
         return _answered(asked, await self.extractor.acall(asked.question))
 
     def stream(
@@ -159,6 +167,9 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     ) -> Iterator[AIMessageChunk]:
         """As :meth:`invoke`, giving the answer in pieces."""
         asked, said = self._asked(input, config, kwargs), ""
+        if isinstance(asked, AIMessage):
+            yield AIMessageChunk(content=asked.text, id=asked.id, chunk_position="last")
+            return
         try:
             for piece in self.extractor.stream(asked.question):
                 said += piece
@@ -221,7 +232,10 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     # the boundary ----------------------------------------------------------------------------
 
-    def _asked(self, value: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Asked:
+    def _asked(
+        self, value: Any, config: RunnableConfig | None, options: dict[str, Any]
+    ) -> Asked | AIMessage:
+        """What the remote model drafted, or the fixed reply where the budget is exhausted."""
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "InferDPTChatModel", REMEDY)
@@ -230,8 +244,15 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         conversation = conversation_of(config)
         messages = messages_of(value)
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
-        with receipts() as receipt:
-            released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
+        try:
+            with receipts() as receipt:
+                released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
+        except BudgetExhausted:
+            if self.on_exhausted is None:
+                raise
+            reply = AIMessage(self.on_exhausted, id=f"dp-{uuid4()}")
+            guarded(note_known, at, reply, conversation, what="the memo")
+            return reply
         unit = at.sanitizer.certificate.unit
         sent = turn_of(released, self.instruction).for_remote(unit)
         with set_config_context(config) as context:

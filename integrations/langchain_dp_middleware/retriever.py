@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from contextvars import Context
 from typing import Any, Literal
@@ -107,7 +108,8 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; search and release run in a thread."""
-        return await self._rest.ainvoke(*await self._aenter(input, config, **kwargs))
+        entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
+        return await self._rest.ainvoke(*entered)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun

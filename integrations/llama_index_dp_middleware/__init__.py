@@ -14,7 +14,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("llama-index-core", "llama-index") from None
 
-from llama_index_dp_middleware._epsilon import epsilon
+from llama_index_dp_middleware._epsilon import epsilon, subject
 from llama_index_dp_middleware._silence import unrecorded
 from llama_index_dp_middleware.chat_engine import DPChatEngine
 from llama_index_dp_middleware.embedding import DPEmbedding
@@ -35,5 +35,6 @@ __all__ = [
     "DPTransform",
     "ServiceEmbedding",
     "epsilon",
+    "subject",
     "unrecorded",
 ]

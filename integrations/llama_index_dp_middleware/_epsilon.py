@@ -1,4 +1,4 @@
-"""A block of calls at a smaller epsilon: LlamaIndex has no configuration of a call."""
+"""Blocks of calls at a smaller epsilon or for a subject: LlamaIndex has no config of a call."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 
 _asked: ContextVar[float] = ContextVar("llama_index_dp_middleware_epsilon", default=math.inf)
+
+_subject: ContextVar[str | None] = ContextVar("llama_index_dp_middleware_subject", default=None)
 
 
 @contextmanager
@@ -41,10 +43,40 @@ def epsilon(value: float) -> Iterator[None]:
         _asked.reset(token)
 
 
+@contextmanager
+def subject(name: str) -> Iterator[None]:
+    """In this block sessions release in the name of a subject, whose budget is charged.
+
+    Conversations of different subjects never share a release, also not with one component. Of
+    nested blocks the innermost holds. A ``dp.VectorResponse`` keeps its own subject. Threads and
+    tasks as for :func:`epsilon`.
+
+    Args:
+        name: Public: told by who is logged in, never by what a user sends.
+
+    Raises:
+        ParameterError: No name.
+
+    Example:
+        >>> with subject("ann"):  # doctest: +SKIP
+        ...     engine.query("the raw question")
+    """
+    asked: object = name
+    if not isinstance(asked, str) or not asked.strip():
+        raise ParameterError("expected the name of a subject, a str that is not empty")
+    token = _subject.set(name)
+    try:
+        yield
+    finally:
+        _subject.reset(token)
+
+
 def at_asked(session: dp.Session) -> dp.Session:
-    """The session at the block's epsilon, or as it is outside of one or below."""
-    asked = _asked.get()
-    return session if asked >= session.sanitizer.certificate.epsilon else session.at(asked)
+    """The session at the block's epsilon and for its subject, or as it is outside of one."""
+    asked, name = _asked.get(), _subject.get()
+    if asked < session.sanitizer.certificate.epsilon:
+        session = session.at(asked)
+    return session if name is None else session.for_subject(name)
 
 
 def _require_epsilon(value: object) -> None:

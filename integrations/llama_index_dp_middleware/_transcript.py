@@ -10,16 +10,18 @@ from itertools import takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.privacy.receipts import Receipt, receipts
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.session import ONCE, Item
 from dp_middleware.sessions.templates import Template, parts_of
 from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import slots_of, words_of
+from llama_index_dp_middleware._reply import FixedReply
 
 T = TypeVar("T")
 Response = TypeVar("Response", ChatResponse, CompletionResponse)
@@ -36,12 +38,16 @@ class Transcript:
         system: Whether all system messages are public, or released like others.
         templates: Prompts that are public but for their values.
         conversation: Its public name.
+        inner: The remote model.
+        on_exhausted: A public text that answers where the budget is exhausted; or the error.
     """
 
     session: dp.Session
     system: System
     templates: tuple[Template, ...]
     conversation: str
+    inner: LLM
+    on_exhausted: str | None
 
     def release(self, messages: Sequence[ChatMessage]) -> Call[list[ChatMessage]]:
         """New messages that may be sent.
@@ -49,18 +55,27 @@ class Transcript:
         Raises:
             DPMiddlewareError: Nothing may be sent. Holds no text.
         """
-        return guarded(self._released, self._messages, messages)
+        return guarded(self._released, self._messages, messages, [])
 
     def release_prompt(self, prompt: str) -> Call[str]:
         """A prompt without a transcript: released anew at every call."""
-        return guarded(self._released, self._prompt, prompt)
+        return guarded(self._released, self._prompt, prompt, "")
 
-    def _released(self, work: Callable[[dp.Session, T], T], private: T) -> Call[T]:
-        session = at_asked(self.session)
+    def _released(self, work: Callable[[dp.Session, T], T], private: T, nothing: T) -> Call[T]:
+        session, model = at_asked(self.session), self.inner
         with receipts() as receipt:
-            sent = work(session, private)
+            try:
+                sent = work(session, private)
+            except BudgetExhausted:
+                if self.on_exhausted is None:
+                    raise
+                sent, model, receipt = nothing, FixedReply(text=self.on_exhausted), Receipt()
         return Call(
-            session=session, conversation=self.conversation, sent=sent, receipt=receipt.to_dict()
+            session=session,
+            conversation=self.conversation,
+            model=model,
+            sent=sent,
+            receipt=receipt.to_dict(),
         )
 
     def _prompt(self, session: dp.Session, prompt: str) -> str:
@@ -97,12 +112,14 @@ class Call(Generic[T]):
     Attributes:
         session: Released what is sent, and remembers what is answered.
         conversation: Its public name.
+        model: What answers: the remote model, or a fixed reply.
         sent: To the remote model.
         receipt: What was released and charged, for ``additional_kwargs["dp"]`` of the answer.
     """
 
     session: dp.Session
     conversation: str
+    model: Any
     sent: T
     receipt: dict[str, Any]
 

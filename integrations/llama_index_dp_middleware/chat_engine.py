@@ -122,7 +122,8 @@ class DPChatEngine(BaseChatEngine):
         self._extractor = local_model(extractor, trusted)
         self._session = session_of(session)
         self._search = LocalSearch(self._session, retriever, metadata, trusted)
-        self._inner, self._history = chat_engine, list[ChatMessage]()
+        self._inner = chat_engine
+        self._histories: dict[str | None, list[ChatMessage]] = {}  # one for each subject
         self._conversation = str(uuid4()) if conversation is None else conversation
 
     def __repr__(self) -> str:
@@ -133,12 +134,12 @@ class DPChatEngine(BaseChatEngine):
 
     @property
     def chat_history(self) -> list[ChatMessage]:
-        """The raw messages and the extracted answers. Private."""
-        return list(self._history)
+        """The raw messages and the extracted answers, of the block's subject. Private."""
+        return list(self._histories.get(at_asked(self._session).sanitizer.subject, ()))
 
     def reset(self) -> None:
-        """Begin another conversation."""
-        self._history, self._conversation = [], str(uuid4())
+        """Begin another conversation, for every subject."""
+        self._histories, self._conversation = {}, str(uuid4())
         self._inner.reset()
 
     @unspanned
@@ -206,7 +207,7 @@ class DPChatEngine(BaseChatEngine):
         sources: list[NodeWithScore],
     ) -> tuple[_Turn, str, list[ChatMessage]]:
         """The turn, and the message and history that the inner engine is given."""
-        before = list(self._history if history is None else history)
+        before = self.chat_history if history is None else list(history)
         slots = [slots_of(each, f"message {k}") for k, each in enumerate(before)]
         items: list[Item] = [(None, *text) for part in slots for text in part.texts]
         items.append((None, "user", message))
@@ -247,7 +248,7 @@ class DPChatEngine(BaseChatEngine):
             what="the memo",
         )
         asked = ChatMessage(role=MessageRole.USER, content=turn.message)
-        self._history = [*turn.before, asked, shown]
+        self._histories[turn.session.sanitizer.subject] = [*turn.before, asked, shown]
         return AgentChatResponse(
             response=text,
             source_nodes=turn.sources,

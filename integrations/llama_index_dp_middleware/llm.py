@@ -78,6 +78,8 @@ class DPLLM(QuietLLM):
         system: What happens to all other system messages.
         conversation: A name of the conversation, needed where a memo file outlives the process;
             default a fresh one for this object.
+        on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
+            default the error.
 
     Raises:
         ParameterError: From a call, before anything is charged or sent: content that is not text.
@@ -102,6 +104,7 @@ class DPLLM(QuietLLM):
         public_templates: Collection[Any] = (),
         system: System = "release",
         conversation: str | None = None,
+        on_exhausted: str | None = None,
     ) -> None:
         if not isinstance(inner, LLM):
             raise ParameterError(f"expected a LlamaIndex LLM, got {type(inner).__name__}")
@@ -119,6 +122,8 @@ class DPLLM(QuietLLM):
             system=system,
             templates=(*templates_of(public_templates), *(_of_system(t) for t in texts)),
             conversation=str(uuid4()) if conversation is None else conversation,
+            inner=inner,
+            on_exhausted=on_exhausted,
         )
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
         self._inner, self._transcript = inner, transcript
@@ -144,33 +149,31 @@ class DPLLM(QuietLLM):
     @unspanned
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         call = self._transcript.release(messages)
-        response: ChatResponse = self._inner.chat(call.sent, **kwargs)
+        response: ChatResponse = call.model.chat(call.sent, **kwargs)
         return call.note(response)
 
     @unspanned
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         call = await asyncio.to_thread(self._transcript.release, messages)
-        response: ChatResponse = await self._inner.achat(call.sent, **kwargs)
+        response: ChatResponse = await call.model.achat(call.sent, **kwargs)
         return call.note(response)
 
     @unspanned
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         call = self._transcript.release(messages)
-        return call.note_pieces(self._inner.stream_chat(call.sent, **kwargs))
+        return call.note_pieces(call.model.stream_chat(call.sent, **kwargs))
 
     @unspanned
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
         call = await asyncio.to_thread(self._transcript.release, messages)
-        return call.anote_pieces(await self._inner.astream_chat(call.sent, **kwargs))
+        return call.anote_pieces(await call.model.astream_chat(call.sent, **kwargs))
 
     @unspanned
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         call = self._transcript.release_prompt(prompt)
-        response: CompletionResponse = self._inner.complete(
-            call.sent, formatted=formatted, **kwargs
-        )
+        response: CompletionResponse = call.model.complete(call.sent, formatted=formatted, **kwargs)
         return call.note(response)
 
     @unspanned
@@ -178,7 +181,7 @@ class DPLLM(QuietLLM):
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponse:
         call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
-        response: CompletionResponse = await self._inner.acomplete(
+        response: CompletionResponse = await call.model.acomplete(
             call.sent, formatted=formatted, **kwargs
         )
         return call.note(response)
@@ -188,7 +191,7 @@ class DPLLM(QuietLLM):
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
         call = self._transcript.release_prompt(prompt)
-        pieces = self._inner.stream_complete(call.sent, formatted=formatted, **kwargs)
+        pieces = call.model.stream_complete(call.sent, formatted=formatted, **kwargs)
         return call.note_pieces(pieces)
 
     @unspanned
@@ -196,7 +199,7 @@ class DPLLM(QuietLLM):
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
         call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
-        pieces = await self._inner.astream_complete(call.sent, formatted=formatted, **kwargs)
+        pieces = await call.model.astream_complete(call.sent, formatted=formatted, **kwargs)
         return call.anote_pieces(pieces)
 
     # tools and structured output ---------------------------------------------------------------
@@ -243,4 +246,5 @@ class DPLLM(QuietLLM):
             public_templates=transcript.templates,
             system=transcript.system,
             conversation=transcript.conversation,
+            on_exhausted=transcript.on_exhausted,
         )

@@ -940,3 +940,48 @@ def test_messages_that_are_no_text_are_refused(message: Any) -> None:
         session(books).release_many([{"role": "user", "content": "w1"}, message])
     assert CANARY not in str(raised.value)
     assert not books.tokens
+
+
+# subjects ----------------------------------------------------------------------------------------
+
+
+def test_a_twin_for_a_subject_shares_no_release(options: dict[str, Any], tmp_path: Path) -> None:
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=math.inf)
+    talk = Session(dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="all"), **options)
+    text = words(30)
+    ann, bob = talk.for_subject("ann"), talk.for_subject("bob")
+    first = ann.release("m", "user", text)
+    assert bob.release("m", "user", text).text != first.text
+    assert talk.for_subject("ann").release("m", "user", text) == first
+    assert talk.for_subject("all") is talk
+    assert ledger.spent("ann") == ledger.spent("bob") > ledger.spent("all") == 0
+    ann.note_remote("a", "an answer")
+    with pytest.raises(EventRefused):
+        bob.release("a", "assistant", "an answer")
+    assert len({twin.digest("x") for twin in (talk, ann, bob)}) == 3
+
+
+def test_subject_and_epsilon_in_any_order(tmp_path: Path) -> None:
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=math.inf)
+    talk = Session(dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="all"))
+    first = talk.at(1.5).for_subject("ann").release("m", "user", words(9))
+    assert talk.for_subject("ann").at(1.5).release("m", "user", words(9)) == first
+    assert talk.for_subject("ann").at(1.5).at(2.5).sanitizer.subject == "ann"
+    assert talk.at(1.5).sanitizer.subject == "all"
+    assert ledger.spent("ann") <= 1.5
+    for wrong in ("", " ", 3):
+        with pytest.raises(ParameterError, match="subject"):
+            talk.for_subject(wrong)  # type: ignore[arg-type]
+
+
+def test_a_budget_that_is_required_is_neither_charged_nor_reserved(tmp_path: Path) -> None:
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=10.0)
+    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="ann")
+    most = int(10.0 / sanitizer.certificate.epsilon)
+    sanitizer.require_budget(most)
+    with pytest.raises(dp.BudgetExhausted, match="nothing was charged"):
+        sanitizer.require_budget(most + 1)
+    assert ledger.spent("ann") == 0
+    dp.Sanitizer(MECHANISM, SPACE).require_budget(most + 1)
+    with pytest.raises(ParameterError, match="PrivacyLedger"):
+        session(Charges()).sanitizer.require_budget(1)

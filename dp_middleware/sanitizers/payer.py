@@ -1,0 +1,63 @@
+"""Whose budget a release is charged to."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Self
+
+from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.privacy import Certificate, PureDP
+from dp_middleware.privacy.releases import Ledger
+
+
+class Payer(ABC):
+    """What releases in the name of a subject.
+
+    Attributes:
+        ledger: Charged before any draw; ``None``: nothing is.
+        subject: Whose budget.
+    """
+
+    ledger: Ledger | None
+    subject: str | None
+
+    @property
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """The guarantee of every release."""
+
+    def for_subject(self, subject: str) -> Self:
+        """The same, charging another subject's budget.
+
+        Raises:
+            ParameterError: No name.
+        """
+        name: object = subject
+        if not isinstance(name, str) or not name.strip():
+            raise ParameterError("expected subject= of type str, not empty: whose budget?")
+        twin = copy.copy(self)
+        twin.subject = subject
+        return twin
+
+    def require_budget(self, releases: int) -> None:
+        """Refuse what cannot be afforded as a whole; reserves nothing.
+
+        Args:
+            releases: How many are needed.
+
+        Raises:
+            BudgetExhausted: The subject's budget has less left.
+            ParameterError: The guarantee is not pure DP, so that its price is another.
+        """
+        if self.ledger is None or self.subject is None:
+            return
+        if not isinstance(self.certificate.guarantee, PureDP):
+            raise ParameterError("expected a mechanism of pure DP to tell what a turn costs")
+        remaining = getattr(self.ledger, "remaining", None)
+        if remaining is None:
+            raise ParameterError("expected a dp.PrivacyLedger to tell what remains of a budget")
+        if remaining(self.subject) < releases * self.certificate.epsilon:
+            raise BudgetExhausted(
+                f"expected a budget for {releases} releases, got less; nothing was charged"
+            )

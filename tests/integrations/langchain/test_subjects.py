@@ -1,0 +1,175 @@
+"""One adapter for several users: who pays is told by the config, and nothing is shared."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langchain_dp_middleware import (
+    DPAgentMiddleware,
+    DPChatModel,
+    DPSanitizer,
+    InferDPTChatModel,
+    PrivateHead,
+)
+
+import dp_middleware as dp
+from dp_middleware.errors import BudgetExhausted, EventRefused, ParameterError
+from dp_middleware.testing import ToolCall
+
+SORRY = "the budget is spent"
+
+
+def config(subject, **more):
+    return {"configurable": {"dp_subject": subject, **more}}
+
+
+def extracting(session, probe, **options):
+    models = {"remote": probe.chat_openai(), "extractor": probe.extractor}
+    return InferDPTChatModel(session, **models, **options)
+
+
+ADAPTERS = {
+    "chat model": lambda s, p: DPChatModel(s, p.chat_openai()),
+    "head": lambda s, p: PrivateHead(s, answers="note") | p.chat_openai(),
+    "extraction": extracting,
+    "sanitizer": lambda s, p: DPSanitizer(s),
+}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=9.0)
+
+
+def session_on(ledger, probe, **options):
+    given = probe.sanitizer()
+    sanitizer = dp.Sanitizer(given.mechanism, given.space, ledger=ledger, subject="all")
+    return dp.Session(sanitizer, **{"subjects": "many", **options})
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_each_subject_pays_for_itself_and_shares_nothing(kind, probe, ledger):
+    model = ADAPTERS[kind](session_on(ledger, probe), probe)
+    messages = [HumanMessage(probe.private_text, id="m")]
+    sent = {}
+    for subject in ("ann", "bob", "ann"):
+        answer = model.invoke(messages, config(subject))
+        text = probe.remote.prompts[-1] if probe.remote.prompts else str(answer)
+        assert sent.setdefault(subject, text) == text
+    assert sent["ann"] != sent["bob"]
+    assert ledger.spent("ann") == ledger.spent("bob") > 0
+    assert ledger.spent("all") == 0
+    model.invoke(messages, config("ann", dp_epsilon=0.5))
+    assert ledger.spent("bob") < ledger.spent("ann") <= ledger.spent("bob") + 0.5
+    assert not probe.leaks()
+
+
+@pytest.mark.parametrize("kind", ["chat model", "head", "extraction"])
+def test_an_answer_to_one_subject_is_unknown_to_another(kind, probe, ledger):
+    model = ADAPTERS[kind](session_on(ledger, probe), probe)
+    history = [HumanMessage("w1x", id="m")]
+    history += [model.invoke(history, config("ann")), HumanMessage("w2x", id="n")]
+    model.invoke(history, config("ann"))
+    with pytest.raises(EventRefused):
+        model.invoke(history, config("bob"))
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_a_subject_needs_leave_and_unknown_names_are_refused(kind, probe, ledger):
+    model = ADAPTERS[kind](session_on(ledger, probe, subjects="one"), probe)
+    with pytest.raises(ParameterError, match='subjects="many"'):
+        model.invoke([HumanMessage("w1x")], config("ann"))
+    model = ADAPTERS[kind](session_on(ledger, probe), probe)
+    for wrong in ({"dp_subjet": "ann"}, {"dp_subject": ""}, {"dp_subject": 3}, {"dp_eps": 1}):
+        with pytest.raises(ParameterError, match="subject"):
+            model.invoke([HumanMessage("w1x")], {"configurable": wrong})
+    assert not probe.remote.requests
+    with pytest.raises(ParameterError, match="subjects"):
+        session_on(ledger, probe, subjects="some")
+
+
+PATHS = {
+    "invoke": lambda m, x, c: m.invoke(x, c).text,
+    "ainvoke": lambda m, x, c: asyncio.run(m.ainvoke(x, c)).text,
+    "stream": lambda m, x, c: "".join(str(chunk.text) for chunk in m.stream(x, c)),
+    "astream": lambda m, x, c: asyncio.run(_astream(m, x, c)),
+    "batch": lambda m, x, c: m.batch([x], c)[0].text,
+}
+
+
+async def _astream(model, value, config):
+    return "".join([str(chunk.text) async for chunk in model.astream(value, config)])
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s, p: DPChatModel(s, p.chat_openai(), on_exhausted=SORRY),
+        lambda s, p: extracting(s, p, on_exhausted=SORRY),
+    ],
+)
+def test_a_fixed_reply_where_the_budget_is_exhausted(path, make, probe, ledger):
+    model, history, answers = make(session_on(ledger, probe), probe), [], []
+    while SORRY not in answers:
+        history.append({"role": "user", "content": probe.new_text()})
+        answers.append(PATHS[path](model, history, config("ann")))
+        history.append({"role": "assistant", "content": answers[-1]})
+        assert len(answers) < 10
+    asked = len(probe.remote.requests)
+    assert asked == len(answers) - 1 > 1
+    assert ledger.spent("ann") <= 9.0
+    history.append({"role": "user", "content": probe.new_text()})
+    assert PATHS[path](model, history, config("ann")) == SORRY  # the reply may be sent again
+    assert PATHS[path](model, history[:1], config("bob")) != SORRY
+    assert not probe.leaks()
+
+
+@tool
+def look_up(q: str) -> str:
+    """Looks something up."""
+    return f"found {q}"
+
+
+def agent_of(session, probe, **options):
+    ours = DPAgentMiddleware(session, traced="allow", **options)
+    return create_agent(probe.chat_openai(), [look_up], middleware=[ours])
+
+
+@pytest.mark.parametrize("path", ["sync", "async"])
+def test_a_turn_that_cannot_be_afforded_as_a_whole_does_not_begin(path, probe, ledger):
+    """At 9 nats and about 2.4 a release there are three."""
+    options = {"turn_releases": 2, "on_exhausted": SORRY}
+    agent = agent_of(session_on(ledger, probe), probe, **options)
+    probe.remote.script.extend([[ToolCall(name="look_up", arguments={"q": "w1x"})], "done"])
+
+    def ask(subject, messages):
+        value = {"messages": messages}
+        if path == "sync":
+            return agent.invoke(value, config(subject))["messages"]
+        return asyncio.run(agent.ainvoke(value, config(subject)))["messages"]
+
+    first = ask("ann", [HumanMessage(probe.private_text)])
+    spent = ledger.spent("ann")
+    assert first[-1].text == "done"
+    second = ask("ann", [*first, HumanMessage("w2x")])
+    assert second[-1].text == SORRY
+    assert (ledger.spent("ann"), len(probe.remote.requests)) == (spent, 2)
+    assert ask("bob", [HumanMessage("w2x")])[-1].text == "a fine answer"
+    assert not probe.remote.saw(probe.canary)
+
+
+def test_without_a_reply_an_agent_raises(probe, ledger):
+    agent = agent_of(session_on(ledger, probe), probe, turn_releases=9)
+    with pytest.raises(BudgetExhausted, match="9 releases"):
+        agent.invoke({"messages": [HumanMessage("w1x")]}, config("ann"))
+    assert ledger.spent("ann") == 0
+    with pytest.raises(ParameterError, match="turn_releases"):
+        agent_of(session_on(ledger, probe), probe, turn_releases=0)

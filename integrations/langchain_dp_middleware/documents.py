@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentTransformer, Document
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, public_keys, session_of
 from dp_middleware.sessions.session import ONCE
-from langchain_dp_middleware._session import at_epsilon, require_epsilon
+from langchain_dp_middleware._session import at_epsilon, for_subject, require_epsilon
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
 
@@ -61,8 +61,9 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         self, documents: Sequence[Document], **kwargs: Any
     ) -> Sequence[Document]:
         """Released copies, in the order of the documents."""
+        session = guarded(for_subject, self._session, None)
         return release_documents(
-            self._session, documents, self._metadata, lambda document: document.id or ONCE
+            session, documents, self._metadata, lambda document: document.id or ONCE
         )
 
     async def atransform_documents(

@@ -15,7 +15,7 @@ from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
 from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import ONCE
-from langchain_dp_middleware._session import at_epsilon, require_epsilon
+from langchain_dp_middleware._session import at_epsilon, for_subject, require_epsilon
 
 
 class DPEmbeddings(Embeddings):
@@ -119,7 +119,8 @@ class DPEmbeddings(Embeddings):
     def _released(self, texts: Sequence[str]) -> list[str]:
         def work() -> list[str]:
             events = [(ONCE, "user", text) for text in texts]
-            return [release.text for release in self._session.release_many(events)]
+            session = for_subject(self._session, None)
+            return [release.text for release in session.release_many(events)]
 
         return guarded(work)
 

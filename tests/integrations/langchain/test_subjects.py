@@ -9,11 +9,16 @@ import pytest
 pytest.importorskip("langchain_openai")
 
 from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPAgentMiddleware,
     DPChatModel,
+    DPDocumentTransformer,
+    DPEmbeddings,
     DPSanitizer,
     InferDPTChatModel,
     PrivateHead,
@@ -130,6 +135,23 @@ def test_a_fixed_reply_where_the_budget_is_exhausted(path, make, probe, ledger):
     assert PATHS[path](model, history, config("ann")) == SORRY  # the reply may be sent again
     assert PATHS[path](model, history[:1], config("bob")) != SORRY
     assert not probe.leaks()
+
+
+def test_what_has_no_config_charges_the_subject_of_the_run_around_it(probe, ledger):
+    session = session_on(ledger, probe)
+    documents = DPDocumentTransformer(session)
+    vectors = DPEmbeddings(session, DeterministicFakeEmbedding(size=2))
+
+    def work(text):
+        vectors.embed_query(text)
+        return documents.transform_documents([Document(text, id="d")])[0].page_content
+
+    step = RunnableLambda(work)
+    assert step.invoke("w1x w2x w3x w4x", config("ann")) == step.invoke(
+        "w1x w2x w3x w4x", config("ann")
+    )
+    assert ledger.spent("ann") > 0
+    assert ledger.spent("all") == 0
 
 
 @tool

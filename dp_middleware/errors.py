@@ -11,6 +11,10 @@ class ParameterError(DPMiddlewareError, ValueError):
     """A public parameter is out of range; says what was expected, what was seen and what to do."""
 
 
+class NothingFound(ParameterError):
+    """A detector found nothing private in a text that would then go out as it is."""
+
+
 class UnknownTokenError(DPMiddlewareError, ValueError):
     """A text holds a token outside the vocabulary and the policy is ``unknown="raise"``.
 

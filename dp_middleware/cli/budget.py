@@ -42,8 +42,8 @@ def open_ledger(
     )
 
 
-def account_of(sanitizer: dp.Sanitizer) -> Account | None:
-    """The standing of the subject that a sanitizer charges, if it charges one; for display.
+def account_of(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> Account | None:
+    """The standing of the subject that is charged, if one is; for display.
 
     A release that was charged is not lost for a ledger that fails now: ``None``, with a note on
     standard error.

@@ -18,6 +18,7 @@ from dp_middleware.cli.options import CHOICES
 UNEXPECTED, USAGE, REFUSED, CHAT, MISSING = 1, 2, 3, 4, 5
 
 _CODES: dict[type[Exception], int] = {
+    errors.NothingFound: REFUSED,  # before what it is a case of
     errors.ParameterError: USAGE,
     errors.UnknownTokenError: USAGE,
     errors.InfiniteEpsilon: REFUSED,
@@ -35,7 +36,8 @@ _OPTIONS: dict[type[Exception], str] = {
     errors.InfiniteEpsilon: "on the command line: --within-classes, or --nominal --accept-infinite",
     errors.CannotCalibrate: "on the command line: another --mechanism, or --within-classes",
     errors.UntrustedHost: "on the command line: --trusted-host",
-    errors.BudgetExhausted: "on the command line: a smaller --epsilon",
+    errors.BudgetExhausted: "on the command line: a smaller --epsilon or --perturb",
+    errors.NothingFound: "on the command line: --pass-empty",
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-from contextlib import suppress
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +15,13 @@ from rich.console import Console
 
 import dp_middleware as dp
 from dp_middleware.cli import budget, options, show
+from dp_middleware.cli.failures import expected
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.progress import working
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dp_middleware.pseudonyms.session import PseudonymSession
+    from dp_middleware.pseudonyms import PseudonymSession
 
 _KEY_BYTES = 32
 
@@ -37,11 +41,14 @@ def pseudonymize(
         typer.Option("--key", help="File with its key; default: one in your data folder."),
     ] = None,
     conversation: Annotated[
-        str, typer.Option("--conversation", help="Its name: each has pseudonyms of its own.")
+        str,
+        typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own."),
     ] = "",
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="Replace these kinds only, such as person; repeatable."),
+        typer.Option(
+            "--kind", metavar="KIND", help="Replace these only, such as person; repeatable."
+        ),
     ] = None,
     perturb: Annotated[
         float | None,
@@ -55,72 +62,161 @@ def pseudonymize(
     subject: options.Subject = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Replace names, contacts, dates and amounts; **what is not found goes out as it is**.
+    """Replace names, contacts, dates and amounts; what is not found goes out as it is.
 
-    The text goes to standard output, what it is worth to standard error.
+    The text goes to standard output, what it is worth to standard error. With --mapping the same
+    value has the same pseudonym in later texts, and --restore turns an answer back.
     """
-    if restore and mapping is None:
-        raise ParameterError("expected --mapping with --restore: where are the originals?")
+    if mapping is None and (restore or key is not None):
+        raise ParameterError("expected --mapping with --restore or --key: where are the originals?")
+    from dp_middleware.pseudonyms import english
+
     given = read_text(text, file)
-    with working("loading lists and models"):
-        terms: dict[str, Any] = {}
-        if (ledger, limit, subject) != (None, None, None):
-            terms["ledger"] = budget.open_ledger(ledger, limit, None)
-            terms["subject"] = options.DEFAULT_SUBJECT if subject is None else subject
-        session = _session(mapping, key, terms, kind, perturb, pass_empty=pass_empty)
-    if restore:
-        restored = session.restore(given, conversation=conversation)
-        show.data({"text": restored}) if as_json else show.line(restored)
+    whose = options.DEFAULT_SUBJECT if subject is None else subject
+    if restore and mapping is not None:
+        _restore(given, mapping, key, whose, conversation, as_json=as_json)
         return
-    with working("finding and drawing"):
+    with working("loading lists and models"):
+        terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose}
+        terms["detector"] = english.default_detector(terms["kinds"])
+        terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
+        if (ledger, limit, subject) != (None, None, None):
+            terms["ledger"] = budget.open_ledger(ledger, limit)
+        pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
+        session = _session(pseudonyms, mapping, key)
+    with working("finding and drawing"), _readable():
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
-        show.data({"text": release.text, "certificate": release.certificate.to_dict()})
+        show.data(_data(release, pseudonyms))
         return
-    show.line(release.text)
-    _summary(release)
+    _line(release.text)
+    _summary(release, pseudonyms, kept=mapping is not None)
 
 
-def _session(
-    mapping: Path | None,
-    key: Path | None,
-    terms: dict[str, Any],
-    kinds: list[str] | None,
-    perturb: float | None,
-    *,
-    pass_empty: bool,
-) -> PseudonymSession:
-    sanitizer = None if perturb is None else dp.sanitizer(perturb)
-    empty: Any = "pass" if pass_empty else "raise"
-    pseudonyms = dp.Pseudonyms(kinds=kinds, sanitizer=sanitizer, on_empty=empty, **terms)
+def _restore(
+    answer: str, mapping: Path, key: Path | None, subject: str, conversation: str, *, as_json: bool
+) -> None:
+    """Detects and charges nothing."""
+    if not mapping.exists():
+        raise ParameterError("expected a file with --mapping that --restore can read, got none")
+    with working("reading the mapping"), _readable():
+        session = _session(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
+        restored = session.restore(answer, conversation=conversation)
+        empty = not session.mapping(conversation)
+    if empty:
+        typer.echo("note: nothing is kept for this conversation, the text is as it was", err=True)
+    if as_json:
+        show.data({"text": restored})
+    else:
+        _line(restored)
+
+
+def _known(kinds: list[str] | None) -> list[str] | None:
+    """The kinds that are asked for, all of which the detector can find."""
+    from dp_middleware.pseudonyms.english import KINDS, OTHERS
+    from dp_middleware.pseudonyms.labels import kind_of
+
+    names = sorted(KINDS | OTHERS)
+    for kind in kinds or ():
+        if not kind.strip() or kind_of(kind) not in names:
+            raise ParameterError(expected("a kind with --kind", kind, names))
+    return kinds or None
+
+
+def _session(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
+    """With a mapping that is there, or a new one and, if need be, a new key."""
     if mapping is None:
         return pseudonyms.session()
-    return pseudonyms.session(key=_read_key(key, create=not mapping.exists()), memo=mapping)
+    path = key or budget.data_folder(create=not mapping.exists()) / "pseudonyms.key"
+    if not mapping.exists():
+        _make_key(path)
+    with _readable():
+        return pseudonyms.session(key=_read_key(path), memo=mapping)
 
 
-def _read_key(file: Path | None, *, create: bool) -> bytes:
-    """The key in a file; for a new mapping the file is made, for its owner alone."""
-    path = budget.data_folder(create=create) / "pseudonyms.key" if file is None else file
-    if create:
-        with suppress(FileExistsError):
-            path.touch(mode=0o600, exist_ok=False)
-            path.write_bytes(secrets.token_bytes(_KEY_BYTES))
+def _make_key(path: Path) -> None:
+    """For its owner alone; one that is there stays, it may be of other mappings too."""
+    failure = ""
     try:
-        return path.read_bytes()
+        made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(made, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+    except FileExistsError:
+        return
     except OSError as error:
+        failure = type(error).__name__
+    if failure:
+        raise ParameterError(f"expected a place for a new key with --key, got {failure}")
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes()
+    except OSError as error:
+        found = type(error).__name__
+    else:
+        if len(key) >= _KEY_BYTES:
+            return key
+        found = f"{len(key)} bytes"
+    raise ParameterError(
+        f"expected the key that the mapping was written with, {_KEY_BYTES} bytes or more, got "
+        f"{found}; say where it is with --key"
+    )
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What goes wrong with the file of the mapping, in a line."""
+    failure = ""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        failure = type(error).__name__
+    if failure:
         raise ParameterError(
-            f"expected the key that the mapping was written with, got {type(error).__name__}; "
-            "say where it is with --key"
-        ) from None
+            "expected a file with --mapping that this command wrote, or a place for a new one, "
+            f"got {failure}"
+        )
 
 
-def _summary(release: dp.Release) -> None:
-    certificate = release.certificate
-    unit = show.UNITS[certificate.unit]
+def _line(text: str) -> None:
+    """As it is; with a line feed at its end, unless it has one."""
+    show.line(text.removesuffix("\n"))
+
+
+def _data(release: dp.Release, pseudonyms: dp.Pseudonyms) -> dict[str, Any]:
+    account = budget.account_of(pseudonyms)
+    charged = {"budget": show.account_data(str(pseudonyms.subject), account)} if account else {}
+    return {
+        "text": release.text,
+        "tokens_total": release.tokens_total,
+        "tokens_verbatim": release.tokens_verbatim,
+        "certificate": release.certificate.to_dict(),
+        **charged,
+    }
+
+
+def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> None:
+    """What the release is worth, and what can be done with it, on standard error."""
+    certificate, perturbed = release.certificate, pseudonyms.sanitizer is not None
+    epsilon = f"{show.nats(certificate.epsilon)} per value"
+    near = [name for name in certificate.adjacency.kinds if pseudonyms.kind(name).loss]
+    if perturbed:
+        epsilon += f", or token of the rest ({certificate.method})"
+    else:
+        epsilon += f" ({certificate.method})"
+    if certificate.epsilon and near:
+        epsilon += f"; 0 per value of all kinds but {', '.join(near)}"
+    signs = "tokens" if perturbed else "words and signs"
+    originals = "with --mapping FILE they could be put back into an answer"
+    if kept:
+        originals = "encrypted in the file of --mapping; --restore puts them back into an answer"
     show.pairs(
         Console(stderr=True),
-        ("epsilon", f"{show.nats(certificate.epsilon)} per {unit} ({certificate.method})"),
-        ("guarantee", f"{certificate.adjacency}"),
-        ("as it is", f"{release.tokens_verbatim} of {release.tokens_total} words and signs"),
+        ("epsilon", epsilon),
+        ("guarantee", str(certificate.adjacency)),
+        ("as it was", f"{release.tokens_verbatim} of {release.tokens_total} {signs}"),
         *(("public", sentence) for sentence in certificate.assumptions),
+        ("originals", originals),
+        *show.standing(pseudonyms),
     )

@@ -133,12 +133,17 @@ def summary(
         *([("tokens", f"{release.tokens_total}, {kept}")] if unit == "token" else []),
         ("attack", attack),
     ]
+    pairs(Console(stderr=True), *rows, *standing(sanitizer))
+
+
+def standing(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> list[tuple[str, str]]:
+    """A row with what is spent and left, if a ledger was charged."""
     account = budget.account_of(sanitizer)
-    if account is not None:
-        also = f" and {metric_spending(account)}" if account.metric else ""
-        words = f"spent {nats(account.spent)} nats{also}, remaining {remaining(account)}"
-        rows.append(("budget", f"{sanitizer.subject}: {words}"))
-    pairs(Console(stderr=True), *rows)
+    if account is None:
+        return []
+    also = f" and {metric_spending(account)}" if account.metric else ""
+    words = f"spent {nats(account.spent)} nats{also}, remaining {remaining(account)}"
+    return [("budget", f"{sanitizer.subject}: {words}")]
 
 
 def release_data(

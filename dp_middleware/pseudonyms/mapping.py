@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.kinds.base import Kind
 from dp_middleware.pseudonyms.matching import Names, fold
 from dp_middleware.sessions.memo import Entries
@@ -151,10 +151,12 @@ class Seal:
 
     def __init__(self, key: bytes) -> None:
         try:
+            from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError:
             raise MissingExtra("cryptography", "detect") from None
         self._cipher = AESGCM(key)
+        self._refusals = (InvalidTag, ValueError)  # the latter where next to nothing is left
 
     def closed(self, data: bytes, conversation: bytes) -> bytes:
         """What may be written."""
@@ -162,5 +164,15 @@ class Seal:
         return nonce + self._cipher.encrypt(nonce, data, conversation)
 
     def opened(self, sealed: bytes, conversation: bytes) -> bytes:
-        """Inverse of :meth:`closed`, which raises on a changed byte."""
-        return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], conversation)
+        """Inverse of :meth:`closed`.
+
+        Raises:
+            ParameterError: A byte was changed, or the key is another.
+        """
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], conversation)
+        except self._refusals:
+            raise ParameterError(
+                "expected a mapping as it was written with this key, got one that does not "
+                "decrypt: its file was changed, or the key is another; take a copy of the file"
+            ) from None

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from dp_middleware import _validate
-from dp_middleware.errors import CannotCalibrate, ParameterError
+from dp_middleware.errors import CannotCalibrate, NothingFound, ParameterError
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.receipts import write_charge
@@ -17,6 +17,7 @@ from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.pseudonyms.detection import entities_of
 from dp_middleware.pseudonyms.english import default_detector
 from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
+from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
@@ -137,12 +138,12 @@ class Pseudonyms(Payer):
 
         Raises:
             BudgetExhausted: From the ledger; nothing was drawn.
-            ParameterError: Nothing was found, and ``on_empty`` is ``"raise"``.
+            NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
         """
         draft = draft.complete(mapping, self.kind)
         alone = self.sanitizer is None
         if alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
-            raise ParameterError(
+            raise NothingFound(
                 "expected a text in which the detector finds something, got one in which it finds "
                 'nothing and which would go out as it is; on_empty="pass" allows that'
             )
@@ -155,18 +156,24 @@ class Pseudonyms(Payer):
             write_charge(certificate)
         written = draft.written(mapping)
         if rest is None or self.sanitizer is None:
-            total = count(draft.text)
             verbatim = sum(count(draft.text[start:end]) for start, end in draft.gaps)
             text = draft.filled(written, 0, len(draft.text))
             return Release(
-                text=text, certificate=certificate, tokens_total=total, tokens_verbatim=verbatim
+                text=text,
+                certificate=certificate,
+                tokens_total=count(text),  # not of the values: how many words they have is private
+                tokens_verbatim=verbatim,
             )
         ends = [0, *(end for _, end in draft.rest)]
         starts = [*(start for start, _ in draft.rest), len(draft.text)]
-        frame = (draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True))
-        rest = replace(rest, public=tuple(frame))
+        frame = tuple(draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True))
+        rest = replace(rest, public=frame)
         ((release, _),) = self.sanitizer.release_drafts([rest], lambda _: certificate)
-        return release
+        return replace(
+            release,
+            tokens_total=len(rest.ids) + sum(map(self.sanitizer.count, frame)),
+            tokens_verbatim=rest.tokens_verbatim - rest.public_tokens,
+        )
 
     @staticmethod
     def _rest(sanitizer: Sanitizer, draft: PseudonymDraft) -> Draft:
@@ -195,7 +202,7 @@ class Pseudonyms(Payer):
             method="exact" if own is None else own.method,
             assumptions=(
                 *(_PUBLIC if own is None else _PUBLIC[1:]),
-                *(f"{kind.name}: {kind.keeps}" for kind in laws if kind.keeps),
+                *dict.fromkeys(f"kept of each {kind.name}: {kind.keeps}" for kind in laws),
                 *(() if own is None else own.assumptions),
             ),
             claimed=epsilon,
@@ -226,8 +233,8 @@ def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[dict[str, Kind], frozen
         raise ParameterError("expected kinds as a collection of names, got one str")
     asked = list(kinds)
     own = {kind.name: kind for kind in asked if isinstance(kind, Kind)}
-    names = {kind for kind in asked if isinstance(kind, str)} | set(own)
-    if not names or not all(names):
+    names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)} | set(own)
+    if not names:
         raise ParameterError("expected at least one kind, as a name or an instance of Kind")
     chosen = {name: laws.get(name) or Label(of=name) for name in names}
     return chosen | own, frozenset(names)

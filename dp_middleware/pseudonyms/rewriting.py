@@ -69,12 +69,8 @@ class PseudonymDraft(StaysHere):
         for start, end, kind, shape in self.places:
             own.add(self.text[start:end], (self.text[start:end], kind, shape))
         draft = self._with(own, lambda value: value)
-        draft = draft._with(
-            mapping.originals, lambda pair: (pair.original, kind_of(pair.kind), pair.shape)
-        )
-        return draft._with(
-            mapping.pseudonyms, lambda pair: (pair.pseudonym, kind_of(pair.kind), pair.shape)
-        )
+        draft = draft._with(mapping.originals, lambda p: (p.original, kind_of(p.kind), p.shape))
+        return draft._with(mapping.pseudonyms, lambda p: (p.pseudonym, kind_of(p.kind), p.shape))
 
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
         """With what is found of names in the gaps."""

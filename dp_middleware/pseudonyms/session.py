@@ -78,7 +78,7 @@ class PseudonymSession(Session):
 
     def mapping(self, conversation: str = "") -> dict[str, str]:
         """The originals by their pseudonyms. **Private**: it undoes what was released."""
-        mapping = self._mapping(self._conversation(conversation))
+        mapping = self._read(conversation)
         with mapping.lock:
             return {pair.pseudonym: pair.original for pair in mapping.pairs}
 

@@ -74,11 +74,11 @@ class Counting(dp.Session):
         super().__init__(SANITIZER)
         self.raw, self.out, self.error, self.at = [], [], error, at
 
-    def _release(self, message):
+    def _release(self, message, within):
         self.raw.append(message.item[2])
         if self.error is not None and len(self.raw) >= self.at:
             raise self.error
-        release = super()._release(message)
+        release = super()._release(message, within)
         self.out.append(release.text)
         return release
 

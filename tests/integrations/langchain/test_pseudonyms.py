@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -223,7 +224,7 @@ def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_
     assert answers[2] == "I wrote to Maria Lopez."
     assert private(remote) == []
     sent = [tuple(map(str, request["messages"])) for request in remote.requests]
-    for before, after in zip(sent, sent[1:], strict=False):
+    for before, after in pairwise(sent):
         assert after[: len(before)] == before  # the same bytes at every turn
     calls = [m for m in state["messages"] if isinstance(m, AIMessage) and m.tool_calls]
     assert calls[0].tool_calls[0]["args"] == {"name": "Maria Lopez"}

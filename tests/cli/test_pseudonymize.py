@@ -1,0 +1,308 @@
+"""``dp-middleware pseudonymize``: what goes to which stream, what comes back, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import stat
+
+import pytest
+from support.commands import CERTIFICATE, flat, run
+from support.entities import CONTRACT, ENTITIES, detector
+from support.texts import CANARY
+
+from dp_middleware.pseudonyms import english
+
+pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+pytest.importorskip("cryptography", reason="a mapping in a file is of the extra detect")
+
+PRIVATE = (*ENTITIES, "Maria", "Lopez", "MARIA", "Acme")
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch):
+    """The kinds that a detector was asked for, each time one was made."""
+    kinds = []
+
+    def default_detector(wanted=None):
+        kinds.append(wanted)
+        return detector(ENTITIES | {CANARY: "person"})
+
+    monkeypatch.setattr(english, "default_detector", default_detector)
+    return kinds
+
+
+@pytest.fixture
+def mapping(tmp_path):
+    return tmp_path / "mapping.db"
+
+
+def pseudonymize(*arguments, **options):
+    return run("pseudonymize", *arguments, **options)
+
+
+def restored(answer, mapping, *arguments, code=0):
+    return pseudonymize("--restore", "--mapping", mapping, *arguments, stdin=answer, code=code)
+
+
+def hears_nothing(text):
+    return not [value for value in PRIVATE if value in text]
+
+
+# a text ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["arguments", "words", "stdin", "-", "file"])
+def test_a_text_from_anywhere(source, tmp_path):
+    file = tmp_path / "contract.txt"
+    file.write_text(CONTRACT, encoding="utf-8-sig")
+    arguments, stdin = {
+        "arguments": ([CONTRACT], None),
+        "words": (CONTRACT.split(" "), None),
+        "stdin": ([], CONTRACT),
+        "-": (["-"], CONTRACT),
+        "file": (["--file", file], None),
+    }[source]
+    result = pseudonymize(*arguments, stdin=stdin, code=0)
+    assert hears_nothing(result.output)
+    assert result.stdout.count(" signed ") == 1
+    assert result.stdout.endswith(" agreed.\n")
+
+
+def test_the_summary_is_on_stderr_and_true():
+    said = flat(pseudonymize(CONTRACT, code=0).stderr)
+    assert "epsilon 1 per value (exact); 0 per value of all kinds but age, amount, number" in said
+    assert "guarantee one value replaced by another of its public kind and shape" in said
+    assert re.search(r"as it was \d+ of \d+ words and signs", said)
+    assert "what the detector does not find is public and goes out as it is" in said
+    assert "kept of each email: nothing" in said
+    assert "kept of each amount: currency, number of digits" in said
+    assert "originals" in said
+    assert "budget" not in said
+    names = flat(pseudonymize("Maria Lopez in Berlin", code=0).stderr)
+    assert "epsilon 0 per value (exact) guarantee" in names
+    assert "as it was 1 of 4 words and signs" in names
+
+
+def test_json():
+    document = json.loads(pseudonymize("Maria Lopez in Berlin", "--json", code=0).stdout)
+    assert set(document) == {"text", "tokens_total", "tokens_verbatim", "certificate"}
+    assert re.fullmatch(r"[\w-]+ [\w-]+ in [\w-]+", document["text"])
+    assert document["tokens_verbatim"] == 1
+    assert set(document["certificate"]) >= CERTIFICATE
+    assert document["certificate"]["epsilon"] == 0
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n"])
+def test_an_empty_text(text):
+    assert pseudonymize(stdin=text, code=0).stdout == text.removesuffix("\n") + "\n"
+
+
+def test_lines_stay_lines(mapping):
+    text = "Maria Lopez\n\n  Berlin\n"
+    released = pseudonymize("--mapping", mapping, stdin=text, code=0).stdout
+    assert re.fullmatch(r"[\w-]+ [\w-]+\n\n  [\w-]+\n", released)
+    assert restored(released, mapping).stdout == text
+
+
+def test_a_text_in_which_nothing_is_found_is_refused():
+    result = pseudonymize("nothing in here", code=3)
+    assert result.stdout == ""
+    assert "nothing in here" not in result.output
+    assert "--pass-empty" in result.stderr
+    assert pseudonymize("nothing", "--pass-empty", code=0).stdout == "nothing\n"
+    error = json.loads(pseudonymize("nothing in here", "--json", code=3).stdout)["error"]
+    assert error["type"] == "NothingFound"
+
+
+def test_kinds(asked):
+    text = pseudonymize("Maria Lopez in Berlin", "--kind", "PERSON", "--kind", "email", code=0)
+    assert text.stdout.endswith(" in Berlin\n")
+    assert "Maria" not in text.stdout
+    assert asked == [["PERSON", "email"]]
+    for wrong in (CANARY, "", "persons"):
+        result = pseudonymize("x", "--kind", wrong, "--budget", "1", code=2)
+        assert "expected a kind with --kind, one of address, age" in flat(result.stderr)
+    assert "did you mean person?" in flat(result.stderr)
+    assert len(asked) == 1
+
+
+def test_the_rest_is_perturbed():
+    result = pseudonymize(f"the patient {CANARY}", "--perturb", "2", code=0)
+    words, said = result.stdout.split(), flat(result.stderr)
+    assert len(words) == 3
+    assert "epsilon 2 per value, or token of the rest (exact)" in said
+    assert "shape, or one token replaced by any other" in said
+    assert "goes out as it is" not in said
+    assert "as it was 0 of 3 tokens" in said
+    assert len(pseudonymize("w1 w2", "--perturb", "2", code=0).stdout.split()) == 2
+    assert pseudonymize("w1", "--perturb", "-1", code=2).stdout == ""
+
+
+# and back ----------------------------------------------------------------------------------------
+
+
+def test_an_answer_gets_its_originals_back(mapping, tmp_path):
+    released = pseudonymize(CONTRACT, "--mapping", mapping, code=0)
+    assert "--restore puts them back" in flat(released.stderr)
+    back = restored(released.stdout, mapping)
+    assert (back.stdout, back.stderr) == (CONTRACT + "\n", "")
+    [key] = (tmp_path / "data").rglob("*.key")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert stat.S_IMODE(mapping.stat().st_mode) == 0o600
+    stored = mapping.read_bytes()
+    assert not [value for value in PRIVATE if value.encode() in stored]
+    assert json.loads(restored(released.stdout, mapping, "--json").stdout) == {
+        "text": CONTRACT + "\n"
+    }
+
+
+def test_nothing_is_detected_or_charged_on_the_way_back(mapping, asked):
+    released = pseudonymize("Maria Lopez", "--mapping", mapping, code=0).stdout
+    assert len(asked) == 1
+    back = restored(released, mapping, "--budget", "1")
+    assert back.stdout == "Maria Lopez\n"
+    assert len(asked) == 1
+    assert run("ledger", "show", code=2).stdout == ""
+
+
+def test_answers_in_other_cases(mapping):
+    released = pseudonymize("Maria Lopez in Berlin", "--mapping", mapping, code=0).stdout.strip()
+    name, _, place = released.partition(" in ")
+    given, family = name.split()
+    answer = f"{name.upper()}, {name.lower()}: Ms {family}'s {place}, {given}. Others stay."
+    expected = "MARIA LOPEZ, maria lopez: Ms Lopez's Berlin, Maria. Others stay."
+    assert restored(answer, mapping).stdout == expected + "\n"
+
+
+def test_the_same_value_has_the_same_pseudonym_in_a_conversation(mapping):
+    def released(*options):
+        return pseudonymize("Maria Lopez", "--mapping", mapping, *options, code=0).stdout
+
+    one, two = released(), released()
+    assert one == two
+    apart = released("--conversation", "b")
+    assert restored(apart, mapping, "--conversation", "b").stdout == "Maria Lopez\n"
+    assert {released("--conversation", str(n)) for n in range(5)} != {one}
+    other = restored(one, mapping, "--conversation", "c")
+    assert other.stdout == one
+    assert "note: nothing is kept for this conversation" in other.stderr
+
+
+def test_a_subject_has_conversations_of_their_own(mapping):
+    options = ("--subject", "ana")
+    released = pseudonymize(
+        "Maria Lopez", "--mapping", mapping, "--budget", "5", *options, code=0
+    ).stdout
+    assert restored(released, mapping, *options).stdout == "Maria Lopez\n"
+    assert "nothing is kept" in restored(released, mapping).stderr
+
+
+def test_a_key_of_ones_own(mapping, tmp_path):
+    key = tmp_path / "own.key"
+    released = pseudonymize("Berlin", "--mapping", mapping, "--key", key, code=0).stdout
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert len(key.read_bytes()) == 32
+    assert not (tmp_path / "data").exists()
+    assert restored(released, mapping, "--key", key).stdout == "Berlin\n"
+    again = tmp_path / "second.db"
+    released = pseudonymize("Berlin", "--mapping", again, "--key", key, code=0).stdout
+    assert restored(released, again, "--key", key).stdout == "Berlin\n"
+
+
+# what goes wrong ---------------------------------------------------------------------------------
+
+
+def one_line(result):
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: expected ")
+    return result.stderr
+
+
+def test_a_wrong_or_missing_key(mapping, tmp_path):
+    pseudonymize(CANARY, "--mapping", mapping, code=0)
+    absent = restored("x", mapping, "--key", tmp_path / "absent", code=2)
+    assert "FileNotFoundError; say where it is with --key" in one_line(absent)
+    (tmp_path / "short").write_bytes(b"k" * 31)
+    assert "got 31 bytes" in one_line(restored("x", mapping, "--key", tmp_path / "short", code=2))
+    (tmp_path / "other").write_bytes(b"k" * 32)
+    for command in (restored, lambda *a, **k: pseudonymize(CANARY, "--mapping", *a[1:], **k)):
+        wrong = command("x", mapping, "--key", tmp_path / "other", code=2)
+        assert "written with, got another" in one_line(wrong)
+    nowhere = tmp_path / "no" / "folder"
+    new = ("--mapping", tmp_path / "new.db", "--key", nowhere)
+    assert "a new key" in one_line(pseudonymize("Berlin", *new, code=2))
+
+
+def test_a_mapping_that_was_changed(mapping):
+    pseudonymize(CANARY, "--mapping", mapping, code=0)
+    with sqlite3.connect(mapping) as rows:
+        [(data,)] = rows.execute("SELECT data FROM sealed").fetchall()
+        rows.execute("UPDATE sealed SET data = ?", (data[:-1] + bytes([data[-1] ^ 1]),))
+    for result in (restored("x", mapping, code=2), pseudonymize(CANARY, "--mapping", mapping)):
+        assert result.exit_code == 2
+        assert "its file was changed, or the key is another" in one_line(result)
+
+
+def test_a_mapping_that_is_none(mapping, tmp_path):
+    assert "got none" in one_line(restored("x", mapping, code=2))
+    assert not mapping.exists()
+    assert not (tmp_path / "data").exists()
+    pseudonymize("Berlin", "--mapping", mapping, code=0)
+    mapping.write_text("no database, but a text of the same name\n" * 100)
+    assert "got DatabaseError" in one_line(restored("x", mapping, code=2))
+    folder = ("--mapping", tmp_path)
+    assert "got IsADirectoryError" in one_line(pseudonymize("Berlin", *folder, code=2))
+    missing = ("--mapping", tmp_path / "no" / "folder")
+    assert "got FileNotFoundError" in one_line(pseudonymize("Berlin", *missing, code=2))
+
+
+@pytest.mark.parametrize("options", [("--restore",), ("--key", "k")])
+def test_options_that_need_a_mapping(options):
+    assert "--mapping" in one_line(pseudonymize("Berlin", *options, code=2))
+
+
+# budgets -----------------------------------------------------------------------------------------
+
+
+def test_only_what_stays_near_is_charged_and_once(mapping):
+    options = ("--mapping", mapping, "--budget", "2", "--subject", "ana")
+    free = pseudonymize("Maria Lopez", *options, code=0)
+    assert "ana: spent 0 nats, remaining 2" in flat(free.stderr)
+    for _ in range(2):
+        paid = pseudonymize("$12,500.00", *options, code=0)
+        assert "ana: spent 1 nats" in flat(paid.stderr)
+    document = json.loads(pseudonymize("$12,500.00", *options, "--json", code=0).stdout)
+    assert document["budget"]["subject"] == "ana"
+    refused = pseudonymize("$12,500.00 w1 w2", *options, "--perturb", "2", code=3)
+    assert refused.stdout == ""
+    assert "--perturb" in refused.stderr
+    assert "12,500" not in refused.output
+    [account] = json.loads(run("ledger", "show", "--json").stdout)["subjects"]
+    assert account["spent"] == pytest.approx(1, abs=1e-5)
+
+
+def test_help_names_every_option():
+    said = pseudonymize("--help", code=0).stdout
+    names = "file restore mapping key conversation kind perturb pass-empty ledger budget subject"
+    for name in (*names.split(), "json"):
+        assert f"--{name} " in said
+    assert "**" not in said
+    assert "what is not found goes out as it is" in flat(said)
+
+
+# the real detector -------------------------------------------------------------------------------
+
+
+def test_the_detector_of_the_package(monkeypatch, mapping):
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_DATA_HOME", str(mapping.parent))
+    pytest.importorskip("presidio_analyzer")
+    if not any(map(english.find_spec, english.MODELS)):
+        pytest.skip("no English model")
+    text = "John Smith of London paid $99.50 on May 4, 2024: write to john@smith.com."
+    released = pseudonymize(text, "--mapping", mapping, code=0).stdout
+    assert not [v for v in ("John", "Smith", "London", "99.50", "smith.com") if v in released]
+    assert restored(released, mapping).stdout == text + "\n"

@@ -44,8 +44,8 @@ def without_images(output):
     return f"{output.get('text', '')} {data}"
 
 
-def test_there_are_seven():
-    assert [path.stem[:2] for path in NOTEBOOKS] == [f"0{number}" for number in range(1, 8)]
+def test_there_are_eight():
+    assert [path.stem[:2] for path in NOTEBOOKS] == [f"0{number}" for number in range(1, 9)]
 
 
 @every

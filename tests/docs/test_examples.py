@@ -123,6 +123,58 @@ def test_the_reference_is_complete():
     assert {*listed, "MECHANISMS", "attacks", "metrics"} == set(dp.__all__)
 
 
+def test_the_reference_of_pseudonyms_is_complete():
+    from dp_middleware import pseudonyms
+    from dp_middleware.pseudonyms import kinds
+
+    text = (DOCS / "api/parts.md").read_text()
+    listed = re.findall(r"^::: dp_middleware\.pseudonyms\.(\w+)$", text, re.M)
+    assert {*listed, "Pseudonyms"} == set(pseudonyms.__all__)
+    listed = re.findall(r"^::: dp_middleware\.pseudonyms\.kinds\.(\w+)$", text, re.M)
+    assert set(listed) == set(kinds.__all__)
+
+
+# pseudonyms ---------------------------------------------------------------------------------------
+
+
+def test_pseudonyms(probe, sanitizer, capsys):
+    pytest.importorskip("langchain")
+    pytest.importorskip("langchain_openai")
+    pytest.importorskip("presidio_analyzer")
+    from langchain_core.tools import tool
+
+    from dp_middleware.pseudonyms import english
+
+    if not any(map(english.find_spec, english.MODELS)):
+        pytest.skip("no English model")
+    asked = []
+
+    @tool
+    def look_up(name: str) -> str:
+        """Look a customer up by name."""
+        asked.append(name)
+        return f"{name} lives in Berlin."
+
+    def reply(request):
+        last = request["messages"][-1]
+        name = re.search(r"customer (\S+ \S+) live", str(request["messages"]))[1]
+        if last["role"] == "tool":
+            return last["content"]
+        return [ToolCall(name="look_up", arguments={"name": name})]
+
+    probe.remote.reply = reply
+    names = {"sanitizer": sanitizer, "look_up": look_up, "key": b"k" * 32}
+    names["model"] = probe.chat_openai()
+    run("pseudonyms.md", names)
+    printed = capsys.readouterr().out
+    assert "In short: Maria Lopez pays $12,500.00 by March 1, 2024.\n" in printed
+    assert asked == ["Maria Lopez"]
+    assert names["state"]["messages"][-1].text == "Maria Lopez lives in Berlin."
+    assert not [value for value in ("Maria Lopez", "Berlin") if probe.remote.saw(value)]
+    assert re.fullmatch(r"Where is [A-Z]{3}-\d{5}\?", names["release"].text)
+    assert "ORD-77812" not in names["release"].text
+
+
 # scopes -------------------------------------------------------------------------------------------
 
 

@@ -47,6 +47,7 @@ PAGES = load_benchmark("pages")
 TABLE = load_benchmark("exact_epsilon")
 EQUAL = load_benchmark("mechanisms")
 EVALUATION = load_benchmark("evaluation")
+KINDS = load_benchmark("kinds")
 CELLS = TABLE.stored()
 
 # as it stands -------------------------------------------------------------------------------------
@@ -142,6 +143,10 @@ def test_the_mechanism_table_is_the_one_that_the_code_makes():
     for name in dp.MECHANISMS:
         for section in ("mechanisms", TABLE.SECTION, TABLE.SHORT):
             assert f"\n| `{name}` |" in PAGES.section(section)
+
+
+def test_the_table_of_kinds_is_the_one_that_the_code_makes():
+    assert PAGES.section(KINDS.SECTION) == KINDS.table()
 
 
 def test_the_default_is_ahead_at_equal_exact_epsilon():

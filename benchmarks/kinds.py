@@ -1,0 +1,37 @@
+"""The table of kinds in docs/pseudonyms.md, from the classes themselves.
+
+python benchmarks/kinds.py
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pages
+
+from dp_middleware.cli.show import nats
+from dp_middleware.pseudonyms.kinds import Kind, default_kinds
+
+SECTION = "kinds"
+
+
+def table() -> str:
+    """A row for each kind with its default law."""
+    lines = [
+        "| kind | what stands for it | kept, so public | nats per value |",
+        "|---|---|---|---:|",
+    ]
+    for name, kind in default_kinds().items():
+        lines.append(f"| `{name}` | {_law(kind)} | {kind.keeps} | {nats(kind.loss)} |")
+    return "\n".join(lines)
+
+
+def _law(kind: Kind) -> str:
+    """The first sentence of its docstring, and which law is the default."""
+    sentence = " ".join((inspect.getdoc(type(kind)) or "").split("\n\n")[0].split())
+    law = getattr(kind, "law", None)
+    return sentence if law is None else f"{sentence} `law={law!r}`"
+
+
+if __name__ == "__main__":
+    pages.write(SECTION, table())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -52,6 +53,11 @@ def kind_of(label: Any) -> str:
     """The kind that a detector means by a label, such as ``"person"`` for ``"B-PER"``."""
     if not isinstance(label, str) or not label.strip():
         raise ParameterError(f"expected a kind as a str, got a {type(label).__name__}")
+    return _kind_of(label)
+
+
+@lru_cache(maxsize=1024)
+def _kind_of(label: str) -> str:
     names = [re.sub(r"[\W_]+", "_", each.strip()).strip("_") for each in (label, label.strip()[2:])]
     is_part = re.match(r"[BIESLU]-", label.strip()) and names[0].upper() not in KIND_OF_LABEL
     name = names[1] if is_part else names[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
@@ -14,7 +14,7 @@ from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.kinds.base import Kind
-from dp_middleware.pseudonyms.matching import Names, fold
+from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.sessions.memo import Entries
 
 _NONCE = 12  # bytes
@@ -88,21 +88,22 @@ class Mapping(StaysHere):
         """The pair of a value, if it has a pseudonym."""
         return self._pairs.get(key)
 
-    def pair(self, kind: Kind, text: str, shape: str, public: str) -> Pair:
+    def pair(self, kind: Kind, text: str, shape: str, public: Container[str]) -> Pair:
         """The pair of a value, drawn for it if it has none.
 
         Args:
             kind: Draws.
             text: The value, private.
             shape: Public.
-            public: Folded text around it, in which no pseudonym may occur.
+            public: Text around it, in which no pseudonym may occur.
         """
         key = kind.key(text, shape)
         if (known := self._pairs.get(key)) is not None:
             return known
 
         def free(candidate: str) -> bool:
-            return self.pseudonyms.get(candidate) is None and fold(candidate) not in public
+            spelled = normal(candidate)
+            return spelled not in self.pseudonyms and spelled not in public
 
         pseudonym = kind.draw(key, shape, free, self)
         pair = Pair(kind.name, shape, key, text, pseudonym)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Generic, NamedTuple, TypeVar
 
 V = TypeVar("V")
 
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Scripts whose words are not parted by blanks."""
 
-_VALUE = object()  # the key in a node of what ends there
+_PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
+"""Words and digits up to where :func:`within_word` sees an end, and other signs alone."""
+
+_OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_BLANKS = re.compile(r"\s*")
 
 
 class Match(NamedTuple, Generic[V]):
@@ -26,24 +32,28 @@ class Names(Generic[V]):
     """A set of texts, each with a value, that are looked for at the boundaries of words."""
 
     def __init__(self) -> None:
-        self._root: dict[Any, Any] = {}
+        self._values: dict[str, V] = {}
+        self._heads: set[str] = set()  # the first pieces of all texts
+        self._starts: set[str] = set()  # what a text begins with, up to the end of any piece
+        self._sorted: list[str] = []
+
+    def __contains__(self, spelled: str) -> bool:
+        return spelled in self._values
 
     def add(self, text: str, value: V) -> None:
         """Look for a text; the first value that it was given stays."""
-        node = self._root
-        for sign in " ".join(fold(text).split()):
-            node = node.setdefault(sign, {})
-        if node is not self._root:
-            node.setdefault(_VALUE, value)
+        spelled = normal(text)
+        if not spelled or spelled in self._values:
+            return
+        self._values[spelled] = value
+        pieces = [piece.span() for piece in _PIECES.finditer(spelled)]
+        self._heads.add(spelled[: pieces[0][1]])
+        for (_, end), (start, _) in pairwise(pieces):
+            self._starts |= {spelled[:end], spelled[:start]}
 
     def get(self, text: str) -> V | None:
         """The value of just this text."""
-        node: Any = self._root
-        for sign in " ".join(fold(text).split()):
-            node = node.get(sign)
-            if node is None:
-                return None
-        return node.get(_VALUE) if node is not self._root else None
+        return self._values.get(normal(text))
 
     def find(self, text: str, start: int = 0) -> Iterator[Match[V]]:
         """The longest texts from left to right, none overlapping another.
@@ -56,48 +66,67 @@ class Names(Generic[V]):
 
     def find_in(self, text: str, parts: Iterable[tuple[int, int]]) -> Iterator[Match[V]]:
         """As :meth:`find`, in parts of a text, each with its first offset and that behind it."""
-        folded = fold(text)
-        for place, end in parts if self._root else ():
-            while place < end:
-                match = None
-                if not within_word(text, place):
-                    match = self._longest(text, folded, place, end)
-                if match is not None:
+        if not self._values:
+            return
+        folded, heads = fold(text), self._heads
+        for start, end in parts:
+            done = start
+            for piece in _PIECES.finditer(folded, start, end):
+                if piece.group() not in heads or (place := piece.start()) < done:
+                    continue
+                if within_word(text, place):
+                    continue
+                if (match := self._longest(text, folded, place, end)) is not None:
                     yield match
-                place = place + 1 if match is None else match.end
+                    done = match.end
 
     def open_at(self, text: str, start: int = 0) -> int:
         """From which offset on the signs that follow a text decide what is found in it."""
         folded = fold(text)
-        for place in range(start, len(text)):
-            if not within_word(text, place) and self._reaches_end(folded, place):
-                return place
+        undecided = len(folded) - folded.endswith((".", ","))  # of a number, or behind it
+        for piece in _PIECES.finditer(folded, start):
+            place, end = piece.span()
+            if (end >= undecided or piece.group() in self._heads) and not within_word(text, place):
+                if self._is_open(folded, place, undecided):
+                    return place
         return len(text)
 
     def _longest(self, text: str, folded: str, start: int, limit: int) -> Match[V] | None:
         best = None
-        for end, node in self._walk(folded, start):
-            if end <= limit and _VALUE in node and not within_word(text, end):
-                best = Match(start, end, node[_VALUE])
+        for end, spelled in self._walk(folded, start):
+            if end <= limit and spelled in self._values and not within_word(text, end):
+                best = Match(start, end, self._values[spelled])
         return best
 
-    def _reaches_end(self, folded: str, start: int) -> bool:
-        end = max((end for end, _ in self._walk(folded, start)), default=start)
-        undecided = len(folded) - folded.endswith((".", ","))  # of a number, or behind it
-        return end > start and end >= undecided
+    def _is_open(self, folded: str, start: int, undecided: int) -> bool:
+        """Whether what stands from here to the end is the beginning of a text."""
+        for end, spelled in self._walk(folded, start):
+            blanks = _BLANKS.match(folded, end)
+            if blanks is not None and blanks.end() >= undecided:
+                surplus = end - undecided
+                if 0 < surplus < len(spelled):
+                    spelled = spelled[:-surplus]
+                return self._begins(spelled + (" " if end < undecided else ""))
+        return False
 
-    def _walk(self, folded: str, place: int) -> Iterator[tuple[int, dict[Any, Any]]]:
-        """The nodes that a text leads to, each with the offset behind it."""
-        node = self._root
-        while place < len(folded):
-            blank = folded[place].isspace()
-            behind = node.get(" " if blank else folded[place])
-            if behind is None:
+    def _begins(self, spelled: str) -> bool:
+        if len(self._sorted) != len(self._values):
+            self._sorted = sorted(self._values)
+        place = bisect_left(self._sorted, spelled)
+        return place < len(self._sorted) and self._sorted[place].startswith(spelled)
+
+    def _walk(self, folded: str, place: int) -> Iterator[tuple[int, str]]:
+        """What texts here may begin with, piece by piece, each with the offset behind it."""
+        spelled = ""
+        for piece in _PIECES.finditer(folded, place):
+            if piece.start() > place:
+                spelled += " "
+                if spelled not in self._starts:
+                    return
+            spelled, place = spelled + piece.group(), piece.end()
+            yield place, spelled
+            if spelled not in self._starts:
                 return
-            node, place = behind, place + 1
-            while blank and place < len(folded) and folded[place].isspace():
-                place += 1
-            yield place, node
 
 
 def fold(text: str) -> str:
@@ -106,6 +135,32 @@ def fold(text: str) -> str:
     if len(lower) == len(text):
         return lower
     return "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
+
+
+def normal(text: str) -> str:
+    """What equal texts have in common: small letters, one blank for any."""
+    return " ".join(fold(text).split())
+
+
+def head(folded: str) -> str:
+    """The first piece of a text that begins with no blank."""
+    match = _PIECES.match(folded)
+    return "" if match is None else match.group()
+
+
+class Words:
+    """A public text that is asked whether it holds others, which are :func:`normal`.
+
+    Args:
+        pieces: What lies between private places; nothing spans two of them.
+    """
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        self._text = "\n".join(normal(piece) for piece in pieces)
+        self._heads = frozenset(_PIECES.findall(self._text))
+
+    def __contains__(self, spelled: str) -> bool:
+        return head(spelled) in self._heads and spelled in self._text
 
 
 def within_word(text: str, place: int) -> bool:
@@ -118,11 +173,11 @@ def within_word(text: str, place: int) -> bool:
     before, behind = text[place - 1], text[place]
     if is_word(before):
         if is_word(behind):
-            return before.isdigit() == behind.isdigit()
-        return before.isdigit() and behind in ".," and text[place + 1 : place + 2].isdigit()
-    return behind.isdigit() and before in ".," and place > 1 and text[place - 2].isdigit()
+            return before.isdecimal() == behind.isdecimal()
+        return before.isdecimal() and behind in ".," and text[place + 1 : place + 2].isdecimal()
+    return behind.isdecimal() and before in ".," and place > 1 and text[place - 2].isdecimal()
 
 
 def is_word(sign: str) -> bool:
     """Whether a sign is part of a word of a script with blanks, or of a number."""
-    return sign.isalnum() and (sign < "\u0e00" or not _UNSPACED.match(sign))
+    return sign.isalnum() and (sign < "\u0e00" or not _OF_UNSPACED.match(sign))

@@ -30,7 +30,8 @@ OnEmpty = Literal["raise", "pass"]
 
 _PUBLIC = (
     "what the detector does not find is public and goes out as it is",
-    "that entities are there, where, of which kind, and which of their parts are equal, is public",
+    "that entities are there, where, of which kind, in capitals or small letters, and which of "
+    "their parts are equal, is public",
 )
 
 
@@ -140,8 +141,8 @@ class Pseudonyms(Payer):
             BudgetExhausted: From the ledger; nothing was drawn.
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
         """
-        draft = draft.complete(mapping, self.kind)
         alone = self.sanitizer is None
+        draft = draft.complete(mapping, self.kind, public=alone)
         if alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
             raise NothingFound(
                 "expected a text in which the detector finds something, got one in which it finds "
@@ -154,7 +155,7 @@ class Pseudonyms(Payer):
             self.ledger.charge(self.subject, certificate, paid)
         if paid and (rest is None or not len(rest.fresh)):  # else the sanitizer does
             write_charge(certificate)
-        written = draft.written(mapping)
+        written = draft.written(mapping, draft.public if alone else ())
         if rest is None or self.sanitizer is None:
             verbatim = sum(count(draft.text[start:end]) for start, end in draft.gaps)
             text = draft.filled(written, 0, len(draft.text))

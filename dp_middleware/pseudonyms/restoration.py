@@ -22,11 +22,12 @@ class Restorer:
     Args:
         mapping: Of the conversation.
         write: How an original is written.
+        text: The first piece.
     """
 
-    def __init__(self, mapping: Mapping, write: Write) -> None:
+    def __init__(self, mapping: Mapping, write: Write, text: str = "") -> None:
         self._mapping, self._write = mapping, write
-        self._text, self._done = "", 0
+        self._text, self._done = text, 0
 
     def feed(self, piece: str) -> str:
         """What is certain after a further piece."""
@@ -60,8 +61,7 @@ class Restorer:
 
 def restore(text: str, mapping: Mapping, write: Write) -> str:
     """A whole text with the originals in place of their pseudonyms."""
-    restorer = Restorer(mapping, write)
-    return restorer.feed(text) + restorer.close()
+    return Restorer(mapping, write, text).close()
 
 
 def restore_stream(pieces: Iterable[str], mapping: Mapping, write: Write) -> Iterator[str]:

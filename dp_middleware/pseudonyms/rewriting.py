@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,7 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import Kind, Label
 from dp_middleware.pseudonyms.mapping import Mapping
-from dp_middleware.pseudonyms.matching import Names, fold, is_word
+from dp_middleware.pseudonyms.matching import Names, Words, is_word, within_word
 from dp_middleware.vocabulary import frequencies
 
 S = TypeVar("S", Entity, "Place")
@@ -55,31 +55,39 @@ class PseudonymDraft(StaysHere):
     places: tuple[Place, ...] = field(repr=False)
     edited: bool = False
 
-    def complete(self, mapping: Mapping, kind_of: Callable[[str], Kind]) -> PseudonymDraft:
+    def complete(
+        self, mapping: Mapping, kind_of: Callable[[str], Kind], public: bool = True
+    ) -> PseudonymDraft:
         """With every further mention of these entities and of those of the conversation.
 
         A public word that is a pseudonym already becomes an entity of its own, or an answer
-        could not tell which of the two it means.
+        could not tell which of the two it means. A private word, which a sanitizer perturbs,
+        stays one: else where it is would tell that it was a pseudonym.
 
         Args:
             mapping: Of the conversation.
             kind_of: A kind by its name.
+            public: Whether the rest of the text is public.
         """
         own = Names[tuple[str, Kind, str]]()
         for start, end, kind, shape in self.places:
             own.add(self.text[start:end], (self.text[start:end], kind, shape))
         draft = self._with(own, lambda value: value)
         draft = draft._with(mapping.originals, lambda p: (p.original, kind_of(p.kind), p.shape))
+        if not public:
+            return draft
         return draft._with(mapping.pseudonyms, lambda p: (p.pseudonym, kind_of(p.kind), p.shape))
 
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
         """With what is found of names in the gaps."""
-        text, places = self.text, list(self.places)
+        text, new = self.text, list[Place]()
         for start, end, value in names.find_in(text, self.gaps):
             like, kind, shape = known(value)
             if not ordinary(text[start:end], like):
-                places.append(Place(start, end, kind, shape))
-        places.sort(key=itemgetter(0))
+                new.append(Place(start, end, kind, shape))
+        if not new:
+            return self
+        places = sorted([*self.places, *new], key=itemgetter(0))
         return replace(self, places=tuple(whole_words(text, places, attrgetter("kind"))))
 
     @cached_property
@@ -90,9 +98,9 @@ class PseudonymDraft(StaysHere):
         return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
 
     @property
-    def public(self) -> str:
-        """The text outside the places, folded, a line for each piece."""
-        return fold("\n".join(self.text[a:b] for a, b in self.gaps))
+    def public(self) -> Words:
+        """The text outside the places."""
+        return Words(self.text[a:b] for a, b in self.gaps)
 
     @property
     def rest(self) -> list[tuple[int, int]]:
@@ -111,9 +119,15 @@ class PseudonymDraft(StaysHere):
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(mapping.known(key) is None for key in keys)
 
-    def written(self, mapping: Mapping) -> list[str]:
-        """What stands in each place; values that have no pseudonym get one."""
-        public, written = self.public, []
+    def written(self, mapping: Mapping, public: Container[str]) -> list[str]:
+        """What stands in each place; values that have no pseudonym get one.
+
+        Args:
+            mapping: Of the conversation.
+            public: Text that no new pseudonym may occur in: nothing private, as what is drawn
+                tells that it is not there.
+        """
+        written = []
         for start, end, kind, shape in self.places:
             text = self.text[start:end]
             pair = mapping.pair(kind, text, shape, public)
@@ -145,7 +159,9 @@ def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> 
                 kind = Label(of=name)
                 parts = kind.parts(mention)
             for first, behind, shape in parts:
-                yield Place(start + first, start + behind, kind, shape)
+                labelled = kind.keeps_digits and "9" not in shape
+                own = Label(of=name) if labelled else kind
+                yield Place(start + first, start + behind, own, shape)
 
     return whole_words(text, places(), attrgetter("kind"))
 
@@ -161,7 +177,8 @@ def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> 
         if last is None or start > last.end:
             if last is not None:
                 yield last
-            last = span._replace(start=start, end=end)
+            moved = (start, end) != (span.start, span.end)
+            last = span._replace(start=start, end=end) if moved else span
         elif end > last.end:
             last = last._replace(end=end)
     if last is not None:
@@ -169,10 +186,15 @@ def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> 
 
 
 def widened(text: str, start: int, end: int, kind: Kind) -> tuple[int, int]:
-    """Offsets at which a word ends, where they would be in the middle of one."""
-    while start > 0 and _goes_on(text[start - 1], text[start : start + 1], kind):
+    """Offsets at which a word or number ends, also one that begins with what is written there."""
+    while start > 0 and (
+        within_word(text, start) or _goes_on(text[start - 1], text[start : start + 1], kind)
+    ):
         start -= 1
-    while end < len(text) and _goes_on(text[end], text[end - 1 : end], kind):
+    while end < len(text) and (
+        _goes_on(text[end], text[end - 1 : end], kind)
+        or (not kind.lettered and text[end] in ".," and text[end + 1 : end + 2].isdecimal())
+    ):
         end += 1
     return start, end
 
@@ -181,7 +203,7 @@ def _goes_on(outside: str, inside: str, kind: Kind) -> bool:
     """Whether a sign beside a span would be a part of the word that is written there."""
     if not is_word(outside):
         return False
-    return not kind.keeps_digits or not inside.isdigit() or outside.isdigit()
+    return not kind.keeps_digits or not inside.isdecimal() or outside.isdecimal()
 
 
 def count(text: str) -> int:

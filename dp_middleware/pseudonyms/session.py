@@ -6,13 +6,13 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from json import dumps
 from threading import Lock
 from typing import Any, Protocol, cast
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms.json_pieces import JsonRestorer
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
 from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_stream, restore_value
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft
@@ -114,16 +114,17 @@ class PseudonymSession(Session):
         """As :meth:`restore`; what could still become a pseudonym is held back, nothing else."""
         return restore_stream(pieces, self._read(conversation), self._releases.write)
 
-    def restorer(self, *, conversation: str = "", json: bool = False) -> Restorer:
+    def restorer(
+        self, *, conversation: str = "", json: bool = False
+    ) -> Restorer | JsonRestorer:
         """For pieces that do not come from an iterator.
 
         Args:
             conversation: Its name.
-            json: Whether the pieces are of text in JSON: what is restored is written as there.
+            json: Whether the pieces are of JSON, in whose strings alone values are restored.
         """
-        write = self._releases.write
-        own = (lambda pair, like: dumps(write(pair, like))[1:-1]) if json else write
-        return Restorer(self._read(conversation), own)
+        kind = JsonRestorer if json else Restorer
+        return kind(self._read(conversation), self._releases.write)
 
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
         """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""

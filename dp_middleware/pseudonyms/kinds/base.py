@@ -54,6 +54,7 @@ class Kind(ABC):
 
     name: ClassVar[str]
     keeps_digits: ClassVar[bool] = False  # parts that end in digits get pseudonyms that do
+    lettered: ClassVar[bool] = False  # no pseudonym ends in a digit
     keeps: ClassVar[str]  # what is revealed beside the kind, for the certificate's assumptions
 
     @property

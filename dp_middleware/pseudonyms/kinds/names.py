@@ -114,6 +114,7 @@ class Person(Kind):
     """
 
     name: ClassVar[str] = "person"
+    lettered: ClassVar[bool] = True
     keeps: ClassVar[str] = (
         "number and places of the words of a name, titles, particles, suffixes such as Jr, which"
         " words are initials; gender and script where it is asked for"
@@ -170,6 +171,7 @@ class Organisation(Kind):
     """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
 
     name: ClassVar[str] = "organisation"
+    lettered: ClassVar[bool] = True
     keeps: ClassVar[str] = "the legal form of an organisation, such as Inc, and a leading The"
 
     def parts(self, mention: str) -> list[Part]:
@@ -196,6 +198,7 @@ class Place(Kind):
     """A town such as "Hartville" for any place."""
 
     name: ClassVar[str] = "place"
+    lettered: ClassVar[bool] = True
     keeps: ClassVar[str] = "nothing"
 
     def parts(self, mention: str) -> list[Part]:

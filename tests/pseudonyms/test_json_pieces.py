@@ -1,0 +1,51 @@
+"""Arguments of tools that come in pieces: strings are restored, whatever escapes spell them."""
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from dp_middleware.pseudonyms.json_pieces import JsonRestorer
+from dp_middleware.pseudonyms.mapping import Mapping, Pair
+
+PAIRS = {'Maria "M"': "Elena", "Lopez": "Nov", "x\ny": 'q"7', "José": "Zoë", "a": "😀 b"}
+
+
+def mapping_of(pairs):
+    mapping = Mapping()
+    for original, pseudonym in pairs.items():
+        mapping._add(Pair("person", "", original, original, pseudonym))
+    return mapping
+
+
+def restored(text, size):
+    restorer = JsonRestorer(mapping_of(PAIRS), lambda pair, like: pair.original)
+    pieces = [text[k : k + size] for k in range(0, len(text), size)]
+    return "".join([*map(restorer.feed, pieces), restorer.close()])
+
+
+@pytest.mark.parametrize("ascii_alone", [True, False])
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_a_value_behind_an_escape_or_spelled_with_escapes_is_restored(ascii_alone, size):
+    value = {"to": "Dear all,\nElena\tNov", "all": [1, 'q"7', {"Zoë": "at 😀 b."}], "p": "c:\\Nov"}
+    text = json.dumps(value, ensure_ascii=ascii_alone)
+    expected = {
+        "to": 'Dear all,\nMaria "M"\tLopez',
+        "all": [1, "x\ny", {"José": "at a."}],
+        "p": "c:\\Lopez",
+    }
+    assert json.loads(restored(text, size)) == expected
+
+
+@given(st.text(st.sampled_from(list('"\\u{}[]d83c0e \n')), max_size=40), st.integers(1, 7))
+def test_what_is_no_json_loses_nothing_but_the_spelling_of_escapes(text, size):
+    if "\\" not in text and "\n" not in text:
+        assert restored(text, size) == text
+    assert restored(text, size) == restored(text, 100)
+
+
+@given(st.recursive(st.text() | st.integers() | st.none(), lambda v: st.lists(v, max_size=4)))
+def test_other_values_stay_what_they_are(value):
+    names = [*PAIRS.values(), *"ab"]
+    if not any(name.casefold() in json.dumps(value, ensure_ascii=False).casefold() for name in names):
+        assert json.loads(restored(json.dumps(value), 3)) == value

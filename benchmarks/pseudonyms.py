@@ -6,7 +6,8 @@ FOLDER has ``presidio_synth/dev.jsonl`` and ``wikibio/dev.jsonl``, whose lines h
 the default detector, a conversation a text:
 
 - leaks: detected values, and parts of them that were replaced, that are found in the released text
-  at the boundaries of words where no pseudonym stands. By chance: those found where one stands;
+  at the boundaries of words where no pseudonym stands. By chance: those found where one stands, or
+  where the words of the value that stay ("from", "late") meet one. Signs alone are no value;
 - restored: texts that come back, equal up to case and blanks, in brackets how many character by
   character, as a whole, in pieces with random cuts, and inside of nested JSON.
 
@@ -22,6 +23,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,9 @@ def leaks(text: str, released: str, entities: list[Entity], talk: PseudonymSessi
     chosen = {place for a, b, _ in pseudonyms.find(released) for place in range(a, b)}
     tally = Counter[str]()
     for start, end, value in values.find(released):
-        by_chance = chosen.issuperset(range(start, end))
+        if not any(map(str.isalnum, value)):
+            continue
+        by_chance = not chosen.isdisjoint(range(start, end))
         lower = released[start:end].islower() and not value.islower()
         tally["chance" if by_chance else "ordinary" if lower else "leak"] += 1
     return tally
@@ -74,7 +78,7 @@ def forms(released: str, draws: random.Random) -> dict[str, Callable[[PseudonymS
     """Ways in which a remote answer comes back."""
     cuts = sorted(draws.randrange(len(released) + 1) for _ in range(1 + len(released) // 5))
     edges = [0, *cuts, len(released)]
-    pieces = [released[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [released[a:b] for a, b in pairwise(edges)]
     argument = json.dumps({"a": [{"text": released}, 7]})
     tokens = [argument[k : k + 3] for k in range(0, len(argument), 3)]
 

@@ -86,9 +86,13 @@ class Names(Generic[V]):
         undecided = len(folded) - folded.endswith((".", ","))  # of a number, or behind it
         for piece in _PIECES.finditer(folded, start):
             place, end = piece.span()
-            if (end >= undecided or piece.group() in self._heads) and not within_word(text, place):
-                if self._is_open(folded, place, undecided):
-                    return place
+            may_begin = end >= undecided or piece.group() in self._heads
+            if (
+                may_begin
+                and not within_word(text, place)
+                and self._is_open(folded, place, undecided)
+            ):
+                return place
         return len(text)
 
     def _longest(self, text: str, folded: str, start: int, limit: int) -> Match[V] | None:
@@ -159,8 +163,8 @@ class Words:
         self._text = "\n".join(normal(piece) for piece in pieces)
         self._heads = frozenset(_PIECES.findall(self._text))
 
-    def __contains__(self, spelled: str) -> bool:
-        return head(spelled) in self._heads and spelled in self._text
+    def __contains__(self, spelled: object) -> bool:
+        return isinstance(spelled, str) and head(spelled) in self._heads and spelled in self._text
 
 
 def within_word(text: str, place: int) -> bool:

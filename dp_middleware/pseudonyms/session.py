@@ -114,9 +114,7 @@ class PseudonymSession(Session):
         """As :meth:`restore`; what could still become a pseudonym is held back, nothing else."""
         return restore_stream(pieces, self._read(conversation), self._releases.write)
 
-    def restorer(
-        self, *, conversation: str = "", json: bool = False
-    ) -> Restorer | JsonRestorer:
+    def restorer(self, *, conversation: str = "", json: bool = False) -> Restorer | JsonRestorer:
         """For pieces that do not come from an iterator.
 
         Args:

@@ -43,15 +43,25 @@ class Reuses(Few):
         return VALUES[draws.below(len(VALUES))]
 
 
+class Small(Staircase):
+    """With weights that are few enough to be enumerated."""
+
+    weights = (3, 1)
+
+
+class Steep(Staircase):
+    weights = (9, 1)
+
+
 class Near(Few):
     """Ranks of the names are a grid."""
 
-    loss = Staircase(1.0).loss
+    loss = Small(1.0).loss
 
     def draw(self, key, shape, free, draws):
         points = [value for value in VALUES if free(value)]
         below = sum(value < key for value in points)
-        return points[pick(Staircase(1.0).row(below, len(points)), draws)]
+        return points[pick(Small(1.0).row(below, len(points)), draws)]
 
 
 class NearUntruthful(Near):
@@ -60,7 +70,7 @@ class NearUntruthful(Near):
     def draw(self, key, shape, free, draws):
         points = [value for value in VALUES if free(value)]
         below = sum(value < key for value in points)
-        return points[pick(Staircase(2.0).row(below, len(points)), draws)]
+        return points[pick(Steep(1.0).row(below, len(points)), draws)]
 
 
 class OfPath(Mapping):
@@ -116,9 +126,10 @@ def is_safe(kind, mapping_of=OfPath):
 
 def is_restorable(kind):
     """Whether two values have two pseudonyms."""
-    return all(len({*outcome[0].rstrip(".").split(" met ")}) == 2 for outcome in law(
-        kind, conversation("ana", "bea")
-    ))
+    return all(
+        len({*outcome[0].rstrip(".").split(" met ")}) == 2
+        for outcome in law(kind, conversation("ana", "bea"))
+    )
 
 
 def test_two_values_have_one_law_of_pairs_whichever_is_first():

@@ -47,5 +47,7 @@ def test_what_is_no_json_loses_nothing_but_the_spelling_of_escapes(text, size):
 @given(st.recursive(st.text() | st.integers() | st.none(), lambda v: st.lists(v, max_size=4)))
 def test_other_values_stay_what_they_are(value):
     names = [*PAIRS.values(), *"ab"]
-    if not any(name.casefold() in json.dumps(value, ensure_ascii=False).casefold() for name in names):
+    if not any(
+        name.casefold() in json.dumps(value, ensure_ascii=False).casefold() for name in names
+    ):
         assert json.loads(restored(json.dumps(value), 3)) == value

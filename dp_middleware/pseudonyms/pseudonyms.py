@@ -157,7 +157,7 @@ class Pseudonyms(Payer):
             write_charge(certificate)
         written = draft.written(mapping, draft.public if alone else ())
         if rest is None or self.sanitizer is None:
-            verbatim = sum(count(draft.text[start:end]) for start, end in draft.gaps)
+            verbatim = count("\n".join(draft.text[start:end] for start, end in draft.gaps))
             text = draft.filled(written, 0, len(draft.text))
             return Release(
                 text=text,

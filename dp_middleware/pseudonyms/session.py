@@ -6,6 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Lock
 from typing import Any, Protocol, cast
 
@@ -19,6 +20,7 @@ from dp_middleware.pseudonyms.rewriting import PseudonymDraft
 from dp_middleware.sanitizers.spans import Scope
 from dp_middleware.sessions.memo import Entries
 from dp_middleware.sessions.session import Session
+from dp_middleware.sessions.transcript import Message
 
 _CONVERSATIONS = 10_000  # whose mappings are in memory
 
@@ -48,7 +50,8 @@ class PseudonymSession(Session):
 
     In a conversation one value has one pseudonym and two values never have the same; what is
     restored in a conversation is of that conversation alone. The mapping is in memory, or with
-    ``memo=`` also in that file, encrypted under the session's key.
+    ``memo=`` also in that file, encrypted under the session's key. An assistant's message that is
+    declared public gets pseudonyms too: it may be an answer with its originals.
 
     Args:
         pseudonyms: Detects and draws.
@@ -137,6 +140,12 @@ class PseudonymSession(Session):
     @property
     def _releases(self) -> Replaces:
         return cast("Replaces", self.sanitizer)  # that of a twin, at another epsilon
+
+    def _release(self, message: Message, within: bytes) -> Release:
+        """An assistant's text that is declared public may be an answer with its originals."""
+        if message.public is not None and message.public[1] == "declared-public":
+            message = replace(message, public=None)
+        return super()._release(message, within)
 
     def _releaser(self, within: bytes) -> OfConversation:
         return OfConversation(self._releases, self._mapping(within), within, self._seal)

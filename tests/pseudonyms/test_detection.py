@@ -220,6 +220,7 @@ def test_a_missing_model_is_named(monkeypatch):
 # With Presidio and spaCy ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [None, {"person"}])
 def test_a_pipeline_without_names_raises(kinds):
     needs_detect()
@@ -239,6 +240,7 @@ def blank_analyzer():
     return AnalyzerEngine(nlp_engine=engine)
 
 
+@pytest.mark.slow
 def test_an_analyzer_without_names_raises():
     needs_detect()
     analyzer = blank_analyzer()
@@ -251,6 +253,7 @@ def test_an_analyzer_without_names_raises():
     assert found("At 10.20.30.40", analyzer) == {("10.20.30.40", "ip")}
 
 
+@pytest.mark.slow
 def test_a_pipeline_itself_is_a_detector():
     needs_model()
     pipeline = english.importlib.import_module(english._model()).load(exclude=english._UNUSED)
@@ -261,6 +264,7 @@ def test_a_pipeline_itself_is_a_detector():
     assert len(entities) == 600
 
 
+@pytest.mark.slow
 def test_a_contract():
     needs_model()
     assert found(CONTRACT, default_detector()) >= {
@@ -280,6 +284,7 @@ def test_a_contract():
     }
 
 
+@pytest.mark.slow
 def test_a_chat():
     needs_model()
     assert found(CHAT, default_detector()) >= {
@@ -310,6 +315,7 @@ def test_both_dates_of_a_life():
     assert times >= {("9 October 1907", "date"), ("23 February 1930", "date"), ("10:45:12", "date")}
 
 
+@pytest.mark.slow
 def test_nothing_leaves_and_nothing_is_logged(monkeypatch, caplog, capfd, tmp_path):
     needs_model()
     detector = default_detector()
@@ -333,6 +339,7 @@ def test_nothing_leaves_and_nothing_is_logged(monkeypatch, caplog, capfd, tmp_pa
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_analyzers_own_log_is_dropped_in_a_scope(caplog):
     needs_detect()
     caplog.set_level(logging.DEBUG)
@@ -377,6 +384,7 @@ def test_a_long_text():
     assert len(entities) == text.count("DE89")
 
 
+@pytest.mark.slow
 def test_a_pattern_that_is_given_up_is_an_error(monkeypatch):
     """Presidio skips it and goes on, so what it would have found would go out."""
     recognizers = pytest.importorskip("presidio_analyzer.pattern_recognizer")

@@ -111,13 +111,13 @@ def test_the_law_does_not_depend_on_the_value_and_the_value_itself_is_not_left_o
     for value in "17":
         drawn = Counter(
             session({value: "id"}).release("1", "user", f"id {value}").text.split()[1]
-            for _ in range(1500)
+            for _ in range(500)
         )
         counts[value] = [drawn[each] for each in space]
     for row in counts.values():
-        assert sum(row) == 1500
-        chi = sum((n - 150) ** 2 / 150 for n in row)
-        assert chi < 33.7  # 9 degrees of freedom, 1e-4; without its own value it is 166 and more
+        assert sum(row) == 500
+        chi = sum((n - 50) ** 2 / 50 for n in row)
+        assert chi < 33.7  # 9 degrees of freedom, 1e-4; without its own value it is 55 and more
 
 
 def test_conversations_have_mappings_of_their_own():
@@ -216,6 +216,14 @@ def test_remote_answers_go_out_as_they_were_whatever_is_shown():
     assert talk.release_many(history)[1].text == f"Hello {named}"
     with pytest.raises(EventRefused):
         talk.release_many([(None, "assistant", "Hello Maria Lopez!")])
+
+
+def test_a_shown_answer_that_is_declared_public_gets_pseudonyms_again():
+    talk = session(on_empty="pass")
+    released = talk.release("1", "user", "Maria Lopez").text
+    history = [("1", "user", "Maria Lopez"), ("2", "assistant", "Dear Maria Lopez, yes.")]
+    sent = talk.release_many(history, unknown="pass")
+    assert [each.text for each in sent] == [released, f"Dear {released}, yes."]
 
 
 # what it is worth ------------------------------------------------------------------------------
@@ -333,7 +341,7 @@ TEXTS = st.text(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_outside_of_entities_nothing_is_lost_or_moved_and_all_is_restored(data):
     from dp_middleware.pseudonyms.kinds import default_kinds

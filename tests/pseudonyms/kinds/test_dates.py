@@ -86,6 +86,7 @@ def test_the_law_of_a_first_date_does_not_tell_which_it_was(one, other):
     assert first_law(one) == first_law(other)
 
 
+@pytest.mark.slow
 def test_the_joint_law_is_that_of_any_dates_with_the_same_intervals():
     one = first_law("2023-05-01", ["2023-05-03", "2023-06-12", "August 2024"])
     # two years of 365.2425 days are no whole weeks: months are compared by themselves below

@@ -96,6 +96,7 @@ def test_any_text(name, mention, seed):
     check(KINDS[name], mention, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 @given(data=st.data())
 @settings(max_examples=40)
@@ -130,6 +131,7 @@ STAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 @given(data=st.data())
 @settings(max_examples=60)
@@ -167,6 +169,7 @@ def test_one_value_one_pseudonym_and_two_values_two(name):
     assert len({*first.values()}) == len(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_nothing_free_says_which_kind_and_no_value(name):
     kind = KINDS[name]

@@ -36,6 +36,7 @@ def test_the_loss_of_a_staircase_by_enumeration(epsilon, points):
         assert staircase.loss == pytest.approx(epsilon, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_the_number_of_near_points_makes_the_error_least(epsilon):
     points = 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -31,15 +31,23 @@ class ResponseExtraction:
     Args:
         extractor: What :func:`dp.chat_model` takes.
         trusted_hosts: Names of further hosts that may see raw text.
+        restore: What the local model is told of a remote answer.
         streaming: Give the answer in pieces.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
     """
 
-    def __init__(self, extractor: Any, trusted_hosts: Iterable[str], *, streaming: bool) -> None:
+    def __init__(
+        self,
+        extractor: Any,
+        trusted_hosts: Iterable[str],
+        *,
+        restore: Callable[[str], str],
+        streaming: bool,
+    ) -> None:
         self._model = local_model(extractor, trusted_hosts)
-        self._streaming = streaming
+        self._restore, self._streaming = restore, streaming
 
     def extract(
         self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
@@ -47,7 +55,7 @@ class ResponseExtraction:
         """A private response, from raw passages; ``metadata`` has the remote text, the receipt."""
         if isinstance(answer, StreamingResponse):
             answer = answer.get_response()
-        question, kept = _asked(query, passages, answer, receipt)
+        question, kept = self._asked(query, passages, answer, receipt)
         if self._streaming:
             return StreamingResponse(response_gen=self._model.stream(question), **kept)
         return Response(self._model(question), **kept)
@@ -58,20 +66,19 @@ class ResponseExtraction:
         """As :meth:`extract`, without blocking the event loop."""
         if isinstance(answer, AsyncStreamingResponse):
             answer = await answer.get_response()
-        question, kept = _asked(query, passages, answer, receipt)
+        question, kept = self._asked(query, passages, answer, receipt)
         if self._streaming:
             return AsyncStreamingResponse(apieces(self._model.stream(question)), **kept)
         return Response(await self._model.acall(question), **kept)
 
-
-def _asked(
-    query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
-) -> tuple[inferdpt.Messages, Any]:
-    """What the local model is asked, and what else its response has."""
-    remote = str(answer)
-    metadata = {"remote_text": remote, "dp": receipt.to_dict()}
-    kept = {"source_nodes": answer.source_nodes, "metadata": metadata}
-    return for_extractor(query, passages, remote), kept
+    def _asked(
+        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
+    ) -> tuple[inferdpt.Messages, Any]:
+        """What the local model is asked, and what else its response has."""
+        remote = str(answer)
+        metadata = {"remote_text": remote, "dp": receipt.to_dict()}
+        kept = {"source_nodes": answer.source_nodes, "metadata": metadata}
+        return for_extractor(query, passages, self._restore(remote)), kept
 
 
 def for_extractor(query: str, passages: Sequence[BaseNode], remote: str) -> inferdpt.Messages:

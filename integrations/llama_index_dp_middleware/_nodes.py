@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from llama_index.core.schema import (
@@ -10,6 +10,7 @@ from llama_index.core.schema import (
     Document,
     Node,
     NodeRelationship,
+    NodeWithScore,
     RelatedNodeInfo,
     TextNode,
 )
@@ -19,6 +20,7 @@ from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._epsilon import at_asked
 
 CONVERSATION = "llama-index-nodes"
+"""Of nodes and queries: under a session with pseudonyms they must have the same ones."""
 
 _RELATED = (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
@@ -41,7 +43,12 @@ def require_text(nodes: Collection[Any]) -> None:
             raise ParameterError(f"node {k}: only text can be released; take other media out")
 
 
-def release_node(session: dp.Session, node: BaseNode, metadata: tuple[str, ...]) -> BaseNode:
+def release_node(
+    session: dp.Session,
+    node: BaseNode,
+    metadata: tuple[str, ...],
+    conversation: str = CONVERSATION,
+) -> BaseNode:
     """A new node with the released text.
 
     Nothing of the old one is copied but its id, the chosen metadata and the ids of its source, by
@@ -50,7 +57,7 @@ def release_node(session: dp.Session, node: BaseNode, metadata: tuple[str, ...])
     raw text.
     """
     text = node.get_content()
-    release = at_asked(session).release(node.id_, "tool", text, conversation=CONVERSATION)
+    release = at_asked(session).release(node.id_, "tool", text, conversation=conversation)
     kind = Document if isinstance(node, Document) else TextNode
     return kind(
         id_=node.id_,
@@ -64,6 +71,23 @@ def release_node(session: dp.Session, node: BaseNode, metadata: tuple[str, ...])
             if isinstance(related := node.relationships.get(name), RelatedNodeInfo)
         },
     )
+
+
+def released(
+    session: dp.Session,
+    nodes: Sequence[BaseNode],
+    metadata: tuple[str, ...],
+    conversation: str = CONVERSATION,
+) -> list[NodeWithScore]:
+    """Released copies of nodes that were found, without scores.
+
+    Raises:
+        ParameterError: A node that is not text; nothing was charged.
+    """
+    require_text(nodes)
+    return [
+        NodeWithScore(node=release_node(session, node, metadata, conversation)) for node in nodes
+    ]
 
 
 def _among(keys: Collection[str], metadata: tuple[str, ...]) -> list[str]:

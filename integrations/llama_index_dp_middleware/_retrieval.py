@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -11,9 +12,9 @@ import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import locate_all, require_trusted
-from dp_middleware.sessions.boundary import aguarded, guarded
+from dp_middleware.sessions.boundary import aguarded, guarded, public_keys
+from llama_index_dp_middleware._nodes import CONVERSATION, released
 from llama_index_dp_middleware._silence import acall_silently, call_silently
-from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
 
 _LOCAL = frozenset(
     f"llama_index.{name}" for name in ("BM25Retriever", "FaissVectorStore", "FaissMapVectorStore")
@@ -60,7 +61,7 @@ class LocalSearch:
 
     def __init__(
         self,
-        session: dp.Session | dp.Sanitizer,
+        session: dp.Session,
         retriever: BaseRetriever | None,
         metadata: Collection[str],
         trusted_hosts: Iterable[str],
@@ -68,18 +69,28 @@ class LocalSearch:
         if retriever is not None:
             require_local(retriever, trusted_hosts)
         self.retriever = retriever
-        self._nodes = DPNodePostprocessor(session, metadata=metadata)
+        self._session, self._metadata = session, public_keys(metadata)
 
-    def find(self, query: QueryBundle) -> tuple[list[BaseNode], list[NodeWithScore]]:
+    def find(
+        self, query: QueryBundle, conversation: str = CONVERSATION
+    ) -> tuple[list[BaseNode], list[NodeWithScore]]:
         """Raw nodes, and released ones."""
         if self.retriever is None:
             return [], []
         raw = guarded(call_silently, self.retriever.retrieve, query, what="the retriever")
-        return [scored.node for scored in raw], self._nodes.postprocess_nodes(raw)
+        return self._released(raw, conversation)
 
-    async def afind(self, query: QueryBundle) -> tuple[list[BaseNode], list[NodeWithScore]]:
+    async def afind(
+        self, query: QueryBundle, conversation: str = CONVERSATION
+    ) -> tuple[list[BaseNode], list[NodeWithScore]]:
         """As :meth:`find`, without blocking the event loop."""
         if self.retriever is None:
             return [], []
         raw = await aguarded(acall_silently, self.retriever.aretrieve, query, what="the retriever")
-        return [scored.node for scored in raw], await self._nodes.apostprocess_nodes(raw)
+        return await asyncio.to_thread(self._released, raw, conversation)
+
+    def _released(
+        self, raw: list[NodeWithScore], conversation: str
+    ) -> tuple[list[BaseNode], list[NodeWithScore]]:
+        nodes = [scored.node for scored in raw]
+        return nodes, guarded(released, self._session, nodes, self._metadata, conversation)

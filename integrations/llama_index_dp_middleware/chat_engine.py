@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Generator, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -20,57 +19,28 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.privacy.receipts import receipts
 from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import Item
 from llama_index_dp_middleware._epsilon import at_asked
-from llama_index_dp_middleware._extraction import apieces, for_extractor
+from llama_index_dp_middleware._extraction import apieces
 from llama_index_dp_middleware._messages import slots_of, words_of
+from llama_index_dp_middleware._nodes import CONVERSATION
+from llama_index_dp_middleware._restoring import Restoring
 from llama_index_dp_middleware._retrieval import LocalSearch
 from llama_index_dp_middleware._silence import unspanned
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Turn:
-    """A message and what came before it. Private.
-
-    Attributes:
-        session: Released it.
-        items: All of it, as the session is told.
-        before: The history.
-        message: What the user said.
-        passages: Raw nodes that were found for it.
-        sources: Their released copies.
-        receipt: What was released and charged. Public.
-    """
-
-    session: dp.Session
-    items: list[Item] = field(repr=False)
-    before: list[ChatMessage] = field(repr=False)
-    message: str = field(repr=False)
-    passages: list[BaseNode] = field(repr=False)
-    sources: list[NodeWithScore]
-    receipt: dict[str, Any] = field(default_factory=dict)
-
-    def for_extractor(self, remote: str) -> inferdpt.Messages:
-        """What the local model is asked."""
-        history = [
-            {"role": "user" if role == "tool" else role, "content": text}
-            for _, role, text in self.items[:-1]
-        ]
-        return [*history, *for_extractor(self.message, self.passages, remote)]
+from llama_index_dp_middleware._turn import Turn
 
 
 class DPChatEngine(BaseChatEngine):
     """Releases a conversation, has a chat engine answer it, and extracts the answers locally.
 
     The inner engine, its memory, spans and models see released messages and what the remote model
-    had answered, never what the local one wrote. It is handed the released history at every turn,
-    so give it the remote model itself, not a :class:`DPLLM`. Messages are known by their place in
-    the conversation: each is released once. ``chat`` and its like make no span or event of their
-    own.
+    had answered, never what the local one wrote or what a session of pseudonyms restored. It is
+    handed the released history at every turn, so give it the remote model itself, not a
+    :class:`DPLLM`. Messages are known by their place in the conversation: each is released once.
+    ``chat`` and its like make no span or event of their own.
 
     With ``retriever``, a **local** one over raw text finds nodes for the raw message, unrecorded:
     the inner engine is given released copies of them in front of the message, the extractor raw
@@ -85,6 +55,7 @@ class DPChatEngine(BaseChatEngine):
         session: Releases messages and nodes.
         chat_engine: Answers released messages.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
+            ``None`` for a session of pseudonyms only: answers are restored, and nothing more.
         retriever: Sees raw messages; all that it holds is in process, on loopback or trusted.
         metadata: Keys of the nodes' metadata that are public and kept.
         trusted_hosts: Names of further hosts that may see raw text.
@@ -93,7 +64,7 @@ class DPChatEngine(BaseChatEngine):
 
     Raises:
         UntrustedHost: The retriever or the extractor would send raw text elsewhere.
-        ParameterError: From a call: something that is not text.
+        ParameterError: No extractor; from a call: something that is not text.
         EventRefused: From a call: an answer in a history that is none of the engine's.
         DPMiddlewareError: From a call: a step on private text failed; it holds no text.
         ExtractorError: From a call: the extractor failed. What was charged stays spent.
@@ -110,7 +81,7 @@ class DPChatEngine(BaseChatEngine):
         session: dp.Session | dp.Sanitizer,
         chat_engine: BaseChatEngine,
         *,
-        extractor: Any,
+        extractor: Any = None,
         retriever: BaseRetriever | None = None,
         metadata: Collection[str] = (),
         trusted_hosts: Iterable[str] = (),
@@ -119,8 +90,12 @@ class DPChatEngine(BaseChatEngine):
         if not isinstance(chat_engine, BaseChatEngine):
             raise ParameterError(f"expected a chat engine, got {type(chat_engine).__name__}")
         trusted = trusted_hosts if isinstance(trusted_hosts, str) else tuple(trusted_hosts)
-        self._extractor = local_model(extractor, trusted)
         self._session = session_of(session)
+        if extractor is None and not self._session.restores:
+            raise ParameterError(
+                "expected extractor=, a local model; without one a session of dp.Pseudonyms"
+            )
+        self._extractor = None if extractor is None else local_model(extractor, trusted)
         self._search = LocalSearch(self._session, retriever, metadata, trusted)
         self._inner = chat_engine
         self._histories: dict[str | None, list[ChatMessage]] = {}  # one for each subject
@@ -148,7 +123,9 @@ class DPChatEngine(BaseChatEngine):
     ) -> AgentChatResponse:
         """Answer a raw message."""
         turn, remote = self._asked(message, chat_history)
-        text = self._extractor(turn.for_extractor(remote))
+        text = self._shown(turn, remote)
+        if self._extractor is not None:
+            text = self._extractor(turn.for_extractor(text))
         return self._answered(turn, remote, text)
 
     @unspanned
@@ -157,7 +134,9 @@ class DPChatEngine(BaseChatEngine):
     ) -> AgentChatResponse:
         """As :meth:`chat`, without blocking the event loop."""
         turn, remote = await self._aasked(message, chat_history)
-        text = await self._extractor.acall(turn.for_extractor(remote))
+        text = self._shown(turn, remote)
+        if self._extractor is not None:
+            text = await self._extractor.acall(turn.for_extractor(text))
         return self._answered(turn, remote, text)
 
     @unspanned
@@ -184,20 +163,28 @@ class DPChatEngine(BaseChatEngine):
             is_writing_to_memory=False,
         )
 
-    def _asked(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
+    def _asked(self, message: str, history: list[ChatMessage] | None) -> tuple[Turn, str]:
         with receipts() as receipt:
-            found = self._search.find(QueryBundle(_text(message)))
+            found = self._search.find(QueryBundle(_text(message)), self._of_nodes)
             turn, asked, sent = guarded(self._released, message, history, *found)
         turn.receipt.update(receipt.to_dict())
         return turn, str(self._inner.chat(asked, chat_history=sent))
 
-    async def _aasked(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
+    async def _aasked(self, message: str, history: list[ChatMessage] | None) -> tuple[Turn, str]:
         with receipts() as receipt:
-            found = await self._search.afind(QueryBundle(_text(message)))
+            found = await self._search.afind(QueryBundle(_text(message)), self._of_nodes)
             release = partial(guarded, self._released, message, history, *found)
             turn, asked, sent = await asyncio.to_thread(release)
         turn.receipt.update(receipt.to_dict())
         return turn, str(await self._inner.achat(asked, chat_history=sent))
+
+    @property
+    def _of_nodes(self) -> str:
+        """The conversation of nodes: with pseudonyms those of the messages."""
+        return self._conversation if self._session.restores else CONVERSATION
+
+    def _shown(self, turn: Turn, remote: str) -> str:
+        return Restoring(turn.session, self._conversation).text(remote)
 
     def _released(
         self,
@@ -205,7 +192,7 @@ class DPChatEngine(BaseChatEngine):
         history: list[ChatMessage] | None,
         passages: list[BaseNode],
         sources: list[NodeWithScore],
-    ) -> tuple[_Turn, str, list[ChatMessage]]:
+    ) -> tuple[Turn, str, list[ChatMessage]]:
         """The turn, and the message and history that the inner engine is given."""
         before = self.chat_history if history is None else list(history)
         slots = [slots_of(each, f"message {k}") for k, each in enumerate(before)]
@@ -216,7 +203,7 @@ class DPChatEngine(BaseChatEngine):
         texts = (release.text for release in releases)
         sent = [part.build(texts) for part in slots]
         asked = "\n\n".join([*(scored.node.get_content() for scored in sources), next(texts)])
-        turn = _Turn(
+        turn = Turn(
             session=at,
             items=items,
             before=before,
@@ -226,18 +213,23 @@ class DPChatEngine(BaseChatEngine):
         )
         return turn, asked, sent
 
-    def _pieces(self, turn: _Turn, remote: str) -> Generator[ChatResponse, None, None]:
+    def _pieces(self, turn: Turn, remote: str) -> Generator[ChatResponse, None, None]:
         """The extracted answer; one that is left is in the history as far as it was read."""
         said = ""
         try:
-            for piece in self._extractor.stream(turn.for_extractor(remote)):
+            for piece in self._written(turn, self._shown(turn, remote)):
                 said += piece
                 yield ChatResponse(message=_answer(said), delta=piece)
         finally:  # also of one that is left
             if said:
                 self._answered(turn, remote, said)
 
-    def _answered(self, turn: _Turn, remote: str, text: str) -> AgentChatResponse:
+    def _written(self, turn: Turn, text: str) -> Iterable[str]:
+        if self._extractor is None:
+            return [text]
+        return self._extractor.stream(turn.for_extractor(text))
+
+    def _answered(self, turn: Turn, remote: str, text: str) -> AgentChatResponse:
         """The response; later turns send the remote model's words in its place. Never waits."""
         shown = _answer(text)
         items: list[Item] = [*turn.items, (None, "assistant", words_of(shown))]

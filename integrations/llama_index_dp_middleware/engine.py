@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -14,7 +15,11 @@ from llama_index.core.schema import QueryBundle, QueryType
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import receipts
+from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._extraction import ResponseExtraction
+from llama_index_dp_middleware._nodes import CONVERSATION
+from llama_index_dp_middleware._responses import restored
+from llama_index_dp_middleware._restoring import Restoring
 from llama_index_dp_middleware._retrieval import LocalSearch
 from llama_index_dp_middleware._silence import unspanned
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
@@ -30,6 +35,10 @@ class DPQueryEngine(BaseQueryEngine):
     the engine's synthesizer is given released copies of the nodes and the released query. Which
     nodes are found, how many and in which order depends on raw text and **has no guarantee**. The
     engine's own retriever and postprocessors are not used.
+
+    With a session of pseudonyms the answer has the originals, and ``metadata["dp"]`` as below. All
+    queries and nodes of such a session have the same pseudonyms, so what one query brought is
+    restored in the answers to all, but for those of another :func:`subject`.
 
     With ``extractor``, a local model writes the final answer from the raw query, the raw nodes that
     ``retriever`` found and the remote answer. It is private, and must not leave again unsanitized;
@@ -77,10 +86,20 @@ class DPQueryEngine(BaseQueryEngine):
         self._inner = query_engine
         self._extraction = None
         if extractor is not None:
-            self._extraction = ResponseExtraction(extractor, trusted, streaming=streaming)
+            self._extraction = ResponseExtraction(
+                extractor,
+                trusted,
+                restore=lambda text: self._restoring.text(text),
+                streaming=streaming,
+            )
 
     def __repr__(self) -> str:
         return f"DPQueryEngine({self._transform.session!r}, {type(self._inner).__name__})"
+
+    @property
+    def _restoring(self) -> Restoring:
+        """Of the block in which it is asked for."""
+        return Restoring(at_asked(self._transform.session), CONVERSATION)
 
     @classmethod
     def class_name(cls) -> str:
@@ -110,7 +129,7 @@ class DPQueryEngine(BaseQueryEngine):
         else:
             answer = self._inner.synthesize(released, nodes)
         if self._extraction is None:
-            return answer
+            return restored(self._restoring, answer, receipt)
         return self._extraction.extract(query_bundle.query_str, passages, answer, receipt)
 
     @unspanned
@@ -124,7 +143,7 @@ class DPQueryEngine(BaseQueryEngine):
         else:
             answer = await self._inner.asynthesize(released, nodes)
         if self._extraction is None:
-            return answer
+            return await asyncio.to_thread(restored, self._restoring, answer, receipt)
         return await self._extraction.aextract(query_bundle.query_str, passages, answer, receipt)
 
 

@@ -20,6 +20,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms.llm import LLM
+from llama_index.core.llms.structured_llm import StructuredLLM
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -61,6 +62,10 @@ class DPLLM(QuietLLM):
     model's ``system_prompt``. ``system="pass"`` sends all as they are; it is for conversations
     without memory blocks, summaries or anything else that puts private text there. Tools' names,
     descriptions and all keyword arguments of a call are public as well.
+
+    With a session of pseudonyms answers, thoughts and arguments of calls have the originals, also
+    in pieces; ``raw`` stays what the remote model wrote. A shown answer that is sent again goes out
+    in the remote model's own words, wherever it stands in the transcript.
 
     What stands above the model (an agent's events, a query engine's spans) records raw text: run
     it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:
@@ -124,6 +129,7 @@ class DPLLM(QuietLLM):
             conversation=str(uuid4()) if conversation is None else conversation,
             inner=inner,
             on_exhausted=on_exhausted,
+            structured=isinstance(inner, StructuredLLM),
         )
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
         self._inner, self._transcript = inner, transcript

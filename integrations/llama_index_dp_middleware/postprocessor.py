@@ -12,7 +12,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, public_keys, session_of
-from llama_index_dp_middleware._nodes import release_node, require_text
+from llama_index_dp_middleware._nodes import released
 from llama_index_dp_middleware._silence import unspanned
 
 
@@ -22,6 +22,8 @@ class DPNodePostprocessor(BaseNodePostprocessor):
     For an index of raw text that stays local. Gives new nodes with the same ids, as
     :class:`DPTransform` does, without scores. A node that is retrieved again is answered from the
     session's memo: one release, one charge.
+
+    With a session of pseudonyms nodes have the same ones as in :class:`DPQueryTransform`.
 
     Which nodes are retrieved, how many and in which order depends on raw text and **has no
     guarantee**. The retriever's own spans and events hold raw nodes: run the engine in
@@ -71,8 +73,4 @@ class DPNodePostprocessor(BaseNodePostprocessor):
         return await asyncio.to_thread(guarded, self._release, nodes)
 
     def _release(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        raw = [scored.node for scored in nodes]
-        require_text(raw)
-        return [
-            NodeWithScore(node=release_node(self._session, node, self.metadata)) for node in raw
-        ]
+        return released(self._session, [scored.node for scored in nodes], self.metadata)

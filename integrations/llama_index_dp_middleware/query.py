@@ -16,6 +16,7 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded, session_of
 from llama_index_dp_middleware._epsilon import at_asked
+from llama_index_dp_middleware._nodes import CONVERSATION
 from llama_index_dp_middleware._silence import unspanned
 
 
@@ -72,7 +73,10 @@ class DPQueryTransform(BaseQueryTransform):
                 self._events[id(bundle)] = str(uuid4())
                 weakref.finalize(bundle, self._events.pop, id(bundle), None)
             event_id = self._events[id(bundle)]
-        return QueryBundle(at_asked(self.session).release(event_id, "user", bundle.query_str).text)
+        release = at_asked(self.session).release(
+            event_id, "user", bundle.query_str, conversation=CONVERSATION
+        )
+        return QueryBundle(release.text)
 
 
 def require_words(bundle: QueryBundle) -> None:

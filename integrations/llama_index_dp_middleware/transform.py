@@ -71,8 +71,10 @@ class DPTransform(TransformComponent):
         """To another process goes the sanitizer: a session holds a key.
 
         Raises:
-            ParameterError: A detector of the scope cannot go there.
+            ParameterError: A detector of the scope cannot go there, nor can pseudonyms.
         """
+        if self._session.restores:
+            raise ParameterError("expected no num_workers with pseudonyms: they stay in a process")
         scopes = dict(self._session.scopes)
         with suppress(Exception):  # whatever the detectors raise
             pickle.dumps(scopes)

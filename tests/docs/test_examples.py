@@ -321,6 +321,7 @@ def test_the_reference_of_langchain_is_complete():
 def llama_index(probe, sanitizer):
     pytest.importorskip("llama_index.core")
     pytest.importorskip("llama_index.llms.openai")
+    pytest.importorskip("faker")
     from llama_index.core import VectorStoreIndex
     from llama_index.core.embeddings import MockEmbedding
     from llama_index.core.schema import TextNode

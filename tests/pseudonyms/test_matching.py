@@ -74,7 +74,13 @@ def plain(pair, like):
     return pair.original
 
 
-PAIRS = {"Maria": "Elena", "Maria-Luisa": "Elena-Eva", "Lopez": "Nov", "7": "13.5", "x y": "a b c"}
+PAIRS = {
+    "Mirela": "Elena",
+    "Mirela-Luisa": "Elena-Eva",
+    "Tamburi": "Nov",
+    "7": "13.5",
+    "x y": "a b c",
+}
 
 
 @given(
@@ -98,16 +104,16 @@ def test_pieces_are_restored_as_the_whole_is(parts, cuts):
 
 
 def test_nothing_else_is_held_back():
-    restorer = Restorer(mapping_of({"Maria": "Elena"}), plain)
+    restorer = Restorer(mapping_of({"Mirela": "Elena"}), plain)
     assert restorer.feed("Dear Ele") == "Dear "
-    assert restorer.feed("na, the") == "Maria, the"
+    assert restorer.feed("na, the") == "Mirela, the"
     assert restorer.feed(" answer is") == " answer is"
     assert restorer.close() == ""
 
 
 def test_all_strings_of_a_value_are_restored():
-    mapping = mapping_of({"Maria": "Elena"})
+    mapping = mapping_of({"Mirela": "Elena"})
     value = {"name": "Elena", "all": [("Elena Roe", 3), None], "Elena": {"n": 1.5}}
     restored = restore_value(value, lambda text: restore(text, mapping, plain))
-    assert restored == {"name": "Maria", "all": [("Maria Roe", 3), None], "Maria": {"n": 1.5}}
+    assert restored == {"name": "Mirela", "all": [("Mirela Roe", 3), None], "Mirela": {"n": 1.5}}
     assert value["name"] == "Elena"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.entities import CONTRACT, ENTITIES, detector
+from support.entities import CONTRACT, ENTITIES, HIDDEN, detector
 from support.ledgers import Charges
 from support.talks import KEY
 
@@ -33,7 +33,7 @@ def session(entities=ENTITIES, **options):
 def test_no_value_goes_out_and_all_come_back():
     talk = session()
     release = talk.release("1", "user", CONTRACT)
-    for value in (*ENTITIES, "MARIA LOPEZ", "Acme"):  # "Maria" alone may be drawn
+    for value in (*HIDDEN, "MIRELA TAMBURI", "Mirela", "Acme"):
         assert value not in release.text
     assert release.text.count("signed") == 1
     assert release.text.endswith("agreed.")
@@ -45,11 +45,11 @@ def test_no_value_goes_out_and_all_come_back():
 
 def test_one_entity_has_one_pseudonym_by_parts_and_over_turns():
     talk = session()
-    first = talk.release("1", "user", "Maria Lopez called.").text
+    first = talk.release("1", "user", "Mirela Tamburi called.").text
     given, family = first.split()[:2]
-    again = talk.release("2", "user", "Ms Lopez's file: MARIA, maria and Maria  Lopez.").text
+    again = talk.release("2", "user", "Ms Tamburi's file: MIRELA, mirela and Mirela  Tamburi.").text
     assert again == f"Ms {family}'s file: {given.upper()}, {given.lower()} and {given}  {family}."
-    assert talk.release("1", "user", "Maria Lopez called.").text == first
+    assert talk.release("1", "user", "Mirela Tamburi called.").text == first
 
 
 def test_a_lower_case_function_word_is_no_mention():
@@ -78,7 +78,7 @@ def test_intervals_of_dates_survive():
 
 def test_a_public_word_that_is_a_pseudonym_already_comes_back_as_itself():
     talk = session(on_empty="pass")
-    given = talk.release("1", "user", "Maria Lopez called.").text.split()[0]
+    given = talk.release("1", "user", "Mirela Tamburi called.").text.split()[0]
     second = talk.release("2", "user", f"Then {given} called.").text
     assert given not in second.split()
     assert talk.restore(second) == f"Then {given} called."
@@ -87,7 +87,7 @@ def test_a_public_word_that_is_a_pseudonym_already_comes_back_as_itself():
 def test_no_pseudonym_occurs_in_the_public_text(monkeypatch):
     names = Person().draw
     taken = [names("", "given", lambda _: True, _Draws()) for _ in range(300)]
-    text = "Maria Lopez met " + ", ".join(sorted(set(taken)))
+    text = "Mirela Tamburi met " + ", ".join(sorted(set(taken)))
     out = session().release("1", "user", text).text.split()[0]
     assert out not in taken
 
@@ -122,9 +122,9 @@ def test_the_law_does_not_depend_on_the_value_and_the_value_itself_is_not_left_o
 
 def test_conversations_have_mappings_of_their_own():
     talk = session(on_empty="pass")
-    one = talk.release("1", "user", "Maria Lopez", conversation="a").text
+    one = talk.release("1", "user", "Mirela Tamburi", conversation="a").text
     assert talk.restore(one, conversation="b") == one
-    assert talk.restore(one, conversation="a") == "Maria Lopez"
+    assert talk.restore(one, conversation="a") == "Mirela Tamburi"
     assert talk.mapping("b") == {}
 
 
@@ -132,11 +132,11 @@ def test_the_mapping_survives_a_restart_encrypted(tmp_path: Path):
     memo = tmp_path / "memo.sqlite"
     first = session(memo=memo, key=KEY)
     release = first.release("1", "user", CONTRACT)
-    once = first.release_once("user", "Maria Lopez lives in Berlin.")
+    once = first.release_once("user", "Mirela Tamburi lives in Berlin.")
     second = session(memo=memo, key=KEY)
     assert second.mapping() == first.mapping()
     assert second.restore(release.text) == CONTRACT
-    assert second.restore(once.text) == "Maria Lopez lives in Berlin."
+    assert second.restore(once.text) == "Mirela Tamburi lives in Berlin."
     assert second.release("1", "user", CONTRACT) == release
     assert second.release("2", "user", "Berlin").text == first.release("3", "user", "Berlin").text
     stored = memo.read_bytes() + (
@@ -144,7 +144,7 @@ def test_the_mapping_survives_a_restart_encrypted(tmp_path: Path):
         if memo.with_name("memo.sqlite-wal").exists()
         else b""
     )
-    for value in (*ENTITIES, "Lopez"):
+    for value in (*HIDDEN, "Tamburi"):
         assert value.encode() not in stored
     with pytest.raises(ParameterError, match="key"):
         session(memo=memo, key=b"k" * 32)
@@ -169,15 +169,15 @@ def test_two_sessions_on_one_file_agree(tmp_path: Path):
     memo = tmp_path / "memo.sqlite"
     one, two = (session(memo=memo, key=KEY) for _ in range(2))
     assert one.release("1", "user", "Berlin").text == two.release("2", "user", "Berlin").text
-    released = two.release("3", "user", "Maria Lopez").text
-    assert one.restore(released) == "Maria Lopez"
+    released = two.release("3", "user", "Mirela Tamburi").text
+    assert one.restore(released) == "Mirela Tamburi"
 
 
 def test_nothing_private_is_shown_or_pickled():
     talk = session()
     talk.release("1", "user", CONTRACT)
     shown = repr(talk) + repr(talk.sanitizer) + repr(vars(talk))
-    assert not any(value in shown for value in ENTITIES)
+    assert not any(value in shown for value in HIDDEN)
     with pytest.raises(TypeError):
         pickle.dumps(talk)
     for mapping in talk._mappings.values():
@@ -206,22 +206,24 @@ def test_a_failing_detector_sends_nothing_and_quotes_nothing():
 
 def test_remote_answers_go_out_as_they_were_whatever_is_shown():
     talk = session()
-    released = talk.release("1", "user", "Maria Lopez").text
+    released = talk.release("1", "user", "Mirela Tamburi").text
     talk.note_remote("2", f"Dear {released}")
-    history = [(None, "user", "Maria Lopez"), (None, "assistant", "Hello Maria Lopez")]
+    history = [(None, "user", "Mirela Tamburi"), (None, "assistant", "Hello Mirela Tamburi")]
     named = talk.release_many(history[:1])[0].text
     talk.note_remote(None, f"Hello {named}", transcript=history)
-    sent = talk.release_many([("1", "user", "Maria Lopez"), ("2", "assistant", "Dear Maria Lopez")])
+    sent = talk.release_many(
+        [("1", "user", "Mirela Tamburi"), ("2", "assistant", "Dear Mirela Tamburi")]
+    )
     assert sent[1].text == f"Dear {released}"
     assert talk.release_many(history)[1].text == f"Hello {named}"
     with pytest.raises(EventRefused):
-        talk.release_many([(None, "assistant", "Hello Maria Lopez!")])
+        talk.release_many([(None, "assistant", "Hello Mirela Tamburi!")])
 
 
 def test_a_shown_answer_that_is_declared_public_gets_pseudonyms_again():
     talk = session(on_empty="pass")
-    released = talk.release("1", "user", "Maria Lopez").text
-    history = [("1", "user", "Maria Lopez"), ("2", "assistant", "Dear Maria Lopez, yes.")]
+    released = talk.release("1", "user", "Mirela Tamburi").text
+    history = [("1", "user", "Mirela Tamburi"), ("2", "assistant", "Dear Mirela Tamburi, yes.")]
     sent = talk.release_many(history, unknown="pass")
     assert [each.text for each in sent] == [released, f"Dear {released}, yes."]
 
@@ -231,7 +233,7 @@ def test_a_shown_answer_that_is_declared_public_gets_pseudonyms_again():
 
 def test_certificates_say_what_a_release_loses_and_what_is_public():
     talk = session()
-    names = talk.release("1", "user", "Maria Lopez in Berlin").certificate
+    names = talk.release("1", "user", "Mirela Tamburi in Berlin").certificate
     assert (names.epsilon, names.guarantee, names.unit) == (0.0, PureDP(epsilon=0.0), "value")
     assert names.adjacency.kinds
     assert not names.adjacency.tokens
@@ -256,7 +258,7 @@ def test_counts_tell_of_the_release_not_of_the_values(space_and_sanitizer):
 def test_values_that_stay_near_are_charged_once_each():
     books = Charges()
     talk = session(ledger=books, subject="ann")
-    talk.release("1", "user", "Maria Lopez in Berlin")
+    talk.release("1", "user", "Mirela Tamburi in Berlin")
     assert books.rows == []
     talk.release("2", "user", "$12,500.00 and $12,500.00")
     talk.release("3", "user", "$12,500.00 again")
@@ -277,19 +279,19 @@ def test_the_rest_is_perturbed_and_one_certificate_has_both_parts(space_and_sani
     books = Charges()
     beside = dp.Sanitizer(sanitizer.mechanism, space, ledger=books, subject="ann")
     talk = dp.Pseudonyms(detector(), sanitizer=beside).session()
-    release = talk.release("1", "user", "red Maria Lopez  blue\n$12,500.00 green")
+    release = talk.release("1", "user", "red Mirela Tamburi  blue\n$12,500.00 green")
     first, _, rest = release.text.partition(" ")
     assert first in space.vocabulary.tokens
     assert rest.count("  ") == 1
     assert "\n" in rest
-    assert "Maria" not in release.text
+    assert "Mirela" not in release.text
     assert "12,500" not in release.text
     own = sanitizer.certificate.epsilon
     assert release.certificate.epsilon == max(own, Amount().loss)
     assert release.certificate.adjacency.tokens
     assert books.tokens == [4]  # three words and an amount
     restored = talk.restore(release.text)
-    assert "Maria Lopez" in restored
+    assert "Mirela Tamburi" in restored
     assert "$12,500.00" in restored
     assert not math.isinf(release.certificate.epsilon)
 
@@ -315,12 +317,12 @@ def test_what_does_not_go_together_is_refused(space_and_sanitizer):
 
 def test_only_the_kinds_that_are_asked_for_are_replaced():
     for name in ("person", "PERSON", "per"):  # as detectors call it
-        out = session(kinds=[name]).release("1", "user", "Maria Lopez in Berlin").text
+        out = session(kinds=[name]).release("1", "user", "Mirela Tamburi in Berlin").text
         assert re.fullmatch(r"[\w-]+ [\w-]+ in Berlin", out)
-        assert "Maria" not in out
+        assert "Mirela" not in out
     gendered = session(kinds=[Person(keep_gender=True)])
     assert isinstance(gendered, PseudonymSession)
-    assert "Lopez" not in gendered.release("1", "user", "Maria Lopez").text
+    assert "Tamburi" not in gendered.release("1", "user", "Mirela Tamburi").text
 
 
 def test_a_kind_without_a_law_gets_labels():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 ENTITIES = {
-    "Maria Lopez": "person",
+    "Mirela Tamburi": "person",
     "Acme Trading Ltd": "organisation",
-    "maria.lopez@acme.test": "email",
+    "mirela.tamburi@acme.test": "email",
     "+1 415 555 2671": "phone",
     "2024-03-01": "date",
     "2024-03-15": "date",
@@ -17,8 +18,9 @@ ENTITIES = {
     "AB-12345": "id",
 }
 CONTRACT = (
-    "Maria Lopez of Acme Trading Ltd (maria.lopez@acme.test, +1 415 555 2671) signed AB-12345 in "
-    "Berlin on 2024-03-01 for $12,500.00, due 2024-03-15. MARIA LOPEZ's copy is kept; Maria agreed."
+    "Mirela Tamburi of Acme Trading Ltd (mirela.tamburi@acme.test, +1 415 555 2671) signed "
+    "AB-12345 in Berlin on 2024-03-01 for $12,500.00, due 2024-03-15. MIRELA TAMBURI's copy is "
+    "kept; Mirela agreed."
 )
 
 
@@ -31,3 +33,13 @@ def detector(entities: dict[str, str] = ENTITIES) -> Callable[[str], list[tuple[
         return [(*match.span(), entities[match.group()]) for match in pattern.finditer(text)]
 
     return find
+
+
+HIDDEN = tuple(value for value, kind in ENTITIES.items() if kind != "date")
+"""Those that are hardly drawn for themselves; a date may be, by a shift of two weeks."""
+
+
+def private(server: Any) -> list[str]:
+    """What a server saw of the entities and their parts."""
+    parts = ("Mirela", "Tamburi", "MIRELA", "Acme")
+    return [value for value in (*HIDDEN, *parts) if server.saw(value)]

@@ -19,12 +19,12 @@ from langchain_core.tools import tool
 from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, untraced
 from pydantic import BaseModel
 from support.chat_models import langchain_model
-from support.entities import CONTRACT, ENTITIES, detector
+from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
 
 import dp_middleware as dp
 from dp_middleware.testing import OpenAIServer, ToolCall
 
-LETTER = "Dear Maria Lopez of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
+LETTER = "Dear Mirela Tamburi of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
 
 
 def pseudonyms(**options):
@@ -42,16 +42,12 @@ def swapped(request, text, known=CONTRACT):
     order = sorted(
         (value for value in ENTITIES if value in known), key=lambda value: known.index(value)
     )
-    pattern = re.sub(r"MARIA\\ LOPEZ", ".+", pattern).replace(r"Maria\ agreed", r".+\ agreed")
+    pattern = re.sub(r"MIRELA\\ TAMBURI", ".+", pattern).replace(r"Mirela\ agreed", r".+\ agreed")
     match = re.fullmatch(pattern, sent)
     assert match, (pattern, sent)
     for value, name in zip(order, match.groups(), strict=True):
         text = text.replace(value, name)
     return text
-
-
-def private(server):
-    return [v for v in (*ENTITIES, "MARIA LOPEZ", "Acme") if server.saw(v)]
 
 
 @pytest.fixture
@@ -65,7 +61,7 @@ def test_answers_come_back_with_the_originals(model, remote):
     assert answer.content == LETTER
     assert answer.response_metadata["dp_pseudonyms"] == {"restored": 5, "absent": 5}
     shown = str(answer.response_metadata)
-    assert not any(value in shown for value in (*ENTITIES, "Maria"))
+    assert not any(value in shown for value in (*HIDDEN, "Mirela"))
     assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == LETTER
     assert model.generate([[HumanMessage(CONTRACT)]]).generations[0][0].text == LETTER
     assert [a.content for a in model.batch([[("user", CONTRACT)]] * 2)] == [LETTER] * 2
@@ -91,7 +87,7 @@ def test_streams_come_back_with_the_originals(model, remote):
 def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(model, remote):
     question = HumanMessage(CONTRACT, id="q")
     answer = model.invoke([question])
-    model.invoke([question, answer, HumanMessage("And Maria?", id="q2")])
+    model.invoke([question, answer, HumanMessage("And Mirela?", id="q2")])
     first, second = (request["messages"] for request in remote.requests)
     assert second[0] == first[0]
     assert second[1]["content"] == swapped(remote.requests[0], LETTER)
@@ -100,7 +96,7 @@ def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(model, remote
 
 def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
     def calls(request):
-        text = swapped(request, "Maria Lopez|2024-03-15")
+        text = swapped(request, "Mirela Tamburi|2024-03-15")
         name, date = text.split("|")
         return [ToolCall(name="book", arguments={"who": {"name": name}, "days": [date]})]
 
@@ -111,7 +107,7 @@ def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
 
     remote.reply = calls
     model = DPChatModel(pseudonyms(), langchain_model(remote.url)).bind_tools([book])
-    expected = {"who": {"name": "Maria Lopez"}, "days": ["2024-03-15"]}
+    expected = {"who": {"name": "Mirela Tamburi"}, "days": ["2024-03-15"]}
     answer = model.invoke([("user", CONTRACT)])
     assert answer.tool_calls[0]["args"] == expected
     raw = answer.additional_kwargs.get("tool_calls")
@@ -131,27 +127,27 @@ class Person(BaseModel):
 
 def test_structured_output_and_chains_have_the_originals(remote):
     remote.reply = lambda request: [
-        ToolCall(name="Person", arguments={"name": swapped(request, "Maria Lopez")})
+        ToolCall(name="Person", arguments={"name": swapped(request, "Mirela Tamburi")})
     ]
     inner = langchain_model(remote.url)
     model = DPChatModel(pseudonyms(), inner)
     assert model.with_structured_output(Person, method="function_calling").invoke(
         [("user", CONTRACT)]
-    ) == Person(name="Maria Lopez")
+    ) == Person(name="Mirela Tamburi")
     remote.reply = lambda request: swapped(request, LETTER)
     prompt = ChatPromptTemplate.from_messages([("user", "{text}")])
     chain = PrivateHead(pseudonyms(), keys=["text"]) | prompt | inner | StrOutputParser()
     assert chain.invoke({"text": CONTRACT}) == LETTER
     assert "".join(chain.stream({"text": CONTRACT})) == LETTER
     head = PrivateHead(pseudonyms(), keys=["text"])
-    assert "Maria" not in head.invoke({"text": CONTRACT})["text"]  # the release itself
+    assert "Mirela" not in head.invoke({"text": CONTRACT})["text"]  # the release itself
     assert private(remote) == []
 
 
 # agents ------------------------------------------------------------------------------------------
 
 CUSTOMERS = {
-    "Maria Lopez": {"id": "AB-12345", "city": "Berlin", "balance": "$12,500.00"},
+    "Mirela Tamburi": {"id": "AB-12345", "city": "Berlin", "balance": "$12,500.00"},
     "Jo Roe": {"id": "CD-77", "city": "Rome", "balance": "$1.00"},
 }
 
@@ -207,8 +203,8 @@ def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_
 
     remote.reply = reply
     questions = [
-        "Where does our customer Maria Lopez live?",
-        "And what is Maria's balance?",
+        "Where does our customer Mirela Tamburi live?",
+        "And what is Mirela's balance?",
         "Write to her, please.",
     ]
     answers = []
@@ -218,16 +214,16 @@ def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_
                 {"messages": [("user", question)]}, {"configurable": {"thread_id": "t"}}
             )
         answers.append(state["messages"][-1].content)
-    assert looked_up == ["Maria Lopez", "Maria Lopez", ("Maria Lopez", "Dear Lopez")]
-    assert answers[0] == "Maria Lopez lives in Berlin and has $12,500.00."
+    assert looked_up == ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
+    assert answers[0] == "Mirela Tamburi lives in Berlin and has $12,500.00."
     assert answers[1] == answers[0]
-    assert answers[2] == "I wrote to Maria Lopez."
+    assert answers[2] == "I wrote to Mirela Tamburi."
     assert private(remote) == []
     sent = [tuple(map(str, request["messages"])) for request in remote.requests]
     for before, after in pairwise(sent):
         assert after[: len(before)] == before  # the same bytes at every turn
     calls = [m for m in state["messages"] if isinstance(m, AIMessage) and m.tool_calls]
-    assert calls[0].tool_calls[0]["args"] == {"name": "Maria Lopez"}
+    assert calls[0].tool_calls[0]["args"] == {"name": "Mirela Tamburi"}
 
 
 def test_an_agent_runs_asynchronously(agent, remote, looked_up):
@@ -246,10 +242,10 @@ def test_an_agent_runs_asynchronously(agent, remote, looked_up):
     async def run():
         with untraced():
             config = {"configurable": {"thread_id": "t"}}
-            return await agent.ainvoke({"messages": [("user", "Maria Lopez?")]}, config)
+            return await agent.ainvoke({"messages": [("user", "Mirela Tamburi?")]}, config)
 
     assert asyncio.run(run())["messages"][-1].content == "done"
-    assert looked_up == ["Maria Lopez"]
+    assert looked_up == ["Mirela Tamburi"]
     assert private(remote) == []
 
 
@@ -259,7 +255,7 @@ def test_infer_dpt_answers_without_an_extractor(remote):
     inferdpt = dp.InferDPT(session, remote=langchain_model(remote.url))
     answer = inferdpt.run(CONTRACT, "Repeat the text.")
     assert answer.text.endswith(CONTRACT)
-    assert "Maria" not in answer.remote_text
+    assert "Mirela" not in answer.remote_text
     assert asyncio.run(inferdpt.arun(CONTRACT, "Repeat.")).text.endswith(CONTRACT)
     assert "".join(inferdpt.stream(CONTRACT, "Repeat.")).endswith(CONTRACT)
     assert private(remote) == []
@@ -270,5 +266,5 @@ def test_a_server_that_quotes_the_request_quotes_pseudonyms_only(remote):
     model = DPChatModel(pseudonyms(), langchain_model(remote.url, max_retries=0))
     with pytest.raises(Exception, match="500") as error:
         model.invoke([("user", CONTRACT)])
-    assert not any(value in str(error.value) for value in ENTITIES)
+    assert not any(value in str(error.value) for value in HIDDEN)
     assert isinstance(remote, OpenAIServer)

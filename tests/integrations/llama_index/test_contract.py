@@ -175,7 +175,7 @@ def with_remote_part(make):
 
     def built(engine, probe):
         remote = probe.llama_openai(SimpleNamespace(url="https://models.example/v1"))
-        retriever = make(engine._retriever, remote)
+        retriever = make(engine._search.retriever, remote)
         return DPQueryEngine(probe.session(), engine._inner, retriever=retriever)
 
     return built

@@ -1,0 +1,45 @@
+"""What a chat engine is asked, and what came before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.schema import BaseNode, NodeWithScore
+
+import dp_middleware as dp
+from dp_middleware.frameworks import inferdpt
+from dp_middleware.sessions.session import Item
+from llama_index_dp_middleware._extraction import for_extractor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A message and what came before it. Private.
+
+    Attributes:
+        session: Released it.
+        items: All of it, as the session is told.
+        before: The history.
+        message: What the user said.
+        passages: Raw nodes that were found for it.
+        sources: Their released copies.
+        receipt: What was released and charged. Public.
+    """
+
+    session: dp.Session
+    items: list[Item] = field(repr=False)
+    before: list[ChatMessage] = field(repr=False)
+    message: str = field(repr=False)
+    passages: list[BaseNode] = field(repr=False)
+    sources: list[NodeWithScore]
+    receipt: dict[str, Any] = field(default_factory=dict)
+
+    def for_extractor(self, remote: str) -> inferdpt.Messages:
+        """What the local model is asked."""
+        history = [
+            {"role": "user" if role == "tool" else role, "content": text}
+            for _, role, text in self.items[:-1]
+        ]
+        return [*history, *for_extractor(self.message, self.passages, remote)]

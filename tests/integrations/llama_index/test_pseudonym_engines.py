@@ -1,0 +1,259 @@
+"""Pseudonyms with LlamaIndex's engines: chats, queries, indexes of released nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import pickle
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.llms.openai")
+pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.schema import TextNode
+from llama_index_dp_middleware import (
+    DPLLM,
+    DPChatEngine,
+    DPQueryEngine,
+    DPTransform,
+    subject,
+)
+from pydantic import BaseModel
+from support.entities import CONTRACT, detector, private
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.testing._llama_index import LlamaIndexRecorder
+
+QUESTIONS = [CONTRACT, "And Mirela Tamburi?", "What of Acme Trading Ltd in Berlin?"]
+
+
+def pseudonyms():
+    return dp.Pseudonyms(detector(), on_empty="pass").session()
+
+
+def grows(remote):
+    sent = [list(map(str, request["messages"])) for request in remote.requests]
+    return all(b[: len(a)] == a for a, b in itertools.pairwise(sent))
+
+
+@pytest.fixture
+def remote(desk):
+    desk.remote.mode = "echo"
+    yield desk.remote
+    assert private(desk.remote) == []
+
+
+def index_of(text):
+    return VectorStoreIndex([TextNode(id_="n", text=text)], embed_model=MockEmbedding(4))
+
+
+def chat_of(model):
+    return SimpleChatEngine.from_defaults(llm=model, memory_cls=ChatMemoryBuffer)
+
+
+async def asked(engine, text):
+    return str(await engine.achat(text))
+
+
+async def streamed(engine, text):
+    response = await engine.astream_chat(text)
+    return "".join([piece async for piece in response.async_response_gen()])
+
+
+PATHS = {
+    "chat": lambda e, t: str(e.chat(t)),
+    "achat": lambda e, t: asyncio.run(asked(e, t)),
+    "stream_chat": lambda e, t: "".join(e.stream_chat(t).response_gen),
+    "astream_chat": lambda e, t: asyncio.run(streamed(e, t)),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("around", ["model", "engine"])
+def test_a_chat_over_turns(around, path, desk, remote):
+    session, llm = pseudonyms(), desk.llama_openai()
+    model = DPLLM(session, llm) if around == "model" else llm
+    engine = chat_of(model)
+    if around == "engine":
+        engine = DPChatEngine(session, engine)
+    assert [PATHS[path](engine, text) for text in QUESTIONS] == QUESTIONS
+    assert grows(remote)
+    assert [m.content for m in engine.chat_history[::2]] == QUESTIONS
+    assert [m.content for m in engine.chat_history[1::2]] == QUESTIONS
+
+
+def test_an_index_behind_a_chat_engine_may_find_other_nodes(desk, remote):
+    """Then every turn has another beginning, and shown answers are known all the same."""
+    model = DPLLM(pseudonyms(), desk.llama_openai())
+    index = index_of("Mirela Tamburi lives in Berlin.")
+    memory = ChatMemoryBuffer.from_defaults(llm=model)
+    engine = index.as_chat_engine(llm=model, chat_mode="context", memory=memory)
+    for number, text in enumerate(QUESTIONS):
+        assert str(engine.chat(text)) == text
+        index.insert_nodes([TextNode(id_=f"m{number}", text=f"AB-12345 {number}")])
+
+
+def test_a_chat_engine_finds_nodes_under_the_names_of_its_chat(desk, remote):
+    inner = chat_of(desk.llama_openai())
+    finder = index_of("Mirela Tamburi lives in Berlin.").as_retriever()
+    engine = DPChatEngine(pseudonyms(), inner, retriever=finder)
+    response = engine.chat("Where does Mirela Tamburi live?")
+    assert str(response) == "Mirela Tamburi lives in Berlin.\n\nWhere does Mirela Tamburi live?"
+    found, question = response.metadata["remote_text"].split("\n\n")
+    assert found.split(" lives")[0] == question.removeprefix("Where does ").removesuffix(" live?")
+
+
+def test_a_chat_engine_without_an_extractor_needs_pseudonyms(desk):
+    with pytest.raises(ParameterError, match="extractor="):
+        DPChatEngine(desk.session(), chat_of(desk.llama_openai()))
+
+
+def test_an_extractor_reads_the_restored_answer(desk, remote):
+    read = []
+
+    def local(messages):
+        read.append(str(messages))
+        return "extracted"
+
+    local = dp.chat_model(local, local=True)
+    inner = index_of("public").as_query_engine(llm=desk.llama_openai())
+    response = DPQueryEngine(pseudonyms(), inner, extractor=local).query("Mirela Tamburi?")
+    chat = chat_of(desk.llama_openai())
+    DPChatEngine(pseudonyms(), chat, extractor=local).chat("Mirela Tamburi?")
+    assert str(response) == "extracted"
+    assert [text.count("Mirela Tamburi") for text in read] == [2, 2]
+    assert "Mirela Tamburi" not in response.metadata["remote_text"]
+
+
+# queries -------------------------------------------------------------------------------------
+
+ASKED = "Where does Mirela Tamburi live?"
+
+
+def engine_of(desk, where, **options):
+    """Around raw nodes, found here, or an index of released ones."""
+    session, text = pseudonyms(), "Mirela Tamburi lives in Berlin."
+    if where == "local":
+        inner = index_of("public").as_query_engine(llm=desk.llama_openai(), **options)
+        return DPQueryEngine(session, inner, retriever=index_of(text).as_retriever())
+    nodes = DPTransform(session)([TextNode(id_="n", text=text)])
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(4))
+    return DPQueryEngine(session, index.as_query_engine(llm=desk.llama_openai(), **options))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("where", ["local", "released"])
+async def test_answers_to_queries_have_the_originals(where, desk, remote):
+    engine = engine_of(desk, where)
+    for response in (engine.query(ASKED), await engine.aquery(ASKED)):
+        assert "Mirela Tamburi lives in Berlin." in str(response)
+        assert ASKED in str(response)
+        assert "Mirela Tamburi" not in response.metadata["remote_text"]
+        assert "Mirela Tamburi" not in response.source_nodes[0].get_content()
+    name = response.source_nodes[0].get_content().split(" lives")[0]
+    assert f"Where does {name} live?" in response.metadata["remote_text"]  # one name for both
+
+
+@pytest.mark.asyncio
+async def test_streamed_answers_to_queries_equal_the_whole(desk, remote):
+    whole = str(engine_of(desk, "local").query(ASKED))
+    engine = engine_of(desk, "local", streaming=True)
+    pieces = list(engine.query(ASKED).response_gen)
+    response = await engine.aquery(ASKED)
+    assert [piece async for piece in response.async_response_gen()] == pieces
+    assert "".join(pieces) == whole
+    assert len(pieces) > 5
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+
+
+def test_objects_that_a_query_engine_makes_have_the_originals(desk, remote):
+    def reply(request):
+        name = str(request["messages"]).split("Where does ")[1].split(" live?")[0]
+        return json.dumps({"name": name})
+
+    remote.mode, remote.reply = "ok", reply
+    llm = desk.llama_openai().as_structured_llm(Person)
+    engine = DPQueryEngine(pseudonyms(), index_of("public").as_query_engine(llm=llm))
+    assert engine.query(ASKED).response == Person(name="Mirela Tamburi")
+
+
+def test_pseudonyms_do_not_go_to_other_processes():
+    with pytest.raises(ParameterError, match="num_workers"):
+        pickle.dumps(DPTransform(pseudonyms()))
+
+
+def test_no_span_event_or_callback_holds_an_original(desk, remote):
+    recorder, session = LlamaIndexRecorder(), pseudonyms()
+    with recorder.recording():
+        model = DPLLM(session, desk.llama_openai())
+        assert [*model.stream_complete(ASKED)][-1].text == ASKED
+        assert model.chat([ChatMessage(ASKED)]).message.content == ASKED
+        inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
+        assert ASKED in str(DPQueryEngine(session, inner).query(ASKED))
+        inner = chat_of(desk.llama_openai())
+        assert str(DPChatEngine(session, inner).chat(ASKED)) == ASKED
+        held = "".join(recorder.read().values())
+    assert "live?" in held
+    assert "Mirela Tamburi" not in held
+
+
+# subjects and receipts -----------------------------------------------------------------------
+
+
+def test_subjects_of_one_chat_engine_have_names_of_their_own(desk, remote):
+    engine = DPChatEngine(pseudonyms(), chat_of(desk.llama_openai()))
+    for name in ("ann", "bob", "ann"):
+        with subject(name):
+            pieces = engine.stream_chat(ASKED).response_gen
+        assert "".join(pieces) == ASKED
+    first, other, again = (request["messages"] for request in remote.requests)
+    assert first != other
+    assert again[0] == first[0]
+    assert again[1]["content"] == first[0]["content"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("extracts", [False, True])
+async def test_subjects_of_one_query_engine_have_names_of_their_own(extracts, desk, remote):
+    read = []
+
+    def local(messages):
+        read.append(str(messages))
+        return "extracted"
+
+    inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
+    options = {"extractor": dp.chat_model(local, local=True)} if extracts else {}
+    engine = DPQueryEngine(pseudonyms(), inner, **options)
+    sent = []
+    for name in ("ann", "bob"):
+        with subject(name):
+            whole, apart = engine.query(ASKED), await engine.aquery(ASKED)
+        if not extracts:
+            read += [str(whole), "".join([x async for x in apart.async_response_gen()])]
+        for response in (whole, apart):
+            [released] = response.metadata["dp"]["released"]
+            sent.append(released)
+    assert len(set(sent)) == 2
+    assert all("Mirela Tamburi" in text for text in read)
+    assert len(read) == 4
+    assert not any(text in shown for text in sent for shown in read)
+
+
+def test_answers_of_a_chat_engine_have_the_receipt(desk, remote):
+    engine = DPChatEngine(pseudonyms(), chat_of(desk.llama_openai()))
+    metadata = engine.chat(ASKED).metadata
+    assert metadata["dp"]["released"] == [metadata["remote_text"]]

@@ -1,0 +1,325 @@
+"""Pseudonyms with LlamaIndex's models: the remote one sees none of the values, the caller all."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.llms.openai")
+pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from llama_index.core.llms import MockLLM
+from llama_index.core.memory import Memory
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.tools import FunctionTool
+from llama_index_dp_middleware import DPLLM, subject, unrecorded
+from pydantic import BaseModel
+from support.entities import CONTRACT, ENTITIES, detector, private
+
+import dp_middleware as dp
+from dp_middleware.testing import ToolCall
+
+
+def pseudonyms(entities=ENTITIES, **options):
+    return dp.Pseudonyms(detector(entities), on_empty="pass").session(**options)
+
+
+def name_in(request):
+    return re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))[1]
+
+
+def user(text):
+    return ChatMessage(text, role="user")
+
+
+async def gathered(pieces):
+    return [piece async for piece in await pieces]
+
+
+@pytest.fixture
+def remote(desk):
+    desk.remote.mode = "echo"
+    yield desk.remote
+    assert private(desk.remote) == []
+
+
+@pytest.fixture
+def model(desk, remote):
+    return DPLLM(pseudonyms(), desk.llama_openai())
+
+
+def test_answers_come_back_with_the_originals(model):
+    asked = [user(CONTRACT)]
+    assert model.chat(asked).message.content == CONTRACT
+    assert asyncio.run(model.achat(asked)).message.content == CONTRACT
+    assert model.complete(CONTRACT).text == CONTRACT
+    assert asyncio.run(model.acomplete(CONTRACT)).text == CONTRACT
+
+
+@pytest.mark.parametrize("called", ["stream_chat", "stream_complete"])
+def test_streams_equal_the_whole(called, model):
+    asked = [user(CONTRACT)] if "chat" in called else CONTRACT
+    for pieces in (
+        list(getattr(model, called)(asked)),
+        asyncio.run(gathered(getattr(model, f"a{called}")(asked))),
+    ):
+        said = [p.message.content if isinstance(p, ChatResponse) else p.text for p in pieces]
+        so_far = list(itertools.accumulate(piece.delta or "" for piece in pieces))
+        assert len(pieces) > 5
+        assert said == so_far
+        assert said[-1] == CONTRACT
+
+
+class Thinking(MockLLM):
+    """Thinks and says the same, the pseudonym in two parts, and thinks no more at the end."""
+
+    def stream_chat(self, messages, **kwargs):
+        text, said = messages[-1].content, ""
+        for delta in (text[:2], text[2:], ""):
+            said += delta
+            blocks = [ThinkingBlock(content=said), TextBlock(text=said)]
+            message = ChatMessage(role="assistant", blocks=blocks)
+            more = {"thinking_delta": delta} if delta else {}
+            yield ChatResponse(message=message, delta=delta, additional_kwargs=more)
+
+
+def test_thoughts_are_restored_in_the_pieces_too():
+    pieces = list(DPLLM(pseudonyms(), Thinking()).stream_chat([user("Mirela Tamburi")]))
+    thoughts = "".join(p.additional_kwargs.get("thinking_delta", "") for p in pieces)
+    thought, text = pieces[-1].message.blocks
+    assert (thoughts, thought.content, text.text) == ("Mirela Tamburi",) * 3
+    assert pieces[0].message.content == ""
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(left, model, remote):
+    """Also stripped, left half-way, and behind another beginning."""
+    question = user(" Mirela Tamburi of Acme Trading Ltd ")
+    session, conversation = model._transcript.session, model._transcript.conversation
+    pieces = model.stream_chat([question])
+    read = [next(p for p in pieces if "Tamburi" in p.message.content)] if left else list(pieces)
+    pieces.close()
+    [sent] = remote.requests[0]["messages"]
+    shown = read[-1].message
+    for message in (shown, ChatMessage(shown.content.strip(), role="assistant")):
+        for before in ([question], [user("What of Berlin?"), question], []):
+            model.chat([*before, message, user("And Mirela?")])
+            again = remote.requests[-1]["messages"][len(before)]["content"]
+            assert again in sent["content"]
+            assert session.restore(again, conversation=conversation) == message.content
+
+
+def test_an_answer_that_was_never_shown_is_refused(model, remote):
+    model.chat([user(CONTRACT)])
+    with pytest.raises(dp.errors.EventRefused):
+        model.chat([user(CONTRACT), ChatMessage("Mirela said no", role="assistant")])
+    assert len(remote.requests) == 1
+
+
+def test_a_shown_answer_is_known_after_a_restart(desk, remote, tmp_path):
+    pytest.importorskip("cryptography")
+    history = [user(CONTRACT)]
+    for turn in range(3):
+        session = pseudonyms(memo=tmp_path / "memo.sqlite", key=bytes(32))
+        model = DPLLM(session, desk.llama_openai(), conversation="c")
+        history += [model.chat(history).message, user(f"And Mirela Tamburi {turn}?")]
+    sent = [list(map(str, request["messages"])) for request in remote.requests]
+    assert all(b[: len(a)] == a for a, b in itertools.pairwise(sent))
+
+
+# tools and structured output -----------------------------------------------------------------
+
+QUOTED = 'Mirela "Mo" Tamburi'
+
+
+def test_calls_of_tools_have_the_originals_in_json(desk, remote):
+    def calls(request):
+        arguments = {"who": {"name": request["messages"][0]["content"]}, "days": 2}
+        return [ToolCall(name="book", arguments=arguments)]
+
+    def book(who: dict, days: int) -> str:
+        """Book."""
+        return ""
+
+    remote.mode, remote.reply = "ok", calls
+    model = DPLLM(pseudonyms({QUOTED: "person"}), desk.llama_openai())
+    tools, expected = [FunctionTool.from_defaults(book)], {"who": {"name": QUOTED}, "days": 2}
+    for response in (
+        model.chat_with_tools(tools, user_msg=QUOTED),
+        list(model.stream_chat_with_tools(tools, user_msg=QUOTED))[-1],
+    ):
+        [call] = model.get_tool_calls_from_response(response)
+        [block] = [b for b in response.message.blocks if isinstance(b, ToolCallBlock)]
+        kept = response.message.additional_kwargs.get("tool_calls", [])
+        assert call.tool_kwargs == json.loads(block.tool_kwargs) == expected
+        assert all(json.loads(one.function.arguments) == expected for one in kept)
+        history = [user(QUOTED), response.message, ChatMessage("done", role="tool")]
+        history[-1].additional_kwargs["tool_call_id"] = block.tool_call_id
+        model.chat(history)
+        [again] = remote.requests[-1]["messages"][1]["tool_calls"]
+        assert json.loads(again["function"]["arguments"]) == calls(remote.requests[-1])[0].arguments
+    assert kept
+    for piece in model.stream_chat_with_tools(tools, user_msg=QUOTED):
+        for call in model.get_tool_calls_from_response(piece, error_on_no_tool_call=False):
+            assert QUOTED.startswith(call.tool_kwargs.get("who", {}).get("name", ""))
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+
+
+@pytest.mark.filterwarnings("ignore:The `json` method:DeprecationWarning")  # LlamaIndex's own
+def test_structured_output_has_the_originals(model, remote):
+    def reply(request):
+        found = {"name": name_in(request)}
+        is_text = "response_format" in request
+        return json.dumps(found) if is_text else [ToolCall(name="Person", arguments=found)]
+
+    remote.mode, remote.reply = "ok", reply
+    prompt, expected = PromptTemplate("our customer {name}"), Person(name="Mirela Tamburi")
+    structured = model.as_structured_llm(Person)
+    asked = [user("our customer Mirela Tamburi")]
+    assert model.structured_predict(Person, prompt, name="Mirela Tamburi") == expected
+    *_, last = model.stream_structured_predict(Person, prompt, name="Mirela Tamburi")
+    assert last == expected
+    *_, piece = structured.stream_chat(asked)
+    for response in (structured.chat(asked), piece, structured.complete(asked[0].content)):
+        assert response.raw == expected
+        text = response.message.content if isinstance(response, ChatResponse) else response.text
+        assert Person.model_validate_json(text) == expected
+
+
+# agents --------------------------------------------------------------------------------------
+
+CUSTOMERS = {"Mirela Tamburi": {"city": "Berlin", "balance": "$12,500.00"}}
+
+
+def assistant(request):
+    """Looks a customer up, writes to her, and tells what it did."""
+    name, last = name_in(request), request["messages"][-1]
+    if last["role"] == "tool" and "sent" in last["content"]:
+        return f"I wrote to {name}."
+    if last["role"] == "tool":
+        found = json.loads(last["content"].replace("'", '"'))
+        return f"{name} lives in {found['city']} and has {found['balance']}."
+    if "Write" in last["content"]:
+        text = f"Dear {name.split()[1]}"
+        return [ToolCall(name="write", arguments={"to": name, "text": text}, id="w")]
+    number = len(request["messages"])
+    return [ToolCall(name="look_up", arguments={"name": name}, id=f"c{number}")]
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
+@pytest.mark.asyncio
+@pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
+async def test_an_agent_finds_its_customer_over_three_turns(streaming, model, remote):
+    """And the remote model never sees her."""
+    looked_up = []
+
+    def look_up(name: str) -> dict:
+        """Look a customer up by name."""
+        looked_up.append(name)
+        return CUSTOMERS.get(name, {"error": "unknown"})
+
+    def write(to: str, text: str) -> str:
+        """Write to a customer."""
+        looked_up.append((to, text))
+        return "sent"
+
+    remote.mode, remote.reply = "ok", assistant
+    agent = FunctionAgent(tools=[look_up, write], llm=model, streaming=streaming)
+    memory = Memory.from_defaults(session_id="s", token_limit=100_000)
+    questions = [
+        "Where does our customer Mirela Tamburi live?",
+        "And what is Mirela's balance?",
+        "Write to her, please.",
+    ]
+    with unrecorded():
+        answers = [str(await agent.run(user_msg=text, memory=memory)) for text in questions]
+    assert looked_up == ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
+    found = "Mirela Tamburi lives in Berlin and has $12,500.00."
+    assert answers == [found, found, "I wrote to Mirela Tamburi."]
+    sent = [list(map(str, request["messages"])) for request in remote.requests]
+    assert all(b[: len(a)] == a for a, b in itertools.pairwise(sent))
+
+
+def test_a_server_that_quotes_the_request_quotes_pseudonyms_only(model, remote):
+    remote.mode = "error"
+    with pytest.raises(Exception, match="500") as error:
+        model.chat([user(CONTRACT)])
+    assert "Mirela Tamburi" not in str(error.value)
+
+
+# subjects, receipts, fixed replies -----------------------------------------------------------
+
+
+def told(response):
+    return response.message.content if isinstance(response, ChatResponse) else response.text
+
+
+def test_subjects_have_names_of_their_own(model, remote):
+    """Also of a stream that is read behind its block, and of its answer in a later turn."""
+    history = [user("Mirela Tamburi")]
+    with subject("ann"):
+        pieces = model.stream_chat(history)
+    shown = list(pieces)[-1].message
+    [message] = remote.requests[0]["messages"]
+    name = message["content"]
+    assert shown.content == "Mirela Tamburi"
+    history += [shown, user("And Mirela?")]
+    with subject("ann"):
+        assert model.chat(history).message.content == "And Mirela?"
+    assert remote.requests[-1]["messages"][1]["content"] == name
+    with subject("bob"):
+        assert model.chat([user(name)]).message.content == name
+        with pytest.raises(dp.errors.EventRefused):
+            model.chat(history)
+    assert model.chat([user(name)]).message.content == name
+
+
+CALLS = {
+    "chat": lambda m, t: [m.chat([user(t)])],
+    "achat": lambda m, t: [asyncio.run(m.achat([user(t)]))],
+    "stream_chat": lambda m, t: list(m.stream_chat([user(t)])),
+    "astream_chat": lambda m, t: asyncio.run(gathered(m.astream_chat([user(t)]))),
+    "complete": lambda m, t: [m.complete(t)],
+    "stream_complete": lambda m, t: list(m.stream_complete(t)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_shown_has_the_receipt(call, model, remote):
+    shown = CALLS[call](model, "Mirela Tamburi")
+    sent = remote.requests[0]["messages"][0]["content"]
+    assert told(shown[-1]) == "Mirela Tamburi"
+    assert all(each.additional_kwargs["dp"]["released"] == [sent] for each in shown)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_fixed_reply_is_shown_as_it_is(call, desk, remote, tmp_path):
+    """Whatever stands in it: it is not the remote model's."""
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=0.5)
+    found = dp.Pseudonyms(detector(), on_empty="pass", ledger=ledger, subject="ann")
+    session = found.session()
+    name = session.release("m", "user", "Mirela Tamburi", conversation="c").text
+    model = DPLLM(session, desk.llama_openai(), conversation="c", on_exhausted=f"Ask {name}.")
+    *_, last = CALLS[call](model, "Mirela Tamburi owes $12,500.00")
+    assert told(last) == f"Ask {name}."
+    assert not remote.requests
+    *_, last = CALLS[call](model, "Mirela Tamburi")
+    assert told(last) == "Mirela Tamburi"

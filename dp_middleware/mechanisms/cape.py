@@ -33,7 +33,8 @@ MOST_BUCKETS = 10**6
 class _Bucketed(ContextualMechanism):
     """Shared by the two: u = clip(logit, 0, B)^logit_weight exp(-distance_weight D_norm).
 
-    D_norm is the row's min-max scaled Euclidean distance, 0 where all distances are equal.
+    D_norm is the row's min-max scaled Euclidean distance, 0 where all distances are equal. With a
+    logit_weight of 0 the first factor is 1 for every logit, 0 included: the distance alone decides.
     """
 
     logit_bound: float
@@ -50,10 +51,12 @@ class _Bucketed(ContextualMechanism):
         _validate.at_least(1, buckets=self.buckets)
         if self.buckets > MOST_BUCKETS:
             raise ParameterError(f"expected buckets <= {MOST_BUCKETS}, got {self.buckets}")
-        names = ("logit_bound", "logit_weight", "distance_weight")
-        _validate.positive(**{name: getattr(self, name) for name in names})
+        _validate.positive(logit_bound=self.logit_bound, distance_weight=self.distance_weight)
+        _validate.nonnegative(logit_weight=self.logit_weight)
+        if self.logit_weight:  # finite too
+            _validate.positive(logit_weight=self.logit_weight)
         object.__setattr__(self, "buckets", int(self.buckets))
-        for name in names:
+        for name in ("logit_bound", "logit_weight", "distance_weight"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @classmethod
@@ -75,7 +78,8 @@ class _Bucketed(ContextualMechanism):
         values = space.on_device(checked_logits(logits, (len(numbers), len(space))))
         shares = values.clamp(0.0, self.logit_bound).div_(self.logit_bound)
         nothing = shares == 0  # powers of 0 are slow
-        shares.masked_fill_(nothing, 1.0).pow_(self.logit_weight).masked_fill_(nothing, 0.0)
+        shares.masked_fill_(nothing, 1.0).pow_(self.logit_weight)
+        shares.masked_fill_(nothing, 0.0**self.logit_weight)  # 1 for a weight of 0
         distances = space.distance_rows(numbers)
         distances.sub_(distances.amin(dim=1, keepdim=True))
         span = distances.amax(dim=1, keepdim=True)
@@ -105,7 +109,8 @@ class Cape(_Bucketed):
         logit_bound: Upper bound B to which logits are clipped; public, from public text.
         context: ``"raw"`` as published, or ``"released"``.
         buckets: Number N of intervals; empty ones are not drawn.
-        logit_weight: Exponent of the clipped logit. Positive.
+        logit_weight: Exponent of the clipped logit, at least 0. At 0 logits do not matter, the
+            sensitivity is B^0 = 1, and :meth:`position_loss` an upper bound.
         distance_weight: Factor of the scaled distance. Positive.
     """
 
@@ -141,7 +146,8 @@ class CapeStrict(_Bucketed):
         logit_bound: Upper bound B to which logits are clipped; public, from public text.
         context: ``"released"`` (default) or ``"raw"``.
         buckets: Number of buckets; V of them if V is smaller.
-        logit_weight: Exponent of the clipped logit. Positive.
+        logit_weight: Exponent of the clipped logit, at least 0. At 0 logits do not matter, the
+            sensitivity is B^0 = 1, and :meth:`position_loss` an upper bound.
         distance_weight: Factor of the scaled distance. Positive.
     """
 

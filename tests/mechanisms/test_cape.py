@@ -53,6 +53,31 @@ def test_utilities_by_hand():
     assert found == pytest.approx(expected, rel=1e-12)
 
 
+def test_without_logits_by_hand():
+    """logit_weight 0: u = exp(-D_norm), of sensitivity B^0 = 1 whatever B is."""
+    space = space_of([[0.0], [1.0], [4.0]])
+    u = np.exp([0.0, -0.25, -1.0])  # 1, 0.78, 0.37: two buckets over [0.37, 1], split at 0.68
+    upper, lower = math.exp(1.5 * (u[0] + u[1]) / 2), math.exp(1.5 * u[2])
+    expected = np.array([upper / 2, upper / 2, lower]) / (upper + lower)
+    for bound in (1.0, 4.0):
+        mechanism = Cape(epsilon=3.0, buckets=2, logit_bound=bound, logit_weight=0)
+        for logits in ([7.0, 1.0, -2.0], [0.0, 0.0, 0.0], [-1.0, 0.0, 4.0]):  # none matters
+            found = probabilities(mechanism, space, 0, logits)
+            assert found == pytest.approx(expected, rel=1e-12)
+    strict = CapeStrict(epsilon=3.0, buckets=3, logit_bound=4.0, logit_weight=0)
+    weights = np.exp(1.5 * u)
+    found = probabilities(strict, space, 0, [-1.0, 0.0, 4.0])
+    assert found == pytest.approx(weights / weights.sum(), rel=1e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 60.0])
+def test_without_logits_the_loss_is_within_the_bound(kind, epsilon):
+    mechanism = kind(epsilon=epsilon, buckets=5, logit_bound=2.0, logit_weight=0.0)
+    rows = mechanism.log_probs(np.arange(30), random_space(tokens=30), np.zeros((30, 30)))
+    assert 0 < loss(rows) <= mechanism.position_loss(30) + 1e-9
+
+
 def test_other_weights_by_hand():
     space = space_of([[0.0], [1.0], [4.0]])
     mechanism = Cape(
@@ -303,7 +328,9 @@ def test_bad_ids_are_refused(kind, ids):
         {"buckets": 0},
         {"buckets": 2.0},
         {"buckets": 10**6 + 1},
-        {"logit_weight": 0.0},
+        {"logit_weight": -0.5},
+        {"logit_weight": math.nan},
+        {"logit_weight": False},
         {"distance_weight": -1.0},
         {"context": "both"},
     ],

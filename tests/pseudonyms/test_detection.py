@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import socket
+import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -391,3 +392,22 @@ def test_a_pattern_that_is_given_up_is_an_error(monkeypatch):
     monkeypatch.setattr(recognizers, "REGEX_TIMEOUT_SECONDS", 1e-9)
     with pytest.raises(ParameterError, match="TimeoutError"):
         entities_of("Call Maria Lopez.", default_detector())
+
+
+def test_a_changed_model_of_the_package_index_is_not_loaded(monkeypatch, tmp_path):
+    package = tmp_path / english._REUPLOAD
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, english._REUPLOAD, raising=False)
+    with pytest.raises(ParameterError, match="as it was checked"):
+        english._checked(english._REUPLOAD)
+    assert english._checked("en_core_web_lg") == "en_core_web_lg"
+
+
+@pytest.mark.slow
+def test_the_model_of_the_package_index_is_the_one_that_was_checked():
+    needs_model()
+    if english.find_spec(english._REUPLOAD) is None:
+        pytest.skip("needs the offline extra")
+    assert english._checked(english._REUPLOAD) == english._REUPLOAD

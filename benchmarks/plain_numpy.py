@@ -14,7 +14,7 @@ from exact_epsilon import mechanism_named
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism
-from dp_middleware.mechanisms.kernels.density import density
+from dp_middleware.mechanisms.kernels.density import density, table_noise
 from dp_middleware.mechanisms.rantext import noise_epsilon
 
 __all__ = ["draw", "mechanism_named"]
@@ -131,11 +131,15 @@ def _rantext(m: dp.RanText, space: dp.EmbeddingSpace) -> Weights:
 def _dyntext(m: dp.DynText, space: dp.EmbeddingSpace) -> Weights:
     """In two steps: noise on the density gives the list's length, then a draw from the list."""
     public = density(space, m.candidates, m.epsilon_density, m.delta)
+    tabled = public.lengths(table_noise(m.table_seed, len(space)))
     sigma, f, all_distances = np.exp(public.log_sigma), public.counts, _distances(space)
 
     def of(ids: np.ndarray) -> np.ndarray:
-        noisy = (f[ids] + GENERATOR.normal(size=len(ids)) * sigma[ids] - f.min()) / np.ptp(f)
-        lengths = np.clip(np.floor((1 - noisy) * m.candidates), 1, m.candidates)[:, None]
+        if m.reading == "table":
+            lengths = tabled[ids, None]
+        else:
+            noisy = (f[ids] + GENERATOR.normal(size=len(ids)) * sigma[ids] - f.min()) / np.ptp(f)
+            lengths = np.clip(np.floor((1 - noisy) * m.candidates), 1, m.candidates)[:, None]
         found, on = all_distances(ids), np.arange(m.candidates) < lengths
         nearest = np.argpartition(found, m.candidates, axis=1)[:, : m.candidates]
         order = np.argsort(np.take_along_axis(found, nearest, axis=1), axis=1)

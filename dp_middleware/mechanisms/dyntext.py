@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,38 +14,46 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels.density import device_density, mixture
 
+Reading = Literal["table", "fresh"]
+
 _CELLS = 1 << 20  # (rows, K, K) numbers at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class DynText(ChannelMechanism):
-    """Draw a list length k from the token's density, then release one of its k nearest tokens.
+    """Release one of the k nearest tokens, k from the token's noisy density.
 
     f(t) counts the tokens within gamma, the mean distance of the K-th nearest (the token itself
     is the first). Gaussian noise of the "smooth" scale S(t) sqrt(2 ln(1.25/delta)) /
     epsilon_density is added, S(t) = max over the K-list of LS(s) exp(-beta d), LS the largest
-    difference of f over a K-list, beta = epsilon_density / (2 ln(2/delta)). Min-max normalised by
-    the clean extremes of f, this is F, and k = floor((1 - F) K) clipped to 1 .. K. Scores on the
-    list are 1 - d/d_max (1 where d_max = 0). Noise is fresh per occurrence, so the row is the sum
-    over k of P(k) times an exponential mechanism. With more candidates than tokens K is V.
+    difference of f over a K-list, beta = epsilon_density / (2 ln(2/delta)). Min-max normalised
+    over the vocabulary this is F, and k = floor((1 - F) K) clipped to 1 .. K. Scores on the list
+    are 1 - d/d_max (1 where d_max = 0). With more candidates than tokens K is V.
+
+    ``"table"`` is the paper: one noisy f for every token, drawn once from ``table_seed``, and F
+    normalised by the extremes of these (Eq. 6), so that k is a public function of the token.
+    ``"fresh"`` is ours, what one draw per occurrence would be: normalised by the extremes of f
+    itself, the row the sum over k of P(k) times an exponential mechanism.
 
     Reference:
         Zhang et al. (2025), Findings of ACL (DYNTEXT).
 
     Guarantee:
-        None. Lists of different tokens differ, so the loss is infinite at every epsilon, and many
-        tokens are released unchanged since k = 1. The density noise hides public numbers.
+        None. Lists of different tokens differ, so the loss is infinite at every epsilon. The
+        density noise hides public numbers.
 
     Attributes:
         epsilon: Nats per token of the replacement (the paper's epsilon_r). Positive.
         epsilon_density: Nats of the density noise. Positive.
         delta: Of the density noise, between 0 and 1.
         candidates: Largest length K of a list, the token itself included.
+        reading: ``"table"`` as published, or ``"fresh"``.
+        table_seed: Of the table of noisy densities; public, at least 0. Not used if fresh.
     """
 
     name: ClassVar[str] = "dyntext"
     claim: ClassVar[str] = "(epsilon_density + epsilon)-DP"
-    truth: ClassVar[str] = "nothing: lists differ, and many tokens stay at any epsilon"
+    truth: ClassVar[str] = "nothing: lists of different tokens differ"
     references: ClassVar[tuple[str, ...]] = ("dyntext2025",)
     full_support: ClassVar[bool] = False
     outside: ClassVar[float] = -np.inf
@@ -53,14 +61,19 @@ class DynText(ChannelMechanism):
     epsilon_density: float = 0.5
     delta: float = 1e-5
     candidates: int = 20
+    reading: Reading = "table"
+    table_seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.positive(epsilon_density=self.epsilon_density)
         _validate.probability(delta=self.delta)
         _validate.at_least(1, candidates=self.candidates)
+        _validate.one_of(("table", "fresh"), reading=self.reading)
+        _validate.at_least(0, table_seed=self.table_seed)
         for name in ("epsilon_density", "delta"):
             object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "table_seed", int(self.table_seed))
 
     @property
     def claimed_epsilon(self) -> float:
@@ -70,7 +83,8 @@ class DynText(ChannelMechanism):
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
         size = min(self.candidates, len(space))
-        density = device_density(space, size, self.epsilon_density, self.delta)
+        seed = self.table_seed if self.reading == "table" else None
+        density = device_density(space, size, self.epsilon_density, self.delta, seed)
         numbers, others = space.on_device(ids), len(space) - size
         rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
         step = max(1, _CELLS // size**2)
@@ -89,8 +103,8 @@ class DynTextStrict(DynText):
         This library; zero-extension of Zhang et al. (2025).
 
     Guarantee:
-        epsilon-DP per token for every length, and so for the mixture over the length, whatever
-        its law: all inputs share the output set V and scores lie in [0, 1]. The density noise
+        epsilon-DP per token for every length, be it a public function of the token or a draw of
+        any law: all inputs share the output set V and scores lie in [0, 1]. The density noise
         costs nothing.
 
     Attributes:
@@ -98,6 +112,8 @@ class DynTextStrict(DynText):
         epsilon_density: As for :class:`DynText`.
         delta: As for :class:`DynText`.
         candidates: As for :class:`DynText`.
+        reading: As for :class:`DynText`.
+        table_seed: As for :class:`DynText`.
     """
 
     name: ClassVar[str] = "dyntext-strict"

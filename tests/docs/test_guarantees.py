@@ -140,11 +140,15 @@ def rantext_radius():
 
 def dyntext_unchanged():
     mechanism, space = dp.DynText(epsilon=3.0), cl100k()
-    size, parameters = len(space), (mechanism.epsilon_density, mechanism.delta)
-    public = density.density(space, mechanism.candidates, *parameters)
-    alone = np.exp(public.log_lengths()[:, 0]).mean()
-    allowed = bound(mechanism.claimed_epsilon, size)
-    return [[str(size), f"{100 * alone:.2f} %", f"{100 * allowed:.2f} %"]]
+    size, parameters = mechanism.candidates, (mechanism.epsilon_density, mechanism.delta)
+    fresh = np.exp(density.density(space, size, *parameters).log_lengths())
+    parts = density.device_density(space, size, *parameters, mechanism.table_seed)
+    laws = {"table": np.exp(parts[2].cpu().numpy()), "fresh": fresh}
+    mean = np.arange(1, size + 1)
+    return [
+        [name, f"{100 * law[:, 0].mean():.2f} %", f"{(law @ mean).mean():.1f}"]
+        for name, law in laws.items()
+    ]
 
 
 def cape_counterexample():

@@ -14,7 +14,7 @@ from support.spaces import host_rows, random_space, space_of
 import dp_middleware as dp
 from dp_middleware.mechanisms.custext import CusTextPlus
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
-from dp_middleware.mechanisms.kernels.density import _log_normal, density
+from dp_middleware.mechanisms.kernels.density import Density, _log_normal, density, table_noise
 from dp_middleware.mechanisms.kernels.lists import smallest
 from dp_middleware.mechanisms.santext import SanTextPlus
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
@@ -178,8 +178,45 @@ LINE = [[0.0], [1.0], [2.0], [10.0]]
 
 def test_dyntext_by_hand():
     space = space_of(LINE)
-    mechanism = DynText(epsilon=2.0, candidates=2)
-    # second-nearest at 1, 1, 1, 8: gamma 2.75, f = 3, 3, 3, 1; only w3 has neighbours unlike it
+    # second-nearest at 1, 1, 1, 8: gamma 2.75, f = 3, 3, 3, 1; only w3 has neighbours unlike it,
+    # sigma = 2 sqrt(2 ln 1.25e5) / 0.5 = 19.4; its draw of seed 0 is -2.131, of seed 1 1.632:
+    # noisy f = 3, 3, 3 and -40.3 or 32.6
+    for seed, noise in ((0, -2.131411), (1, 1.631897)):
+        assert table_noise(seed, 4)[3] == pytest.approx(noise, abs=1e-6)
+    # F = 1, 1, 1, 0: lists of 1, 1, 1 and 2; from w3 scores 1 and 0
+    rows = matrix(DynText(epsilon=2.0, candidates=2), space)
+    assert np.array_equal(rows[:3], np.eye(4)[:3])
+    assert rows[3] == pytest.approx([0, 0, 1 / (E + 1), E / (E + 1)])
+    rows = matrix(DynText(epsilon=2.0, candidates=2, table_seed=1), space)
+    assert np.array_equal(rows[3], np.eye(4)[3])  # F = 0, 0, 0, 1: the sparse one is crowded
+    own, other = E / (E + 1), 1 / (E + 1)
+    assert rows[:3] == pytest.approx(
+        np.array([[own, other, 0, 0], [other, own, 0, 0], [0, other, own, 0]])
+    )
+    rows = matrix(DynTextStrict(epsilon=2.0, candidates=2, table_seed=1), space)
+    assert rows == pytest.approx((1 + (E - 1) * np.eye(4)) / (E + 3))  # only the own score is 1
+
+
+def test_equation_6_by_hand():
+    """The extremes are those of the noisy f, here 2 and 4.5; the clean ones would be 1 and 4."""
+    listed, counts = np.zeros((4, 5), dtype=np.int64), np.array([4, 4, 2, 1])
+    log_sigma = np.array([0.0, 0.0, -math.inf, math.log(2)])
+    public = Density(listed, np.zeros((4, 5)), counts, log_sigma)
+    # f' = 4.5, 3.1, 2 and 4, so (1 - F) K = 0, 2.8, 5, 1 (above 0.98)
+    assert public.lengths(np.array([0.5, -0.9, 7.0, 1.49])).tolist() == [1, 2, 5, 1]
+    # f' = 4, 4, 2, 1: without noise (1 - F) K = 0, 0, 10/3, 5
+    assert public.lengths(np.zeros(4)).tolist() == [1, 1, 3, 5]
+    # f' = 2, 2, 2, 2: no token is denser than another
+    assert public.lengths(np.array([-2.0, -2.0, 0.0, 0.5])).tolist() == [5, 5, 5, 5]
+    # a sigma beyond all numbers
+    far = Density(listed, np.zeros((4, 5)), counts, np.array([800.0, 800.0, -math.inf, 799.0]))
+    assert far.lengths(np.array([1.0, -1.0, 0.0, 0.1])).tolist() == [1, 5, 2, 2]
+
+
+def test_fresh_dyntext_by_hand():
+    space = space_of(LINE)
+    mechanism = DynText(epsilon=2.0, candidates=2, reading="fresh")
+    # f = 3, 3, 3, 1 as above, and its own extremes
     for token in range(3):  # F = 1, no noise, k = 1
         assert probabilities(mechanism, space, token)[token] == 1.0
     # F = N/2, k = floor((1 - N/2) 2): 1 or 2 with equal chances; list w3, w2 with scores 1, 0
@@ -187,7 +224,7 @@ def test_dyntext_by_hand():
     assert probabilities(mechanism, space, 3) == pytest.approx(expected)
 
 
-def test_dyntext_with_three_candidates_by_hand():
+def test_fresh_dyntext_with_three_candidates_by_hand():
     space = space_of(LINE)
     # gamma (2 + 1 + 2 + 9)/4 = 3.5, f as before; k = 3 if N <= 0, 1 if N > 2/3
     sigma = 2 * math.sqrt(2 * math.log(1.25e5)) / 0.5
@@ -196,12 +233,12 @@ def test_dyntext_with_three_candidates_by_hand():
     third = np.array([0, E ** (0 / 9), E ** (1 / 9), E])  # distances 9, 8, 0
     literal = one * np.eye(4)[3] + two * np.array([0, 0, 1, E]) / (1 + E)
     literal += 0.5 * third / third.sum()
-    assert probabilities(DynText(epsilon=2.0, candidates=3), space, 3) == pytest.approx(literal)
+    given = {"epsilon": 2.0, "candidates": 3, "reading": "fresh"}
+    assert probabilities(DynText(**given), space, 3) == pytest.approx(literal)
     strict = (one + two) * np.array([1, 1, 1, E]) / (3 + E)
     third[0] = 1
     strict += 0.5 * third / third.sum()
-    repaired = DynTextStrict(epsilon=2.0, candidates=3)
-    assert probabilities(repaired, space, 3) == pytest.approx(strict)
+    assert probabilities(DynTextStrict(**given), space, 3) == pytest.approx(strict)
 
 
 def literally(space, size, epsilon_density, delta):
@@ -241,10 +278,45 @@ def test_the_law_of_the_length_is_the_literal_one(seed, size, epsilon_density):
     assert noisy > 10
 
 
-def test_dyntext_is_the_two_steps_drawn_literally():
+@pytest.mark.parametrize(("seed", "size"), [(0, 4), (1, 7), (2, 3)])
+@pytest.mark.parametrize("kind", [DynText, DynTextStrict])
+def test_dyntext_is_the_table_made_literally(kind, seed, size):
+    """A row is that of the k_t-list by Eq. 6; with the clean extremes most would be another."""
+    space = random_space(tokens=30, dimensions=2, seed=seed)
+    d, lists, f, sigma = literally(space, size, 0.5, 1e-5)
+    noise = table_noise(seed, 30)
+    noisy = [f[t] + sigma[t] * noise[t] for t in range(30)]
+
+    def row(t, low, high):
+        k = min(max(math.floor((1 - (noisy[t] - low) / (high - low)) * size), 1), size)
+        farthest = d[t][lists[t][k - 1]] or 1.0
+        weights = np.full(30, float(kind.full_support))
+        for s in lists[t][:k]:
+            weights[s] = math.exp(1.5 * (1 - d[t][s] / farthest))
+        return weights / weights.sum()
+
+    mechanism = kind(epsilon=3.0, candidates=size, table_seed=seed)
+    rows = matrix(mechanism, space)
+    assert rows == pytest.approx(np.array([row(t, min(noisy), max(noisy)) for t in range(30)]))
+    clean = np.array([row(t, min(f), max(f)) for t in range(30)])
+    assert (np.abs(rows - clean).max(axis=1) > 1e-3).sum() > 5
+    again = kind(epsilon=3.0, candidates=size, table_seed=seed + 1)
+    assert again.fingerprint != mechanism.fingerprint
+    assert not np.array_equal(matrix(again, space), rows)
+
+
+def test_the_noise_of_a_table_is_standard_normal_and_public():
+    noise = table_noise(7, 20_000)
+    assert stats.kstest(noise, "norm").pvalue > 1e-3
+    assert np.array_equal(table_noise(7, 10), noise[:10])
+    assert not np.isin(table_noise(8, 10), noise).any()
+
+
+def test_fresh_dyntext_is_the_two_steps_drawn_literally():
     """Chi-squared with power: the laws at another epsilon_density or list length are rejected."""
     space, token, size = random_space(tokens=30, dimensions=2, seed=1), 3, 7
     given = {"epsilon": 3.0, "epsilon_density": 9.0, "delta": 1e-2, "candidates": size}
+    given["reading"] = "fresh"
     d, lists, f, sigma = literally(space, size, 9.0, 1e-2)
     generator = np.random.default_rng(0)
     noisy = f[token] + sigma[token] * generator.normal(size=DRAWS)
@@ -270,9 +342,10 @@ def p_value(counts, mechanism, space, token):
     return stats.chisquare(counts[possible], expected[possible]).pvalue
 
 
-def test_dyntext_has_no_guarantee():
+@pytest.mark.parametrize("reading", ["table", "fresh"])
+def test_dyntext_has_no_guarantee(reading):
     space = random_space(tokens=20, seed=2)
-    mechanism = DynText(epsilon=3.0, candidates=5)
+    mechanism = DynText(epsilon=3.0, candidates=5, reading=reading)
     certificate = dp.certify(mechanism, space)
     assert certificate.claimed == 3.5
     assert math.isinf(certificate.epsilon)
@@ -289,8 +362,8 @@ def clustered():
     return space_of(np.vstack([close, 10 + generator.normal(scale=5.0, size=(30, 5))]))
 
 
-def test_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
-    mechanism = DynText(epsilon=1e-3, candidates=6)
+def test_fresh_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
+    mechanism = DynText(epsilon=1e-3, candidates=6, reading="fresh")
     certificate = dp.certify(mechanism, clustered())
     assert (probabilities(mechanism, clustered(), 0) == np.eye(60)[0]).all()  # k = 1 for certain
     assert certificate.retention > 0.5
@@ -299,10 +372,13 @@ def test_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
     assert dp.audit(mechanism, clustered()) > certificate.claimed
 
 
+@pytest.mark.parametrize("reading", ["table", "fresh"])
 @pytest.mark.parametrize("epsilon_density", [0.5, 1e-9, 1e4])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 8.0])
-def test_dyntext_strict_is_private_whatever_the_density_noise(epsilon, epsilon_density):
-    mechanism = DynTextStrict(epsilon=epsilon, epsilon_density=epsilon_density, candidates=6)
+def test_dyntext_strict_is_private_whatever_the_density_noise(epsilon, epsilon_density, reading):
+    mechanism = DynTextStrict(
+        epsilon=epsilon, epsilon_density=epsilon_density, candidates=6, reading=reading
+    )
     for space in (clustered(), random_space(tokens=20, seed=2), space_of(LINE)):
         certificate = dp.certify(mechanism, space)
         assert certificate.claimed == epsilon
@@ -320,7 +396,8 @@ def test_dyntext_strict_can_be_calibrated():
 def test_what_is_possible_stays_possible_far_in_the_tail():
     """With almost no noise the other lengths are never seen, but they are not impossible."""
     space = space_of(LINE)
-    row = DynText(epsilon=2.0, epsilon_density=1e6, candidates=3).log_probs([3], space)[0]
+    mechanism = DynText(epsilon=2.0, epsilon_density=1e6, candidates=3, reading="fresh")
+    row = mechanism.log_probs([3], space)[0]
     assert np.isneginf(row).tolist() == [True, False, False, False]
     near = density(random_space(tokens=30, dimensions=2), 5, 1e6, 1e-5)
     law = near.log_lengths()
@@ -355,6 +432,9 @@ def test_a_tie_with_the_radius_counts_as_within():
         {"delta": 1.0},
         {"candidates": 0},
         {"candidates": 2.0},
+        {"reading": "clean"},
+        {"table_seed": -1},
+        {"table_seed": None},
     ],
 )
 def test_bad_parameters_of_dyntext_are_refused(wrong):
@@ -433,6 +513,7 @@ EVERY = [
     DynText(epsilon=2.0, candidates=3),
     DynText(epsilon=2.0, candidates=50),
     DynText(epsilon=2.0, candidates=1),
+    DynText(epsilon=2.0, candidates=3, reading="fresh"),
     DynTextStrict(epsilon=2.0, candidates=3),
     DynTextStrict(epsilon=1e6, candidates=50),
     TruncatedExponential(epsilon=2.0),

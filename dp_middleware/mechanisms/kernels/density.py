@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ class Density:
     log_sigma: Floats
 
     def log_lengths(self) -> Floats:
-        """ln P(k_t = k) for k = 1 .. K; float64 (V, K).
+        """ln P(k_t = k) for k = 1 .. K with fresh noise per occurrence; float64 (V, K).
 
         k_t = floor((1 - F) K) clipped to 1 .. K, F = (f + noise - min f) / (max f - min f). Where
         all tokens are equally dense, F is 0 and k_t = K.
@@ -53,18 +54,55 @@ class Density:
         lengths[noisy] = _log_normal(np.hstack([edges, -infinite]), np.hstack([infinite, edges]))
         return lengths
 
+    def lengths(self, noise: Floats) -> Ids:
+        """k_t of a table of noisy densities, int64 (V,), each in 1 .. K.
+
+        k_t = floor((1 - F) K) clipped to 1 .. K, F = (f' - min f') / (max f' - min f') with
+        f' = f + sigma noise. Where all f' are equal, F is 0 and k_t = K.
+
+        Args:
+            noise: float64 (V,), finite draws from the standard normal law.
+        """
+        size = self.listed.shape[1]
+        unit = max(self.log_sigma.max(), 0.0)  # in which no sigma overflows
+        noisy = self.counts * math.exp(-unit) + np.exp(self.log_sigma - unit) * noise
+        span = np.ptp(noisy)
+        if span == 0:
+            return np.full(len(noisy), size)
+        shares = (noisy.max() - noisy) * size / span
+        shares[noisy == noisy.min()] = size  # which rounding may miss
+        lengths: Ids = np.clip(shares, 1, size).astype(np.int64)
+        return lengths
+
+
+def table_noise(seed: int, count: int) -> Floats:
+    """The public draws of a table from the standard normal law, float64 (count,).
+
+    By inversion of PCG64's numbers, which no release of NumPy changes.
+    """
+    uniform = ((np.random.PCG64(seed).random_raw(count) >> np.uint64(11)) + 0.5) / 2**53
+    return np.array([NormalDist().inv_cdf(u) for u in uniform.tolist()])
+
 
 def device_density(
-    space: EmbeddingSpace, size: int, epsilon_density: float, delta: float
+    space: EmbeddingSpace, size: int, epsilon_density: float, delta: float, seed: int | None
 ) -> tuple[torch.Tensor, ...]:
-    """Lists, distances and ln of the law of a list's length where rows are computed, (V, K)."""
+    """Lists, distances and ln of the law of a list's length where rows are computed, (V, K).
+
+    ``seed`` is that of the table of noisy densities; ``None``: noise is fresh per occurrence.
+    """
 
     def compute() -> tuple[torch.Tensor, ...]:
         public = density(space, size, epsilon_density, delta)
-        parts = (public.listed, public.distances, public.log_lengths())
-        return tuple(map(space.on_device, parts))
+        if seed is None:
+            log_lengths = public.log_lengths()
+        else:
+            lengths = public.lengths(table_noise(seed, len(space)))
+            log_lengths = np.full((len(space), size), -np.inf)
+            log_lengths[np.arange(len(space)), lengths - 1] = 0.0
+        return tuple(map(space.on_device, (public.listed, public.distances, log_lengths)))
 
-    return space.derived(("dyntext-device", size, epsilon_density, delta), compute)
+    return space.derived(("dyntext-device", size, epsilon_density, delta, seed), compute)
 
 
 def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: float) -> Density:

@@ -178,7 +178,7 @@ def float_distance():
 
 def stencil_constants():
     lines = []
-    for window, sigma in ((5, 1.25), (4, 1.25), (3, 1.25), (2, 1.25), (5, 50)):
+    for window, sigma in ((5, 0.75), (5, 1.25), (4, 1.25), (3, 1.25), (2, 1.25), (5, 50)):
         mechanism = dp.DChiStencil(eta=1.0, window=window, sigma=sigma)
         found = [f"{mechanism.lipschitz(n):.4f}" for n in (1, 3, 5, 10, None)]
         assert mechanism.lipschitz(10) == pytest.approx(_window.influences(10, window, sigma).max())

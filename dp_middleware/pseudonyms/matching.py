@@ -143,7 +143,8 @@ def fold(text: str) -> str:
 
 def normal(text: str) -> str:
     """What equal texts have in common: small letters, one blank for any."""
-    return " ".join(fold(text).split())
+    folded = fold(text)
+    return folded if folded.isalnum() else " ".join(folded.split())
 
 
 def head(folded: str) -> str:

@@ -269,6 +269,8 @@ def test_options_that_need_a_mapping(options):
 # budgets -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # it chooses a codebook
 def test_only_what_stays_near_is_charged_and_once(mapping):
     options = ("--mapping", mapping, "--budget", "2", "--subject", "ana")
     free = pseudonymize("Mirela Tamburi", *options, code=0)

@@ -62,6 +62,7 @@ def test_every_mechanism_has_every_row(run, space, reviews, health):
     assert all("context" in r["reason"] for r in table if r["mechanism"] == "cape")
 
 
+@pytest.mark.slow
 def test_a_budget_of_a_text_is_shared_by_its_tokens(run, reviews):
     units = ("a good film", "a bad film", "cheap", "the ending", "boring", "with great actors")
     whole = dp.DocumentResponse(epsilon=1.0, codebook=units)

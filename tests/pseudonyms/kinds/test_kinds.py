@@ -21,6 +21,8 @@ from dp_middleware.pseudonyms.kinds.names import (
     TITLES,
 )
 
+pytestmark = pytest.mark.slow  # all kinds keep one contract
+
 KINDS = default_kinds()
 MENTIONS = {
     "person": ["Maria Lopez", "Ms. O'Neill's", "J. R. Smith", "王小明"],
@@ -96,7 +98,6 @@ def test_any_text(name, mention, seed):
     check(KINDS[name], mention, seed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 @given(data=st.data())
 @settings(max_examples=40)
@@ -131,7 +132,6 @@ STAYS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 @given(data=st.data())
 @settings(max_examples=60)
@@ -169,7 +169,6 @@ def test_one_value_one_pseudonym_and_two_values_two(name):
     assert len({*first.values()}) == len(first)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_nothing_free_says_which_kind_and_no_value(name):
     kind = KINDS[name]

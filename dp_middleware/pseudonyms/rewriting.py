@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -88,7 +88,7 @@ class PseudonymDraft(StaysHere):
         if not new:
             return self
         places = sorted([*self.places, *new], key=itemgetter(0))
-        return replace(self, places=tuple(whole_words(text, places, attrgetter("kind"))))
+        return replace(self, places=tuple(settled(text, places)))
 
     @cached_property
     def gaps(self) -> list[tuple[int, int]]:
@@ -163,7 +163,15 @@ def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> 
                 own = Label(of=name) if labelled else kind
                 yield Place(start + first, start + behind, own, shape)
 
-    return whole_words(text, places(), attrgetter("kind"))
+    return settled(text, list(places()))
+
+
+def settled(text: str, places: Sequence[Place]) -> Iterator[Place]:
+    """Places that end where words do; one that has grown is no longer of its shape: a label."""
+    own = {(place.start, place.end) for place in places}
+    for place in whole_words(text, places, attrgetter("kind")):
+        grown = (place.start, place.end) not in own
+        yield place._replace(kind=Label(of=place.kind.name), shape="") if grown else place
 
 
 def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> Iterator[S]:

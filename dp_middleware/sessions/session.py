@@ -241,6 +241,14 @@ class Session:
             write_releases([(m.public is None, r) for m, r in zip(messages, row, strict=True)])
         return released
 
+    def check(self, items: Iterable[AnyItem], *, conversation: str = "") -> None:
+        """Raise where :meth:`release_many` would refuse a transcript; charges nothing.
+
+        Raises:
+            EventRefused: As there.
+        """
+        admit(self._memo, self._digests, self._conversation(conversation), items, "refuse")
+
     def _release(self, message: Message, within: bytes) -> Release:
         event_id, role, text = message.item
         if message.public is not None:

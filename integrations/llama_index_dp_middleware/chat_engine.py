@@ -25,7 +25,7 @@ from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import Item
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._extraction import apieces
-from llama_index_dp_middleware._messages import slots_of, words_of
+from llama_index_dp_middleware._messages import Slots, slots_of, words_of
 from llama_index_dp_middleware._nodes import CONVERSATION
 from llama_index_dp_middleware._restoring import Restoring
 from llama_index_dp_middleware._retrieval import LocalSearch
@@ -165,6 +165,7 @@ class DPChatEngine(BaseChatEngine):
 
     def _asked(self, message: str, history: list[ChatMessage] | None) -> tuple[Turn, str]:
         with receipts() as receipt:
+            guarded(self._check, message, history)
             found = self._search.find(QueryBundle(_text(message)), self._of_nodes)
             turn, asked, sent = guarded(self._released, message, history, *found)
         turn.receipt.update(receipt.to_dict())
@@ -172,11 +173,26 @@ class DPChatEngine(BaseChatEngine):
 
     async def _aasked(self, message: str, history: list[ChatMessage] | None) -> tuple[Turn, str]:
         with receipts() as receipt:
+            await asyncio.to_thread(guarded, self._check, message, history)
             found = await self._search.afind(QueryBundle(_text(message)), self._of_nodes)
             release = partial(guarded, self._released, message, history, *found)
             turn, asked, sent = await asyncio.to_thread(release)
         turn.receipt.update(receipt.to_dict())
         return turn, str(await self._inner.achat(asked, chat_history=sent))
+
+    def _read(
+        self, message: str, history: list[ChatMessage] | None
+    ) -> tuple[list[ChatMessage], list[Slots], list[Item]]:
+        """The history, its texts, and all that the session is told."""
+        before = self.chat_history if history is None else list(history)
+        slots = [slots_of(each, f"message {k}") for k, each in enumerate(before)]
+        items: list[Item] = [(None, *text) for part in slots for text in part.texts]
+        return before, slots, [*items, (None, "user", message)]
+
+    def _check(self, message: str, history: list[ChatMessage] | None) -> None:
+        """What would be refused is, before the nodes are charged for."""
+        items = self._read(_text(message), history)[2]
+        at_asked(self._session).check(items, conversation=self._conversation)
 
     @property
     def _of_nodes(self) -> str:
@@ -194,10 +210,7 @@ class DPChatEngine(BaseChatEngine):
         sources: list[NodeWithScore],
     ) -> tuple[Turn, str, list[ChatMessage]]:
         """The turn, and the message and history that the inner engine is given."""
-        before = self.chat_history if history is None else list(history)
-        slots = [slots_of(each, f"message {k}") for k, each in enumerate(before)]
-        items: list[Item] = [(None, *text) for part in slots for text in part.texts]
-        items.append((None, "user", message))
+        before, slots, items = self._read(message, history)
         at = at_asked(self._session)
         releases = at.release_many(items, conversation=self._conversation)
         texts = (release.text for release in releases)

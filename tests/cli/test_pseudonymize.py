@@ -138,7 +138,7 @@ def test_the_rest_is_perturbed():
     assert "shape, or one token replaced by any other" in said
     assert "goes out as it is" not in said
     assert "as it was 0 of 3 tokens" in said
-    assert len(pseudonymize("w1 w2", "--perturb", "2", code=0).stdout.split()) == 2
+    assert len(pseudonymize("red blue", "--perturb", "2", code=0).stdout.split()) == 2
     assert pseudonymize("w1", "--perturb", "-1", code=2).stdout == ""
 
 

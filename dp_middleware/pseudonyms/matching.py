@@ -51,10 +51,6 @@ class Names(Generic[V]):
         for (_, end), (start, _) in pairwise(pieces):
             self._starts |= {spelled[:end], spelled[:start]}
 
-    def get(self, text: str) -> V | None:
-        """The value of just this text."""
-        return self._values.get(normal(text))
-
     def find(self, text: str, start: int = 0) -> Iterator[Match[V]]:
         """The longest texts from left to right, none overlapping another.
 

@@ -4,18 +4,11 @@ import json
 
 import pytest
 from hypothesis import given, strategies as st
+from support.entities import mapping_of
 
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer
-from dp_middleware.pseudonyms.mapping import Mapping, Pair
 
 PAIRS = {'Mirela "M"': "Elena", "Tamburi": "Nov", "x\ny": 'q"7', "José": "Zoë", "a": "😀 b"}
-
-
-def mapping_of(pairs):
-    mapping = Mapping()
-    for original, pseudonym in pairs.items():
-        mapping._add(Pair("person", "", original, original, pseudonym))
-    return mapping
 
 
 def restored(text, size):

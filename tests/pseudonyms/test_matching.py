@@ -2,8 +2,8 @@
 
 import pytest
 from hypothesis import given, strategies as st
+from support.entities import mapping_of
 
-from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.matching import Names, fold
 from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_value
 
@@ -61,13 +61,6 @@ def test_parts_bound_what_is_found():
 @given(st.text())
 def test_folding_keeps_offsets(text):
     assert len(fold(text)) == len(text)
-
-
-def mapping_of(pairs):
-    mapping = Mapping()
-    for original, pseudonym in pairs.items():
-        mapping._add(Pair("person", "", original, original, pseudonym))
-    return mapping
 
 
 def plain(pair, like):

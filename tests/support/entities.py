@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dp_middleware.pseudonyms.mapping import Mapping, Pair
+
 ENTITIES = {
     "Mirela Tamburi": "person",
     "Acme Trading Ltd": "organisation",
@@ -43,3 +45,11 @@ def private(server: Any) -> list[str]:
     """What a server saw of the entities and their parts."""
     parts = ("Mirela", "Tamburi", "MIRELA", "Acme")
     return [value for value in (*HIDDEN, *parts) if server.saw(value)]
+
+
+def mapping_of(pairs: dict[str, str]) -> Mapping:
+    """A mapping of originals to pseudonyms that nothing draws."""
+    mapping = Mapping()
+    for original, pseudonym in pairs.items():
+        mapping._add(Pair("person", "", original, original, pseudonym))
+    return mapping

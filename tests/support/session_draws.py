@@ -7,15 +7,11 @@ from collections import Counter
 from fractions import Fraction
 
 
-class SeededDraws:
-    """What a session remembers and draws, from a seed."""
+class _Remembered:
+    """What a session draws once, or is told first."""
 
-    def __init__(self, seed=0):
-        self._random = random.Random(seed)
+    def __init__(self):
         self._once, self._first = {}, {}
-
-    def below(self, n):
-        return self._random.randrange(n)
 
     def once(self, name, n):
         if name not in self._once:
@@ -24,6 +20,17 @@ class SeededDraws:
 
     def first(self, name, value):
         return self._first.setdefault(name, value)
+
+
+class SeededDraws(_Remembered):
+    """What a session remembers and draws, from a seed."""
+
+    def __init__(self, seed=0):
+        self._random = random.Random(seed)
+        super().__init__()
+
+    def below(self, n):
+        return self._random.randrange(n)
 
 
 class _More(Exception):
@@ -31,25 +38,17 @@ class _More(Exception):
         self.n = n
 
 
-class _Path:
+class _Path(_Remembered):
     """Draws that go one way, and raise where it ends."""
 
     def __init__(self, way):
         self._way = iter(way)
-        self._once, self._first = {}, {}
+        super().__init__()
 
     def below(self, n):
         for step in self._way:
             return step
         raise _More(n)
-
-    def once(self, name, n):
-        if name not in self._once:
-            self._once[name] = self.below(n)
-        return self._once[name]
-
-    def first(self, name, value):
-        return self._first.setdefault(name, value)
 
 
 def law_of(outcome):

@@ -195,7 +195,7 @@ class Label(Exact):
 
     def key(self, text: str, shape: str) -> str:
         """Without case."""
-        return " ".join(text.casefold().split())
+        return Kind.key(self, text, shape)
 
     def parts(self, mention: str) -> list[Part]:
         """One."""

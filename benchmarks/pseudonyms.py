@@ -12,7 +12,7 @@ the default detector, a conversation a text:
   character, as a whole, in pieces with random cuts, and inside of nested JSON.
 
 Then random texts (see fuzzing.py), and tokens (words and signs) per CPU second with the entities
-given. ``--write`` puts the table into docs/pseudonyms.md.
+given, the best of five passes. ``--write`` puts the table into docs/pseudonyms.md.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from dp_middleware.pseudonyms.matching import Names
 from dp_middleware.pseudonyms.rewriting import count
 
 Found = dict[str, list[Entity]]
+
+PASSES = 5  # through all texts; what a busy neighbour takes is not ours
 
 
 def session(found: Found) -> PseudonymSession:
@@ -120,7 +122,12 @@ def checked(found: Found, seed: int) -> Counter[str]:
 
 
 def speed(texts: list[str], found: Found, together: bool) -> tuple[float, float]:
-    """Tokens per CPU second, released and restored."""
+    """Tokens per CPU second, released and restored: the best of some passes."""
+    passes = [_pass(texts, found, together) for _ in range(PASSES)]
+    return max(one for one, _ in passes), max(other for _, other in passes)
+
+
+def _pass(texts: list[str], found: Found, together: bool) -> tuple[float, float]:
     talk, tokens = session(found), sum(map(count, texts))
     names = ["" if together else str(n) for n in range(len(texts))]
     begin = time.process_time()

@@ -78,6 +78,7 @@ class Pseudonyms(Payer):
         _validate.one_of(("raise", "pass"), on_empty=on_empty)
         self.on_empty = on_empty
         self._laws, self._asked = _chosen(kinds)
+        self._laws_digest = sha256(repr(sorted(self._laws.items())).encode()).hexdigest()
         self._detector = default_detector(self._asked) if detector is None else detector
         self.sanitizer = _without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
@@ -194,8 +195,7 @@ class Pseudonyms(Payer):
                 f"{type(own.guarantee).__name__}; kinds of guarantee do not add up"
             )
         epsilon = max([0.0, *(kind.loss for kind in laws)] + ([] if own is None else [own.epsilon]))
-        everything = repr(sorted(self._laws.items())) + repr(own and own.mechanism)
-        name = f"Pseudonyms({sha256(everything.encode()).hexdigest()[:16]})"
+        everything = sha256(f"{self._laws_digest}{own and own.mechanism!r}".encode())
         beside = None if own is None else own.adjacency
         return Certificate(
             guarantee=PureDP(epsilon=epsilon),
@@ -208,7 +208,7 @@ class Pseudonyms(Payer):
             ),
             claimed=epsilon,
             epsilon=epsilon,
-            mechanism=name,
+            mechanism=f"Pseudonyms({everything.hexdigest()[:16]})",
             space="public lists" if own is None else own.space,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -145,7 +145,7 @@ class PseudonymDraft(StaysHere):
         return "".join([*out, self.text[start:end]])
 
 
-def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> Iterator[Place]:
+def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> list[Place]:
     """What is replaced of detected entities: of each at least something."""
 
     def kind_of(name: str) -> Kind:
@@ -163,15 +163,26 @@ def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> 
                 own = Label(of=name) if labelled else kind
                 yield Place(start + first, start + behind, own, shape)
 
-    return settled(text, list(places()))
+    return settled(text, places())
 
 
-def settled(text: str, places: Sequence[Place]) -> Iterator[Place]:
-    """Places that end where words do; one that has grown is no longer of its shape: a label."""
-    own = {(place.start, place.end) for place in places}
-    for place in whole_words(text, places, attrgetter("kind")):
-        grown = (place.start, place.end) not in own
-        yield place._replace(kind=Label(of=place.kind.name), shape="") if grown else place
+def settled(text: str, places: Iterable[Place]) -> list[Place]:
+    """Places that end where words do; one that has grown is no longer of its shape: a label.
+
+    A label ends in digits, which may reach further than the word that it stands for.
+    """
+    settling, grown = list(places), True
+    while grown:
+        own = {(place.start, place.end) for place in settling}
+        settling = list(whole_words(text, settling, attrgetter("kind")))
+        grown = False
+        for number, place in enumerate(settling):
+            if (place.start, place.end) not in own:
+                label = isinstance(place.kind, Label)
+                kind = place.kind if label else Label(of=place.kind.name)
+                settling[number] = place._replace(kind=kind, shape="")
+                grown = True
+    return settling
 
 
 def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> Iterator[S]:

@@ -343,6 +343,16 @@ TEXTS = st.text(
 )
 
 
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [("かな값.0 1Dr.かな", 11, 12), ("שלום, שלום192.0.2.7", 0, 4)],
+)
+def test_a_label_for_a_mention_that_grew_is_apart_from_the_number_behind_it(text, start, end):
+    for _ in range(10):
+        talk = dp.Pseudonyms(lambda _: [(start, end, "person")]).session()
+        assert talk.restore(talk.release("1", "user", text).text) == text
+
+
 @settings(max_examples=100)
 @given(st.data())
 def test_outside_of_entities_nothing_is_lost_or_moved_and_all_is_restored(data):

@@ -7,6 +7,8 @@ import pickle
 import re
 import sqlite3
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,27 @@ def test_two_sessions_on_one_file_agree(tmp_path: Path):
     assert one.release("1", "user", "Berlin").text == two.release("2", "user", "Berlin").text
     released = two.release("3", "user", "Mirela Tamburi").text
     assert one.restore(released) == "Mirela Tamburi"
+
+
+NAMES = {f"Tamburi{letter}": "person" for letter in "abcdefghijklmnopqrstuvwxyz"}
+
+
+def _release_all(memo: Path, names: list[str], number: int) -> list[str]:
+    talk = session(NAMES, memo=memo, key=KEY)
+    return [talk.release(f"{number}-{name}", "user", f"{name} called.").text for name in names]
+
+
+@pytest.mark.slow
+def test_two_processes_that_race_on_one_file_agree(tmp_path: Path):
+    memo = tmp_path / "memo.sqlite"
+    orders = [list(NAMES), list(reversed(NAMES)), sorted(NAMES, key=lambda name: hash(name))]
+    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as pool:
+        runs = list(pool.map(_release_all, [memo] * 3, orders, range(3)))
+    once = [dict(zip(*run, strict=True)) for run in zip(orders, runs, strict=True)]
+    assert once[0] == once[1] == once[2]
+    assert len(set(once[0].values())) == len(NAMES)
+    reader = session(NAMES, memo=memo, key=KEY)
+    assert all(reader.restore(text) == f"{name} called." for name, text in once[0].items())
 
 
 def test_nothing_private_is_shown_or_pickled():

@@ -53,9 +53,20 @@ class Context(ABC):
             ParameterError: An id outside -1 .. V - 1.
         """
 
-    def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
-        """The rows of :meth:`logits` in order, float64 (k, V), at most ``size`` at a time."""
+    def blocks(
+        self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
+    ) -> Iterator[Floats]:
+        """The rows of :meth:`logits` in order, float64 (k, V), at most ``size`` at a time.
+
+        Args:
+            ids: As for :meth:`logits`.
+            space: V tokens.
+            size: At least 1.
+            places: Positions whose rows are asked for, ascending; ``None``: all. Given only where
+                tokens of the text are public, which are read and not drawn for.
+        """
         rows = self.logits(ids, space)
+        rows = rows if places is None else rows[places]
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
 
@@ -66,6 +77,18 @@ class Context(ABC):
     def start_together(self, space: EmbeddingSpace, texts: int) -> Streams:
         """Streams for so many texts; by default those of :meth:`start`, one for each."""
         return Apart([self.start(space) for _ in range(texts)])
+
+    def start_among(self, space: EmbeddingSpace, releases: Sequence[Ids]) -> Streams:
+        """Streams for texts with what is public of them before the draw, also ahead.
+
+        By default those of :meth:`start_together`, which look ahead at nothing.
+
+        Args:
+            space: V tokens.
+            releases: For each text int64 (m,): ids of public tokens, and -1 where one is to be
+                drawn.
+        """
+        return self.start_together(space, len(releases))
 
     def logit_bound(self, texts: Sequence[str], space: EmbeddingSpace) -> float:
         """The largest logit over texts: a bound for CAPE.
@@ -184,7 +207,9 @@ class ModelContext(Context):
         return rows
 
     @abstractmethod
-    def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
+    def blocks(
+        self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
+    ) -> Iterator[Floats]:
         """The rows of :meth:`logits`; those of the whole text are never held at once."""
 
     def ready(self) -> Loaded:

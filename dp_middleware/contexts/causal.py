@@ -87,22 +87,24 @@ class CausalContext(ModelContext):
         with loaded.lock:
             return [*started, *tokenizer(self.prompt, add_special_tokens=False)["input_ids"]]
 
-    def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
+    def blocks(
+        self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
+    ) -> Iterator[Floats]:
         """Logits of each position from its left, teacher-forced."""
         tokens, before = self._fed(ids, space), self.before()
-        positions = np.arange(len(tokens))
+        positions = np.arange(len(tokens)) if places is None else places
         starts = left_starts(positions, self.capacity)
         for start in np.unique(starts):
             inside = positions[starts == start]
-            if start + len(before) == 0:  # the first position sees nothing
+            if inside[0] + len(before) == 0:  # the first position sees nothing
                 yield np.zeros((1, len(space)))
                 inside = inside[1:]
             if inside.size:
                 seen = np.concatenate([before, tokens[start : inside[-1]]]).astype(np.int64)
                 states, _ = self.passed(seen[None], None)
-                chosen = states[0, inside[0] - start + len(before) - 1 :]
-                for first in range(0, len(chosen), size):
-                    yield self.rows(chosen[first : first + size], space)
+                columns = torch.from_numpy(inside - start + len(before) - 1)
+                for first in range(0, len(columns), size):
+                    yield self.rows(states[0, columns[first : first + size]], space)
 
     def start(self, space: EmbeddingSpace) -> CausalStream:
         """A stream with a key-value cache: one token is passed for each one released."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.contexts.base import Loaded, ModelContext, shifted
+from dp_middleware.contexts.streams import Apart, Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _CPU_TOKENS = 4096  # more of them in a pass are not faster
 _CUDA_BYTES = 512  # memory of a token in a pass, per hidden unit, generously
@@ -77,15 +79,17 @@ class MaskedContext(ModelContext):
         """Positions that see one token: those less than :attr:`capacity` away on either side."""
         return 2 * self.capacity - 1
 
-    def blocks(self, ids: ArrayLike, space: EmbeddingSpace, size: int) -> Iterator[Floats]:
+    def blocks(
+        self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
+    ) -> Iterator[Floats]:
         """Logits of each position from both sides."""
         tokens = self._fed(ids, space)
-        length, positions = min(len(tokens), self.capacity), np.arange(len(tokens))
+        positions = np.arange(len(tokens)) if places is None else places
+        length, owners = min(len(tokens), self.capacity), np.arange(len(positions))
+        stride = max(1, self.capacity // 2) if self.unmasked else 1
+        starts = window_starts(len(tokens), length, stride)[positions]
         if self.unmasked:
-            starts = window_starts(len(tokens), length, max(1, self.capacity // 2))
             starts, owners = np.unique(starts, return_inverse=True)
-        else:
-            starts, owners = window_starts(len(tokens), length, 1), positions
         columns = positions - starts[owners]
         added = self.ready().window - self.capacity
         step = max(1, min(size, self._batch_tokens() // max(1, added + length)))
@@ -103,6 +107,10 @@ class MaskedContext(ModelContext):
     def start(self, space: EmbeddingSpace) -> MaskedStream:
         """A stream whose logits are those of a mask behind what was released."""
         return MaskedStream(self, space)
+
+    def start_among(self, space: EmbeddingSpace, releases: Sequence[Ids]) -> Streams:
+        """Streams that also see the public tokens ahead, and masks for what is drawn later."""
+        return Apart([MaskedStream(self, space, known) for known in releases])
 
     def scores(self, sequences: Ids, rows: Ids, columns: Ids, space: EmbeddingSpace) -> Floats:
         """Logits at some places of sequences of model tokens, float64 (k, V).
@@ -143,19 +151,37 @@ class MaskedContext(ModelContext):
 
 
 class MaskedStream:
-    """Logits of the next position: a mask behind the last released tokens, a pass each."""
+    """Logits of the next position: a mask behind the last released tokens, a pass each.
 
-    def __init__(self, context: MaskedContext, space: EmbeddingSpace) -> None:
+    Args:
+        context: Of the model.
+        space: V tokens.
+        public: Ids of the text's public tokens, -1 for others, as far as it is known. A position
+            sees those ahead of it up to the last public one, with masks for the others, in a
+            window of the model as :class:`MaskedContext` chooses it.
+    """
+
+    def __init__(
+        self, context: MaskedContext, space: EmbeddingSpace, public: ArrayLike = ()
+    ) -> None:
         self._context = context
         self._space = space
         self._released: list[int] = []
+        self._ahead: list[int] = []
+        known = np.asarray(public, dtype=np.int64)
+        if (known != UNKNOWN).any():
+            mask = context.ready().tokenizer.mask_token_id
+            own = np.where(known != UNKNOWN, context.ids_of(space)[known], mask)
+            self._ahead = own[: np.flatnonzero(known != UNKNOWN)[-1] + 1].tolist()
 
     def logits(self) -> Floats:
         """For the next position, float64 (1, V)."""
-        seen = self._released[max(0, len(self._released) + 1 - self._context.capacity) :]
-        mask = self._context.ready().tokenizer.mask_token_id
-        sequence, last = np.array([[*seen, mask]]), np.array([len(seen)])
-        return self._context.scores(sequence, np.array([0]), last, self._space)
+        place, mask = len(self._released), self._context.ready().tokenizer.mask_token_id
+        tokens = np.array([*self._released, mask, *self._ahead[place + 1 :]])
+        length = min(len(tokens), self._context.capacity)
+        start = int(window_starts(len(tokens), length, 1)[place])
+        sequence, where = tokens[None, start : start + length], np.array([place - start])
+        return self._context.scores(sequence, np.array([0]), where, self._space)
 
     def append(self, number: int) -> None:
         """The id released at the next position, 0 .. V - 1."""

@@ -53,7 +53,7 @@ class Drawer(ABC):
             entropy: Source of random bytes.
             releases: For each text int64 (m,), in reading order: ids of tokens that are public
                 already, as those that a policy keeps, and :data:`FRESH` for each token of the
-                text. A mechanism with a context of releases reads them; default all fresh.
+                text. A mechanism with a context or a window sees them; default all fresh.
         """
 
 
@@ -154,10 +154,15 @@ class _FromNoise(Drawer):
         releases: Sequence[Ids] | None = None,
     ) -> list[Ids]:
         released = []
-        for ids in texts:
-            known, unknown = ids.copy(), ids == UNKNOWN
+        for ids, public in zip(texts, _or_fresh(texts, releases), strict=True):
+            known, unknown, fresh = ids.copy(), ids == UNKNOWN, public == FRESH
             known[unknown] = self._uniform.draw(int(unknown.sum()), entropy)
-            released.append(self._mechanism.perturb(known, self._space, entropy))
+            if fresh.all():
+                released.append(self._mechanism.perturb(known, self._space, entropy))
+            else:
+                text = _whole(known, public)
+                drawn = self._mechanism.perturb_among(text, fresh, self._space, entropy)
+                released.append(drawn)
         return released
 
 
@@ -175,17 +180,17 @@ class _FromContext(Drawer):
         entropy: sampler.Entropy,
         releases: Sequence[Ids] | None = None,
     ) -> list[Ids]:
+        around = _or_fresh(texts, releases)
         if self._mechanism.context == "raw":
-            return [self._from_raw(ids, entropy) for ids in texts]
-        if releases is None:
-            releases = [np.full(len(ids), FRESH) for ids in texts]
-        start = partial(self._context.start_together, self._space)
-        return lockstep.released(texts, releases, start, partial(self._draw_rows, entropy))
+            pairs = zip(texts, around, strict=True)
+            return [self._from_raw(ids, public, entropy) for ids, public in pairs]
+        start = partial(self._context.start_among, self._space)
+        return lockstep.released(texts, around, start, partial(self._draw_rows, entropy))
 
-    def _from_raw(self, ids: Ids, entropy: sampler.Entropy) -> Ids:
+    def _from_raw(self, ids: Ids, public: Ids, entropy: sampler.Entropy) -> Ids:
         released = np.empty(len(ids), dtype=np.int64)
         start = 0
-        for logits in self._logits(ids):
+        for logits in self._logits(_whole(ids, public), np.flatnonzero(public == FRESH)):
             part = slice(start, start + len(logits))
             if part.stop <= len(ids):
                 released[part] = self._draw_rows(entropy, ids[part], logits)
@@ -194,9 +199,10 @@ class _FromContext(Drawer):
             raise ParameterError("expected a context with a row of logits for each token")
         return released
 
-    def _logits(self, ids: Ids) -> Iterator[Floats]:
-        """The context's rows of a raw text, BLOCK of them at a time or fewer."""
-        parts = asked(lambda: iter(self._context.blocks(ids, self._space, _ROWS)))
+    def _logits(self, text: Ids, places: Ids) -> Iterator[Floats]:
+        """The context's rows at places of a raw text, BLOCK of them at a time or fewer."""
+        some = (places,) if len(places) < len(text) else ()
+        parts = asked(lambda: iter(self._context.blocks(text, self._space, _ROWS, *some)))
         while (rows := asked(lambda: next(parts, None))) is not None:
             for start in range(0, len(rows), BLOCK):
                 yield rows[start : start + BLOCK]
@@ -212,6 +218,18 @@ class _FromContext(Drawer):
             rows[place, slice(None) if outputs is None else outputs] = -np.log(count)
         drawn = [table.draw(1, entropy)[0] for table in sampler.tables(rows)]
         return np.array(drawn, dtype=np.int64)
+
+
+def _or_fresh(texts: Sequence[Ids], releases: Sequence[Ids] | None) -> list[Ids]:
+    """The releases; where none are given, nothing is public beside the texts."""
+    return [np.full(len(ids), FRESH) for ids in texts] if releases is None else list(releases)
+
+
+def _whole(ids: Ids, public: Ids) -> Ids:
+    """A raw text, with its public tokens at their places."""
+    text = public.copy()
+    text[public == FRESH] = ids
+    return text
 
 
 class _FromTexts(Drawer):

@@ -25,7 +25,10 @@ Draw = Callable[[Ids, Floats], Ids]
 
 
 def released(
-    texts: Sequence[Ids], releases: Sequence[Ids], start: Callable[[int], Streams], draw: Draw
+    texts: Sequence[Ids],
+    releases: Sequence[Ids],
+    start: Callable[[list[Ids]], Streams],
+    draw: Draw,
 ) -> list[Ids]:
     """What is released for the tokens of each text, int64 (n,) each.
 
@@ -34,13 +37,13 @@ def released(
     Args:
         texts: int64 (n,) each, -1 for an unknown token. Private.
         releases: int64 (m,) each, of which n are :data:`FRESH`; see :meth:`Drawer.draw`.
-        start: Streams for so many texts.
+        start: Streams for texts of which this much is public before the draw.
         draw: See :data:`Draw`.
     """
     drawn: list[Ids] = [np.empty(0, dtype=np.int64)] * len(texts)
     for group in _groups([len(known) for known in releases]):
-        streams = asked(partial(start, len(group)))
         own = [texts[text] for text in group], [releases[text] for text in group]
+        streams = asked(partial(start, own[1]))
         for text, outputs in zip(group, _together(*own, streams, draw), strict=True):
             drawn[text] = np.array(outputs, dtype=np.int64)
     return drawn

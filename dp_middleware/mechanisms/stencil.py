@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Ids
@@ -29,7 +30,8 @@ class Stencil(NoiseMechanism):
 
     Weights exp(-(o - c)^2 / (2 sigma^2)) by the offset o, over the offsets that the text has.
     A window of odd length has offsets -(L-1)/2 .. (L-1)/2 and c = 0, one of even length
-    -L/2+1 .. L/2 and c = 1/2. A token with the same vector as x counts as another token.
+    -L/2+1 .. L/2 and c = 1/2. A token with the same vector as x counts as another token. Windows
+    lie over public tokens too: those that a policy keeps, and text outside a scope.
 
     Reference:
         Harel, Gilboa and Pinter, STENCIL. The printed algorithm's weights use the absolute
@@ -65,10 +67,16 @@ class Stencil(NoiseMechanism):
             ParameterError: An id outside 0 .. V - 1, or a space of one token.
         """
         numbers = space.checked(ids)
+        return self.perturb_among(numbers, np.ones(len(numbers), dtype=bool), space, entropy)
+
+    def perturb_among(
+        self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
+    ) -> Ids:
+        """As :meth:`perturb`, for some tokens; windows lie over all of them."""
         if len(space) == 1:
             raise ParameterError("expected a space of two tokens or more, got one: x is left out")
-        means = window_means(space.points[numbers], self.window, self.sigma)
-        return nearest(space, means, numbers)
+        means = window_means(space.points[ids], self.window, self.sigma)
+        return nearest(space, means[fresh], ids[fresh])
 
     def lipschitz(self, length: int | None) -> float:
         """Infinite."""
@@ -120,11 +128,22 @@ class DChiStencil(NoiseMechanism):
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Released ids, int64 (n,); each depends on the ids of its window."""
-        means = window_means(space.points[space.checked(ids)], self.window, self.sigma)
-        return release(means, space, self.eta, entropy)
+        numbers = space.checked(ids)
+        return self.perturb_among(numbers, np.ones(len(numbers), dtype=bool), space, entropy)
+
+    def perturb_among(
+        self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
+    ) -> Ids:
+        """As :meth:`perturb`, for some tokens; windows lie over all of them."""
+        means = window_means(space.points[ids], self.window, self.sigma)
+        return release(means[fresh], space, self.eta, entropy)
 
     def lipschitz(self, length: int | None) -> float:
-        """eta times the largest C_j of a text of this length, rounded up."""
+        """eta times the largest C_j of a text of this length, rounded up.
+
+        Public tokens count for the length: C_j of a token that is drawn for sums f_ij over the
+        positions i that are drawn for only, and so is not above that of all positions.
+        """
         if length is not None:
             _validate.at_least(0, length=length)
         return self.eta * largest_influence(self.window, self.sigma, length) * (1 + 1e-12)

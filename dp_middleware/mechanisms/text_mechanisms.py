@@ -101,12 +101,31 @@ class NoiseMechanism(Mechanism):
             ParameterError: An id outside 0 .. V - 1.
         """
 
+    def perturb_among(
+        self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
+    ) -> Ids:
+        """Released ids for some tokens of a text, in order; the others are public.
+
+        By default :meth:`perturb` of these alone. A mechanism with a window, which sees the public
+        tokens beside them, writes both methods.
+
+        Args:
+            ids: int64 (n,), each in 0 .. V - 1.
+            fresh: bool (n,), which m of them are perturbed.
+            space: V tokens with vectors.
+            entropy: Source of random bytes.
+
+        Returns:
+            int64 (m,).
+        """
+        return self.perturb(ids[fresh], space, entropy)
+
     @abstractmethod
     def lipschitz(self, length: int | None) -> float:
         """Nats per unit of distance between a token and its replacement, over all positions.
 
         Args:
-            length: Tokens of the text, public; ``None``: the worst over all lengths.
+            length: Tokens of the text, public ones included; ``None``: the worst over all lengths.
 
         Returns:
             ``inf`` if no noise is added.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -91,18 +92,25 @@ class Draft(StaysHere):
         ids = [number for number, word, output in columns if word is None and output is None]
         return np.array(ids, dtype=np.int64)
 
-    @property
-    def releases(self) -> Ids:
+    def releases(self, vocabulary: Vocabulary) -> Ids:
         """Ids in reading order of what is public before the draw, and ``FRESH`` for the others.
 
-        A kept word that is not in the vocabulary has no id, and is left out.
+        A kept word or a token of the public strings that is not in the vocabulary has no id, and
+        is left out.
         """
         columns = zip(self.ids, self.kept, self.outputs, strict=True)
-        ids = [
+        inside = [
             (FRESH if output is None else output) if word is None else number
             for number, word, output in columns
-            if word is None or number != UNKNOWN
         ]
+        is_seen = [
+            word is None or number != UNKNOWN
+            for number, word in zip(self.ids, self.kept, strict=True)
+        ]
+        ids = _known(self.public[0], vocabulary)
+        for span, behind in zip(self.private, self.public[1:], strict=True):
+            ids += itertools.compress(inside[span.tokens], is_seen[span.tokens])
+            ids += _known(behind, vocabulary)
         return np.array(ids, dtype=np.int64)
 
     def fill(self, drawn: Ids) -> Draft:
@@ -152,11 +160,6 @@ class TextDraft(StaysHere):
     def fresh(self) -> tuple[str, ...]:
         """What is to be drawn for: the text, also an empty one."""
         return (self.text,) if self.released is None else ()
-
-    @property
-    def releases(self) -> Ids:
-        """Nothing is public before the draw."""
-        return np.empty(0, dtype=np.int64)
 
     def fill(self, drawn: Sequence[str]) -> TextDraft:
         """The same with what was released."""
@@ -231,6 +234,13 @@ def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPoli
         ),
         scoped=scope is not None,
     )
+
+
+def _known(text: str, vocabulary: Vocabulary) -> list[int]:
+    """Ids of the tokens of a public text that are in the vocabulary."""
+    pieces = tokenize_with(vocabulary.tokenizer.pieces, text) if text else []
+    ids = (vocabulary.id_of(piece.token) for piece in pieces if piece.token is not None)
+    return [number for number in ids if number != UNKNOWN]
 
 
 def _spelling(

@@ -14,11 +14,12 @@ import numpy as np
 
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.prepared import prepare
-from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
+from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
@@ -204,14 +205,21 @@ class Sanitizer(Payer):
         """
         if not self.accept_infinite:
             self._certifier.refuse_infinite(self.certificate.epsilon)
-        certificates = [compose(self._certify(draft)) for draft in drafts]
+        releases = self._releases(drafts)
+        lengths = [len(draft.fresh) for draft in drafts]
+        if releases is not None and isinstance(self.mechanism, NoiseMechanism):
+            lengths = list(map(len, releases))  # a window lies over public tokens too
+        certificates = [
+            compose(self._certify(draft, length))
+            for draft, length in zip(drafts, lengths, strict=True)
+        ]
         for draft, certificate in zip(drafts, certificates, strict=True):
             if self.ledger is not None and self.subject is not None and len(draft.fresh):
                 self.ledger.charge(self.subject, certificate, len(draft.fresh))
             if len(draft.fresh):
                 write_charge(certificate)
-        fresh, releases = [draft.fresh for draft in drafts], [draft.releases for draft in drafts]
-        drawn = self._drawer.draw(fresh, self._entropy or self._drawer.entropy, releases)
+        fresh, entropy = [draft.fresh for draft in drafts], self._entropy or self._drawer.entropy
+        drawn = self._drawer.draw(fresh, entropy, releases)
         released = []
         for draft, certificate, outputs in zip(drafts, certificates, drawn, strict=True):
             draft = draft.fill(outputs)
@@ -224,12 +232,19 @@ class Sanitizer(Payer):
             released.append((release, draft))
         return released
 
-    def _certify(self, draft: Draft | TextDraft) -> Certificate:
+    def _releases(self, drafts: Sequence[Draft | TextDraft]) -> list[Ids] | None:
+        """What is public around the fresh tokens of each draft, where the mechanism sees it."""
+        if isinstance(self.mechanism, ChannelMechanism | TextMechanism):
+            return None
+        vocabulary = self.space.vocabulary
+        return [draft.releases(vocabulary) for draft in drafts if isinstance(draft, Draft)]
+
+    def _certify(self, draft: Draft | TextDraft, length: int) -> Certificate:
         """One release; the number of its tokens is public and may matter."""
         if isinstance(self.mechanism, ChannelMechanism | TextMechanism):
             certificate = self.certificate
         else:
-            certificate = self._certifier.certificate(max(1, len(draft.fresh)))
+            certificate = self._certifier.certificate(max(1, length))
         if not draft.assumptions:
             return certificate
         return replace(certificate, assumptions=(*certificate.assumptions, *draft.assumptions))

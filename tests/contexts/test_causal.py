@@ -425,6 +425,17 @@ def test_blocks_are_the_logits_in_parts(pair, space, size):
     np.testing.assert_allclose(np.concatenate(parts), context.logits(ids, space), atol=1e-5)
 
 
+@pytest.mark.parametrize("places", [[0], [1, 4], [39], list(range(0, 40, 3)), []])
+def test_blocks_at_places_are_those_rows(pair, space, places):
+    context, ids = CausalContext(pair), np.random.default_rng(7).integers(0, len(space), 40)
+    parts = list(context.blocks(ids, space, 3, np.array(places, dtype=np.int64)))
+    expected = context.logits(ids, space)[places]
+    assert sum(map(len, parts)) == len(places)
+    assert all(len(part) <= 3 for part in parts)
+    found = np.concatenate([np.empty((0, len(space))), *parts])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_a_constant_added_to_all_logits_changes_nothing(network, tokenizer, space):
     """GPT-2's logits are strongly negative: without the shift all of them would be clipped to 0."""
 

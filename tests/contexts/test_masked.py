@@ -188,6 +188,48 @@ def test_a_stream_masks_the_position_behind_what_was_released(folder, pair, spac
         stream.append(-1)
 
 
+@pytest.mark.parametrize("place", [0, 2, 17, 20])
+def test_a_stream_sees_public_tokens_ahead_and_masks_what_is_to_be_drawn(
+    folder, pair, space, place
+):
+    """Of 22 tokens those at even places and the last are public: so far it looks, no farther."""
+    context, mask = MaskedContext(folder), pair[1].mask_token_id
+    (numbers,) = texts(space, 22)
+    public = np.where(np.arange(22) % 2 == 0, numbers, -1)
+    (stream,) = context.start_among(space, [public])._streams
+    for number in numbers[:place]:
+        stream.append(int(number))
+    tokens = np.array(own_ids(pair[1], space))[numbers]
+    tokens[place + 1 :][public[place + 1 :] == -1] = mask
+    expected = literal(pair, space, tokens[:21], place)
+    np.testing.assert_allclose(stream.logits()[0], expected, atol=1e-5)
+    blind = context.start(space)
+    for number in numbers[:place]:
+        blind.append(int(number))
+    is_last = place == 20  # the last public token: nothing is ahead
+    assert np.allclose(stream.logits(), blind.logits(), atol=1e-5) == is_last
+
+
+def test_without_public_tokens_nothing_is_ahead(folder, space):
+    context = MaskedContext(folder)
+    streams = context.start_among(space, [np.full(5, -1), np.array([-1, -1, 3, -1])])
+    blind = context.start(space).logits()
+    rows = streams.logits(np.array([0, 1]))
+    np.testing.assert_allclose(rows[:1], blind, atol=1e-5)
+    assert np.abs(rows[1] - blind).max() > 1e-2
+
+
+@pytest.mark.parametrize("unmasked", [False, True])
+def test_blocks_at_places_are_those_rows(folder, space, unmasked):
+    context, (ids,) = MaskedContext(folder, unmasked=unmasked), texts(space, 30)
+    whole = context.logits(ids, space)
+    for places in ([0], [3, 4, 29], list(range(1, 30, 2)), []):
+        parts = list(context.blocks(ids, space, 4, np.array(places, dtype=np.int64)))
+        assert all(len(part) <= 4 for part in parts)
+        found = np.concatenate([np.empty((0, len(space))), *parts])
+        np.testing.assert_allclose(found, whole[places], atol=1e-5)
+
+
 def test_a_loaded_model_is_as_good_as_its_folder(folder, pair, space):
     (ids,) = texts(space, 6)
     loaded = MaskedContext(pair)

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector
@@ -18,6 +19,7 @@ from support.ledgers import Charges
 from support.talks import KEY
 
 import dp_middleware as dp
+from dp_middleware.contexts import Context
 from dp_middleware.errors import CannotCalibrate, EventRefused, ParameterError
 from dp_middleware.privacy import PureDP
 from dp_middleware.pseudonyms import PseudonymSession
@@ -317,6 +319,29 @@ def test_the_rest_is_perturbed_and_one_certificate_has_both_parts(space_and_sani
     assert "Mirela Tamburi" in restored
     assert "$12,500.00" in restored
     assert not math.isinf(release.certificate.epsilon)
+
+
+def test_a_context_sees_the_pseudonym_and_never_the_value():
+    """All words are in the vocabulary: what a window would see of a name would be seen."""
+    names = ["Mirela", "Tamburi"]
+    seen = []
+
+    class Listening(Context):
+        window = 9
+
+        def logits(self, ids, space):
+            seen.extend(ids)
+            return np.zeros((len(ids), len(space)))
+
+        def start(self, space):
+            raise AssertionError("a raw context starts no stream")
+
+    space = dp.EmbeddingSpace(dp.Vocabulary([*names, "red", "green"]), np.eye(4))
+    mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=1.0, buckets=2, context="raw")
+    beside = dp.Sanitizer(mechanism, space, context=Listening())
+    talk = dp.Pseudonyms(detector(), sanitizer=beside).session()
+    talk.release("1", "user", "red Mirela Tamburi green")
+    assert seen == [2, 3]
 
 
 @pytest.fixture

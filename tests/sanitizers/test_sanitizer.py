@@ -231,6 +231,52 @@ def test_a_window_counts_the_tokens_of_the_text():
     assert isinstance(one.guarantee, dp.MetricDP)
 
 
+def test_a_window_lies_over_kept_words_and_public_text():
+    """Words on a line; what is nearest to the mean of 1/2, 1, 1/2 tells what was seen."""
+    words = ["at0", "at6", "at12", "at2", "at10", "at4", "at8"]
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), np.array([[float(word[2:])] for word in words]))
+    mechanism = dp.Stencil(window=3, sigma=1 / math.sqrt(2 * math.log(2)))
+    policy = dp.KeepPolicy.words(["at6", CANARY], label="two words")
+    beside = dp.Sanitizer(mechanism, space, policy=policy, accept_infinite=True)
+    assert beside.release("at0 at6 at12").text == "at2 at6 at10"
+    # a kept word without an id is left out, and so is public text without one
+    assert beside.release(f"at0 {CANARY} at12").text == f"at4 {CANARY} at8"
+    text = f"at0 {CANARY}, at6 at12"
+    scope = [(0, 3), (len(text) - 4, len(text))]
+    alone = dp.Sanitizer(mechanism, space, accept_infinite=True)
+    assert alone.release(text, scope=scope).text == f"at2 {CANARY}, at6 at10"
+    assert alone.release("at0 at12").text == "at4 at8"
+
+
+def test_a_window_counts_kept_words_and_public_text_for_its_length():
+    """The largest influence of a token is that of a text with the public tokens in it."""
+    mechanism = dp.DChiStencil(eta=2.0, window=3, sigma=1.0)
+    sanitizer = dp.Sanitizer(mechanism, SPACE, policy=dp.KeepPolicy.words(["the"], label="one"))
+    kept = sanitizer.release("the knee the").certificate
+    assert "the constant is for a text of 3 tokens" in kept.assumptions
+    alone = dp.Sanitizer(mechanism, SPACE)
+    public = alone.release("pain knee pain", scope=[(5, 9)]).certificate
+    assert public.guarantee.epsilon == mechanism.lipschitz(3) > mechanism.lipschitz(1)
+
+
+def test_a_raw_context_sees_kept_words_and_pays_at_drawn_positions_only():
+    seen = []
+
+    class Listening(NoContext):
+        def logits(self, ids, space):
+            seen.append([int(number) for number in ids])
+            return super().logits(ids, space)
+
+    mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=10.0, buckets=3, context="raw")
+    policy = dp.KeepPolicy.words(["the"], label="one word")
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=Listening(), policy=policy)
+    release = sanitizer.release("the knee the pain")
+    assert seen == [[SPACE.vocabulary.id_of(word) for word in ("the", "knee", "the", "pain")]]
+    assert release.text.split()[::2] == ["the", "the"]
+    one = sanitizer.release("knee").certificate
+    assert release.certificate.epsilon == pytest.approx(2 * one.epsilon)
+
+
 def test_an_unknown_token_of_a_noise_mechanism_is_a_uniformly_drawn_token():
     """At large eta noise is nothing: what is left is the draw of the token."""
     space = word_space([f"w{i}" for i in range(5)])

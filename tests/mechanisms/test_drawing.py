@@ -1,0 +1,129 @@
+"""Public tokens beside private ones: contexts and windows see them, at no cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from support.noise_laws import line_law
+from support.spaces import space_of
+
+import dp_middleware as dp
+from dp_middleware.contexts import Context
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.kernels import window as _window
+from dp_middleware.mechanisms.lockstep import FRESH
+from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.sampling.sampler import os_entropy
+
+HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
+
+
+def draw(mechanism, space, ids, public, context=None):
+    one = drawer(mechanism, space, context)
+    return one.draw([np.array(ids)], os_entropy, [np.array(public)])[0].tolist()
+
+
+def test_a_window_lies_over_public_tokens():
+    """Tokens at 0, 6, 12 and what is nearest to the means with and without the one between."""
+    space = space_of([[0.0], [6.0], [12.0], [2.0], [10.0], [4.0], [8.0]])
+    mechanism = Stencil(window=3, sigma=HALF)
+    # weights 1/2, 1, 1/2: means (0 + 6/2)/1.5 = 2 and (6/2 + 12)/1.5 = 10 of the outer tokens
+    assert draw(mechanism, space, [0, 2], [FRESH, 1, FRESH]) == [3, 4]
+    # without it (0 + 12/2)/1.5 = 4 and (0/2 + 12)/1.5 = 8
+    assert draw(mechanism, space, [0, 2], [FRESH, FRESH]) == [5, 6]
+    # the middle one alone: (0/2 + 6 + 12/2)/2 = 6, itself left out, so 4 or 8: the smaller id
+    assert draw(mechanism, space, [1], [0, FRESH, 2]) == [5]
+    assert draw(mechanism, space, [], [0, 1]) == []
+
+
+def test_an_unknown_token_is_drawn_for_once_among_public_ones():
+    space = space_of([[0.0], [6.0], [12.0]])
+    for mechanism in (DChiStencil(eta=1.0, window=3), dp.MetricNoise(eta=1.0), Stencil(window=3)):
+        assert len(draw(mechanism, space, [-1, 2], [1, FRESH, 0, FRESH])) == 2
+
+
+def test_noise_without_a_window_sees_its_own_token_only():
+    space = space_of([[0.0], [6.0], [12.0]])
+    assert draw(dp.MetricNoise(eta=1e4), space, [2, 0], [1, FRESH, 1, FRESH]) == [2, 0]
+
+
+@given(
+    fresh=st.lists(st.booleans(), min_size=1, max_size=14),
+    window=st.integers(1, 8),
+    sigma=st.sampled_from([0.3, 0.75, 2.0, 40.0]),
+)
+def test_the_influence_of_a_token_on_the_drawn_positions_is_within_the_constant(
+    fresh, window, sigma
+):
+    """C_j over the positions that are drawn for, by moving each token of a text by 1."""
+    length, mechanism = len(fresh), DChiStencil(eta=1.0, window=window, sigma=sigma)
+    for token in np.flatnonzero(fresh):
+        moved = np.zeros((length, 1))
+        moved[token] = 1.0
+        means = _window.window_means(moved, window, sigma)[np.array(fresh)]
+        assert means.sum() <= mechanism.lipschitz(length)
+        assert means.sum() <= mechanism.lipschitz(None)
+
+
+def test_the_exact_loss_beside_public_tokens_is_within_the_certificate():
+    """Two private tokens with a public one between: the product law over both positions."""
+    tokens, ids = np.array([-10.0, 0.0, 1.0, 10.0]), np.array([1, 2, 2])
+    mechanism, drawn = DChiStencil(eta=1.2, window=3, sigma=HALF), np.array([0, 2])
+    other = np.array([2, 2, 2])  # the first is another; the public one stays
+    means = [
+        _window.window_means(tokens[text][:, None], 3, HALF)[drawn, 0] for text in (ids, other)
+    ]
+    first, second = ([np.log(line_law(tokens, m, mechanism.eta)) for m in row] for row in means)
+    loss = sum(float(np.abs(p - q).max()) for p, q in zip(first, second, strict=True))
+    # its weight is 1/1.5 in its own mean, and the public token keeps it out of the other
+    assert loss == pytest.approx(1.2 / 1.5, rel=1e-9)
+    assert loss <= mechanism.lipschitz(3)
+
+
+class Copies(Context):
+    """Logits that ask for the token on the left, and a record of what was seen."""
+
+    window = 5
+
+    def __init__(self):
+        self.seen = []
+
+    def logits(self, ids, space):
+        self.seen.append(list(ids))
+        return 100.0 * np.eye(len(space))[np.roll(ids, 1)]
+
+    def start(self, space):
+        return self.Stream(self, space)
+
+    class Stream:
+        def __init__(self, context, space):
+            self.context, self.row = context, np.zeros((1, len(space)))
+            context.seen.append([])
+
+        def logits(self):
+            return self.row
+
+        def append(self, number):
+            self.context.seen[-1].append(int(number))
+            self.row = 100.0 * np.eye(self.row.shape[1])[[number]]
+
+
+@pytest.mark.parametrize("kind", [dp.Cape, dp.CapeStrict])
+def test_a_raw_context_reads_public_tokens_and_only_private_ones_are_drawn(kind):
+    space, context = space_of(np.ones((5, 1))), Copies()
+    mechanism = kind(epsilon=900.0, logit_bound=100.0, buckets=5, context="raw")
+    # the text is 3 2 -1 0 1; drawn at 2, at the unknown one, and at 1
+    drawn = draw(mechanism, space, [2, -1, 1], [3, FRESH, FRESH, 0, FRESH], context)
+    assert context.seen == [[3, 2, -1, 0, 1]]
+    assert (drawn[0], drawn[2]) == (3, 0)
+    assert draw(mechanism, space, [], [3, 4], context) == []
+
+
+def test_a_context_of_releases_reads_public_tokens_as_they_are():
+    space, context = space_of(np.ones((5, 1))), Copies()
+    mechanism = dp.CapeStrict(epsilon=900.0, logit_bound=100.0, buckets=5)
+    assert draw(mechanism, space, [2, 2], [3, FRESH, 0, FRESH], context) == [3, 0]
+    assert context.seen == [[3, 3, 0, 0]]

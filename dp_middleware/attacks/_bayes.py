@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.attacks._pairs import Pair, pairs
-from dp_middleware.attacks.rows import channel, leaders, outputs_of, prior_of
+from dp_middleware.attacks._pairs import pairs
+from dp_middleware.attacks.rows import channel, leaders, outputs_of, prior_of, summed
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism
-from dp_middleware.metrics.results import MISSED, AttackResult, exactly, of_ranks, sizes
+from dp_middleware.metrics.results import BY_WORD, MISSED, AttackResult, exactly, of_ranks, sizes
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.words import word_numbers
 
 _ATTACKER = (
     "the attacker knows mechanism, space and the prior of tokens, which is public",
@@ -23,8 +24,9 @@ _ATTACKER = (
 _EXACT = (
     *_ATTACKER,
     "exact for tokens drawn from the prior: from the integers that are drawn from",
+    BY_WORD,
 )
-_ON_DRAWS = (*_ATTACKER, "of equally likely tokens the first of the vocabulary is guessed")
+_ON_DRAWS = (*_ATTACKER, "of equally likely words the first of the vocabulary is guessed")
 
 
 def bayes(
@@ -34,12 +36,14 @@ def bayes(
     prior: ArrayLike | None = None,
     top: int | Sequence[int] = 1,
 ) -> AttackResult:
-    """Success of the Bayes-optimal context-free attacker: no other recovers more tokens.
+    """Success of the Bayes-optimal context-free attacker: no other recovers more words.
 
-    For each output y the attacker names the ``top`` tokens x of largest prior(x) P(y|x); the rate
-    is the sum of these over all y. An upper bound, for tokens drawn from the prior, on every
-    attack that sees one released token, embedding inversion included. With the uniform prior and
-    one guess it is a certificate's ``recovery``.
+    For each output y the attacker names the ``top`` words of largest sum, over their tokens x, of
+    prior(x) P(y|x); the rate is the sum of these over all y. An upper bound, for tokens drawn
+    from the prior, on every attack that sees one released token, embedding inversion included. A
+    word is what :func:`~dp_middleware.vocabulary.words.word_of` says. ``by_id`` is the success of
+    the attacker who has to name the token itself: with the uniform prior and one guess it is a
+    certificate's ``recovery``.
 
     One pass over blocks of rows: O(V^2 d) time, O(top V) memory beside one block.
 
@@ -56,20 +60,29 @@ def bayes(
 
     Returns:
         An exact result. Its rate is that of the fewest guesses; ``details`` has ``"top k"`` for
-        each, and ``"blind k"``: the success of guessing without looking.
+        each, ``"blind k"``: the success of guessing without looking, and both ``by id``.
 
     Raises:
         ParameterError: The mechanism is no channel, or the prior is no law over the tokens.
     """
     counts, weights, law = sizes(top), prior_of(prior, space), channel(mechanism)
-    likeliest = leaders(law, space, weights, outputs_of(law, space), min(counts[-1], len(space)))
-    reached = np.minimum(likeliest.values.sum(dim=1).cumsum(dim=0).numpy(), 1.0)
-    guessed = np.minimum(np.cumsum(np.sort(weights)[::-1]), 1.0)
-    details = {f"top {k}": float(reached[min(k, len(space)) - 1]) for k in counts}
-    details |= {f"blind {k}": float(guessed[min(k, len(space)) - 1]) for k in counts}
+    most = min(counts[-1], len(space))
+    both = leaders(law, space, weights, outputs_of(law, space), most)
+    details: dict[str, float] = {}
+    shares = (summed(weights, word_numbers(space.vocabulary)), weights)
+    for unit, likeliest, prior_of_unit in zip(("", " by id"), both, shares, strict=True):
+        reached = np.minimum(likeliest.values.sum(dim=1).cumsum(dim=0).numpy(), 1.0)
+        guessed = np.minimum(np.cumsum(np.sort(prior_of_unit)[::-1]), 1.0)
+        details |= {f"top {k}{unit}": float(reached[min(k, most) - 1]) for k in counts}
+        details |= {f"blind {k}{unit}": float(guessed[:k][-1]) for k in counts}
     rate = details[f"top {counts[0]}"]
     return AttackResult(
-        attack="bayes", rate=rate, **exactly(rate), assumptions=_EXACT, details=details
+        attack="bayes",
+        rate=rate,
+        **exactly(rate),
+        assumptions=_EXACT,
+        details=details,
+        by_id=details[f"top {counts[0]} by id"],
     )
 
 
@@ -107,29 +120,32 @@ def bayes_on(
     seen = np.unique(np.concatenate([np.empty(0, np.int64), *attacked]))
     impossible = len(np.setdiff1d(seen, outputs_of(law, space)))
     if not impossible and len(seen):
-        likeliest = leaders(law, space, weights, seen, min(counts[-1], len(space)))
-        impossible = int((likeliest.ids[0] == UNKNOWN).sum())
+        by_word, by_token = leaders(law, space, weights, seen, min(counts[-1], len(space)))
+        impossible = int((by_token.ids[0] == UNKNOWN).sum())
     if impossible:
         raise ParameterError(
             f"expected releases of {law.name}, got {impossible} of {len(seen)} distinct tokens "
             "that it releases for no token of the prior; leave out tokens kept by a policy"
         )
-    places = [
-        _places(likeliest.ids.numpy()[:, np.searchsorted(seen, text.released[text.known])], own)
-        for text in texts
-        if len(own := text.raw[text.known])
-    ]
-    return of_ranks("bayes_on", places, counts, _ON_DRAWS, _blind(texts, weights, counts))
-
-
-def _blind(texts: Sequence[Pair], prior: Floats, counts: Sequence[int]) -> dict[str, float]:
-    """Share of tokens that are among the likeliest k of the prior."""
+    words, places, places_by_id = word_numbers(space.vocabulary), [], []
+    for text in texts:
+        if len(own := text.raw[text.known]):
+            columns = np.searchsorted(seen, text.released[text.known])
+            places.append(_places(by_word.ids.numpy()[:, columns], words[own]))
+            places_by_id.append(_places(by_token.ids.numpy()[:, columns], own))
     own = np.concatenate([np.empty(0, np.int64), *(text.raw[text.known] for text in texts)])
-    order = np.argsort(-prior, kind="stable")
-    return {f"blind {k}": float(np.isin(own, order[:k]).sum() / max(1, len(own))) for k in counts}
+    blind = _blind(words[own], summed(weights, words), counts, "")
+    blind |= _blind(own, weights, counts, " by id")
+    return of_ranks("bayes_on", places, counts, _ON_DRAWS, blind, by_id=places_by_id)
+
+
+def _blind(own: Ids, prior: Floats, counts: Sequence[int], unit: str) -> dict[str, float]:
+    """Share of words, or tokens, that are among the likeliest k of the prior."""
+    order, trials = np.argsort(-prior, kind="stable"), max(1, len(own))
+    return {f"blind {k}{unit}": float(np.isin(own, order[:k]).sum() / trials) for k in counts}
 
 
 def _places(guesses: Ids, own: Ids) -> Ids:
-    """Rank of each true token among its guesses (k, n), int64 (n,)."""
+    """Rank of each true word or token among its guesses (k, n), int64 (n,)."""
     right = guesses == own
     return np.where(right.any(axis=0), right.argmax(axis=0) + 1, MISSED)

@@ -15,12 +15,12 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, sizes
 from dp_middleware.vocabulary.vocabulary import Vocabulary
+from dp_middleware.vocabulary.words import word_of
 
 Chat = Callable[[list[dict[str, str]]], str]
 
 _ASSUMPTIONS = (
     "the attacker is a chat model that sees the released text only, and no mechanism or space",
-    "a guess counts if it is the token's letters, whatever the case",
     "a token for which no guess could be read counts as not recovered",
 )
 _SYSTEM = "You recover the original words of texts that were made private."
@@ -45,7 +45,7 @@ def llm_inference(
     top: int | Sequence[int] = (1, 5, 10),
     per_call: int = 50,
 ) -> AttackResult:
-    """Ask a chat model for candidates for every released token, compare with the raw tokens.
+    """Ask a chat model for candidates for every released token, compare with the raw words.
 
     Only released tokens are sent. Answers are read as JSON or as a numbered list; one that is
     neither counts as not recovered and is reported: ``details["malformed"]`` is the share of
@@ -99,7 +99,7 @@ def prompt(tokens: Sequence[str], count: int) -> list[dict[str, str]]:
 
 
 def _ask(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[list[str]]:
-    """Up to ``count`` candidates for each id, in letters of :func:`_letters`."""
+    """Up to ``count`` candidates for each id, as words."""
     tokens = [vocabulary.tokens[number].strip() for number in ids]
     answer = model(prompt(tokens, count))
     if not isinstance(answer, str):
@@ -108,18 +108,15 @@ def _ask(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[list
             "dp.chat_model"
         )
     lists = candidates(answer, len(tokens))
-    return [[_letters(guess, vocabulary) for guess in guesses[:count]] for guesses in lists]
-
-
-def _letters(token: str, vocabulary: Vocabulary) -> str:
-    return token.strip().removeprefix(vocabulary.tokenizer.continuation).strip().casefold()
+    mark = vocabulary.tokenizer.continuation
+    return [[word_of(guess, mark) for guess in guesses[:count]] for guesses in lists]
 
 
 def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
-    """Rank of each true token among its candidates; anything for an unknown token."""
+    """Rank of each true word among its candidates; anything for an unknown token."""
     places = np.full(len(raw), MISSED, dtype=np.int64)
     for position, (listed, number) in enumerate(zip(guesses, raw, strict=True)):
-        token = _letters(vocabulary.tokens[number], vocabulary)
-        if token in listed:
-            places[position] = listed.index(token) + 1
+        word = word_of(vocabulary.tokens[number], vocabulary.tokenizer.continuation)
+        if word in listed:
+            places[position] = listed.index(word) + 1
     return places

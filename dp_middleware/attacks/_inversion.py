@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.attacks._pairs import pairs, ranks
+from dp_middleware.attacks._pairs import pairs, ranks, word_ranks
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
@@ -25,10 +25,11 @@ def embedding_inversion(
     *,
     top: int | Sequence[int] = (1, 5, 10),
 ) -> AttackResult:
-    """Share of tokens among the k nearest to what was released for them.
+    """Share of tokens whose word is among the k nearest words to what was released for them.
 
-    A context-free attack, and never better than :func:`bayes`; with one guess it guesses that
-    the token was released unchanged.
+    A word is as near as its nearest token; with ``by id`` the guesses are tokens. A context-free
+    attack, and never better than :func:`bayes`; with one guess it guesses that the word was
+    released unchanged.
 
     Reference:
         Song and Raghunathan (2020), CCS; as used by InferDPT, STENCIL and Cape, k = 1, 5, 10.
@@ -47,17 +48,21 @@ def embedding_inversion(
     none = np.empty(0, dtype=np.int64)
     own = np.concatenate([none, *(text.raw[text.known] for text in texts)])
     released_ids = np.concatenate([none, *(text.released[text.known] for text in texts)])
-    places = np.split(_places(own, released_ids, space), np.cumsum(lengths)[:-1])
-    return of_ranks("embedding_inversion", places, counts, _ASSUMPTIONS, {})
+    ends = np.cumsum(lengths)[:-1]
+    places, by_id = (np.split(of_all, ends) for of_all in _places(own, released_ids, space))
+    return of_ranks("embedding_inversion", places, counts, _ASSUMPTIONS, {}, by_id=by_id)
 
 
-def _places(own: Ids, released: Ids, space: EmbeddingSpace) -> Ids:
-    """Rank of each true token by distance from the released one, int64 (n,)."""
+def _places(own: Ids, released: Ids, space: EmbeddingSpace) -> tuple[Ids, Ids]:
+    """Ranks of each true word, and of each true token, by distance from the released one."""
     distinct, inverse = np.unique(np.stack([released, own]), axis=1, return_inverse=True)
-    places = np.empty(distinct.shape[1], dtype=np.int64)
-    for start in range(0, len(places), BLOCK):
+    places = np.empty((2, distinct.shape[1]), dtype=np.int64)
+    for start in range(0, distinct.shape[1], BLOCK):
         centres, tokens = distinct[:, start : start + BLOCK]
-        distances = space.distances(centres)
-        distances[np.arange(len(centres)), centres] = -1.0  # itself before its duplicates
-        places[start : start + BLOCK] = ranks(-distances, tokens)
-    return places[inverse.ravel()]
+        nearness = -space.distances(centres)
+        nearness[np.arange(len(centres)), centres] = 1.0  # itself before its duplicates
+        part = slice(start, start + BLOCK)
+        places[0, part] = word_ranks(nearness, tokens, space.vocabulary, pooled="best")
+        places[1, part] = ranks(nearness, tokens)
+    by_word, by_id = places[:, inverse.ravel()]
+    return by_word, by_id

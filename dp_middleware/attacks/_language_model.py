@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.attacks._pairs import Pair, pairs, ranks
+from dp_middleware.attacks._pairs import Pair, pairs, ranks, word_ranks
 from dp_middleware.attacks.rows import blocks, channel, outputs_of
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
@@ -43,8 +43,9 @@ def bayes_with_language_model(
     """The strongest attack here: P(x | y, context) proportional to P(y|x) P(x | context).
 
     P(y|x) is the mechanism's row, exact; P(x | context) the softmax of the model's logits over
-    the V tokens. With ``given="raw"`` the attacker knows the rest of the text, which is what a
-    guarantee per token speaks of; with ``"guesses"`` nothing but the releases.
+    the V tokens; a word has what its tokens have together. With ``given="raw"`` the attacker knows
+    the rest of the text, which is what a guarantee per token speaks of; with ``"guesses"`` nothing
+    but the releases.
 
     Args:
         raw: Ids of each text, int (n,), -1 for a token that is not attacked: an unknown one, or
@@ -64,16 +65,19 @@ def bayes_with_language_model(
     _validate.one_of(("raw", "guesses"), given=given)
     counts, law, texts = sizes(top), channel(mechanism), pairs(raw, released, space)
     one = _with_raw if given == "raw" else _with_guesses
-    places = []
+    places, by_id = [], []
     for group in _groups(texts, len(space)):
         seen = np.unique(np.concatenate([text.released[text.known] for text in group]))
         columns = _log_likelihoods(law, space, seen)
         for text in group:
             likelihoods = np.zeros((len(text.raw), len(space)))
             likelihoods[text.known] = columns[np.searchsorted(seen, text.released[text.known])]
-            places.append(one(text, likelihoods, space, context)[text.known])
+            both = one(text, likelihoods, space, context)[:, text.known]
+            places.append(both[0])
+            by_id.append(both[1])
     assumptions = (_ASSUMPTION, _GIVEN[given])
-    return of_ranks("bayes_with_language_model", places, counts, assumptions, {})
+    name = "bayes_with_language_model"
+    return of_ranks(name, places, counts, assumptions, {}, by_id=by_id)
 
 
 def _groups(texts: list[Pair], size: int) -> Iterator[list[Pair]]:
@@ -107,24 +111,29 @@ def _log_likelihoods(law: ChannelMechanism, space: EmbeddingSpace, seen: Ids) ->
 
 
 def _with_raw(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
-    """Rank of each true token; of anything where it is unknown, which is left out later."""
+    """Ranks of each true word and token (2, n); of anything where it is unknown: left out later."""
     own = np.where(text.known, text.raw, 0)
-    places, start = np.empty(len(own), dtype=np.int64), 0
+    places, start = np.empty((2, len(own)), dtype=np.int64), 0
     seen = np.where(text.known, text.raw, text.released)
     for logits in context.blocks(seen, space, BLOCK):
         part = slice(start, start + len(logits))
         scores = likelihoods[part] + sampler.log_softmax(logits)
-        places[part] = ranks(scores, own[part])
+        places[:, part] = _ranks(scores, own[part], space)
         start = part.stop
     return places
 
 
 def _with_guesses(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
     own = np.where(text.known, text.raw, 0)
-    places, stream = np.empty(len(own), dtype=np.int64), context.start(space)
+    places, stream = np.empty((2, len(own)), dtype=np.int64), context.start(space)
     for position in range(len(own)):
         part = slice(position, position + 1)
         scores = likelihoods[part] + sampler.log_softmax(stream.logits())
-        places[part] = ranks(scores, own[part])
+        places[:, part] = _ranks(scores, own[part], space)
         stream.append(int(scores.argmax() if text.known[position] else text.released[position]))
     return places
+
+
+def _ranks(scores: Floats, own: Ids, space: EmbeddingSpace) -> tuple[Ids, Ids]:
+    """Of the true words and of the true tokens."""
+    return word_ranks(scores, own, space.vocabulary, pooled="sum"), ranks(scores, own)

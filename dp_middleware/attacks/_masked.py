@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.attacks._pairs import Pair, pairs, ranks
+from dp_middleware.attacks._pairs import Pair, pairs, ranks, word_ranks
 from dp_middleware.contexts import MaskedContext
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
@@ -36,10 +36,10 @@ def masked_token(
     model: Model = DEFAULT_MODEL,
     top: int | Sequence[int] = 1,
 ) -> AttackResult:
-    """Mask each released token in turn, predict it, compare with the raw token there.
+    """Mask each released token in turn, predict the word there, compare with the raw one.
 
-    The rate is that of exact matches; ``details["rouge_l"]`` is the mean Rouge-L (F measure) of
-    the text made of all first guesses against the raw one.
+    A word has the probabilities of its tokens together. ``details["rouge_l"]`` is the mean
+    Rouge-L (F measure) of the text made of all likeliest tokens against the raw one.
 
     Reference:
         The mask token inference attack of Yue et al. (2021) and Chen et al. (2023), with BERT;
@@ -64,24 +64,26 @@ def masked_token(
     context = model if isinstance(model, MaskedContext) else MaskedContext(model)
     if context.unmasked:
         raise ParameterError("expected a context that masks, got one with unmasked=True")
-    places, overlaps = [], []
+    places, by_id, overlaps = [], [], []
     for text in texts:
         if not text.known.any():
             continue
-        own, guesses = _attack(text, space, context)
+        own, own_by_id, guesses = _attack(text, space, context)
         places.append(own)
+        by_id.append(own_by_id)
         decoded = (space.vocabulary.decode(ids) for ids in (text.raw[text.known], guesses))
         overlaps.append(float(scorer.score(*decoded)["rougeL"].fmeasure))
     details = {"rouge_l": float(np.mean(overlaps))} if overlaps else {}
-    return of_ranks("masked_token", places, counts, _ASSUMPTIONS, details)
+    return of_ranks("masked_token", places, counts, _ASSUMPTIONS, details, by_id=by_id)
 
 
-def _attack(text: Pair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids]:
-    """Ranks of the known tokens, and the first guesses for them."""
+def _attack(text: Pair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids, Ids]:
+    """Ranks of the known tokens' words, of the tokens, and the first guesses for them."""
     own, start = np.where(text.known, text.raw, 0), 0
-    places, guesses = np.empty_like(own), np.empty_like(own)
+    places, by_id, guesses = (np.empty_like(own) for _ in range(3))
     for logits in context.blocks(text.released, space, BLOCK):
         part = slice(start, start + len(logits))
-        places[part], guesses[part] = ranks(logits, own[part]), logits.argmax(axis=1)
+        places[part] = word_ranks(logits, own[part], space.vocabulary, pooled="sum")
+        by_id[part], guesses[part] = ranks(logits, own[part]), logits.argmax(axis=1)
         start = part.stop
-    return places[text.known], guesses[text.known]
+    return places[text.known], by_id[text.known], guesses[text.known]

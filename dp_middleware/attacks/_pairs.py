@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,8 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.vocabulary.vocabulary import UNKNOWN
+from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
+from dp_middleware.vocabulary.words import word_numbers
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,24 @@ def ranks(scores: Floats, ids: Ids) -> Ids:
     better = (scores > own).sum(axis=1)
     before = ((scores == own) & (np.arange(scores.shape[1]) < ids[:, None])).sum(axis=1)
     return np.asarray(better + before + 1)
+
+
+def word_ranks(
+    scores: Floats, ids: Ids, vocabulary: Vocabulary, *, pooled: Literal["sum", "best"]
+) -> Ids:
+    """Place of each id's word among all words, from 1, ties by first token; int64 (n,).
+
+    Args:
+        scores: float64 (n, V).
+        ids: int64 (n,).
+        vocabulary: V tokens.
+        pooled: The score of a word: ``"sum"``, where scores are logarithms of what its tokens
+            have together, or ``"best"``, that of its best token.
+    """
+    words = word_numbers(vocabulary)
+    if len(words) == words.max() + 1:
+        return ranks(scores, ids)
+    order = np.argsort(words, kind="stable")
+    begins = np.flatnonzero(np.diff(words[order], prepend=-1))
+    pool = np.logaddexp if pooled == "sum" else np.maximum
+    return ranks(pool.reduceat(scores[:, order], begins, axis=1), words[ids])

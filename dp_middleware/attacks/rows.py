@@ -13,6 +13,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary.words import word_numbers
 
 _SUM_ERROR = 1e-9
 
@@ -51,6 +52,16 @@ def prior_of(prior: ArrayLike | None, space: EmbeddingSpace) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
+def summed(prior: Floats, units: Ids) -> Floats:
+    """The prior of each word or other unit: the sum over its tokens, float64 (units,).
+
+    Args:
+        prior: float64 (n,).
+        units: Number of each token's unit, int64 (n,).
+    """
+    return np.bincount(units, weights=prior).astype(np.float64)
+
+
 def outputs_of(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Ids:
     """Tokens that can be released at all, ascending."""
     possible = mechanism.possible(space)
@@ -61,6 +72,8 @@ def blocks(
     mechanism: ChannelMechanism, space: EmbeddingSpace, inputs: Ids, outputs: Ids
 ) -> Iterator[tuple[Ids, torch.Tensor]]:
     """(ids, P(outputs | ids)): the integers that are drawn from over their total, float64 (k, m).
+
+    Words come in the order of their first tokens, and no block ends inside one.
 
     Args:
         mechanism: A channel.
@@ -74,13 +87,23 @@ def blocks(
     every = outputs_of(mechanism, space)
     possible = space.on_device(every)
     columns = space.on_device(np.searchsorted(every, outputs))
-    for start in range(0, len(inputs), space.block):
-        ids = inputs[start : start + space.block]
+    for ids in _whole_words(inputs, space):
         rows = rows_of(mechanism, ids, space)
         rounded = sampler.integer_rows(rows if len(every) == len(space) else rows[:, possible])
         weights = rounded.weights
         wanted = weights if len(outputs) == len(every) else weights[:, columns]
         yield ids, wanted.mul_(rounded.units)
+
+
+def _whole_words(inputs: Ids, space: EmbeddingSpace) -> list[Ids]:
+    """The inputs word by word, in parts of about as many as the space computes at a time."""
+    if not len(inputs):
+        return []
+    words = word_numbers(space.vocabulary)[inputs]
+    order = np.argsort(words, kind="stable")
+    begins = np.flatnonzero(np.diff(words[order], prepend=-1))
+    wanted = np.arange(space.block, begins[-1] + 1, space.block)
+    return np.split(inputs[order], np.unique(begins[np.searchsorted(begins, wanted)]))
 
 
 class Leaders:
@@ -113,11 +136,25 @@ class Leaders:
 
 def leaders(
     mechanism: ChannelMechanism, space: EmbeddingSpace, prior: Floats, outputs: Ids, count: int
-) -> Leaders:
-    """For each output y the ``count`` inputs x of largest prior(x) P(y|x), in one pass."""
-    likeliest = Leaders(count, len(outputs), space.device)
+) -> tuple[Leaders, Leaders]:
+    """For each output y the ``count`` words, and the ``count`` tokens, of largest joint law.
+
+    That of a token x is prior(x) P(y|x), that of a word the sum over its tokens. One pass.
+
+    Returns:
+        Words, whose ids are those of :func:`word_numbers`, and tokens.
+    """
+    words = word_numbers(space.vocabulary)
+    by_word, by_token = (Leaders(count, len(outputs), space.device) for _ in range(2))
     for ids, block in blocks(mechanism, space, np.flatnonzero(prior), outputs):
-        shares = space.on_device(prior[ids])
-        likeliest.update(space.on_device(ids), block.mul_(shares[:, None]))
-    likeliest.values, likeliest.ids = likeliest.values.cpu(), likeliest.ids.cpu()
-    return likeliest
+        block.mul_(space.on_device(prior[ids])[:, None])
+        by_token.update(space.on_device(ids), block)
+        numbers, places = np.unique(words[ids], return_inverse=True)
+        joint = block
+        if len(numbers) < len(ids):
+            joint = block.new_zeros(len(numbers), len(outputs))
+            joint.index_add_(0, space.on_device(places), block)
+        by_word.update(space.on_device(numbers), joint)
+    for leading in (by_word, by_token):
+        leading.values, leading.ids = leading.values.cpu(), leading.ids.cpu()
+    return by_word, by_token

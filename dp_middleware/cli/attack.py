@@ -108,6 +108,7 @@ def _show(result: AttackResult, sanitizer: dp.Sanitizer, asked: str, blind: floa
         Console(),
         ("attack", result.attack),
         ("recovered", f"{show.percent(result.rate)}{guess}"),
+        *(() if result.by_id is None else (("by id", show.percent(result.by_id)),)),
         ("interval", interval),
         ("mechanism", show.description(sanitizer.mechanism)),
         ("epsilon", f"{show.nats(certificate.epsilon)} per {unit}; {asked}"),

@@ -137,12 +137,15 @@ def evaluate(
 
 def _lines(table: Results, data: str) -> Table:
     """Utility and the strongest attack, one line for each mechanism and epsilon."""
-    lines = Table("mechanism", "asked", "exact epsilon", "of a text", *_COLUMNS, title=data)
-    columns = [
-        {(row["mechanism"], row["asked_epsilon"]): row["value"] for row in table.values(name, data)}
-        for name in _COLUMNS
-    ]
     laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
+    share = next(iter(laws.values()))["unknown_share"]
+    title = f"{data}, {show.percent(share)} of tokens outside the vocabulary"
+    heads = ("mechanism", "asked", "exact epsilon", "of a text", *_COLUMNS, "bayes by id")
+    lines = Table(*heads, title=title)
+    columns = [
+        {(row["mechanism"], row["asked_epsilon"]): row[value] for row in table.values(name, data)}
+        for name, value in (*((name, "value") for name in _COLUMNS), ("bayes", "by_id"))
+    ]
     for law, row in laws.items():
         nats = (row["exact_epsilon"], row["text_epsilon"])
         cells = ["none" if value is None else show.nats(value) for value in nats]

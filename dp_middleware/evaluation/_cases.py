@@ -107,6 +107,12 @@ class Cut:
     ids: tuple[Ids, ...] = field(repr=False)
     known: dict[str, Any] = field(repr=False)
 
+    @property
+    def unknown_share(self) -> float:
+        """Share of the tokens that are outside the vocabulary; 0 without any."""
+        unknown = sum(int((ids == UNKNOWN).sum()) for ids in self.ids)
+        return unknown / max(1, sum(map(len, self.ids)))
+
 
 def cut(data: Texts, space: EmbeddingSpace, tokens: int) -> Cut:
     """The data set with the first ``tokens`` tokens of each text."""

@@ -32,9 +32,9 @@ SAMPLE = (
 """Public and the project's own; what becomes of its tokens is shown."""
 
 _MISSING = "missing package"  # marks a result that an installation changes; no column
-_RESULT = ("low", "high", "trials", "confidence")
+_RESULT = ("by_id", "low", "high", "trials", "confidence")
 _PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
-_FORMAT = 1  # raised when what a cell holds changes
+_FORMAT = 2  # raised when what a cell holds changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +181,7 @@ def _about(whole: Cut, space: EmbeddingSpace, law: Law | None) -> Row:
         "data_digest": whole.digest,
         "texts": len(whole.data),
         "tokens": sum(map(len, whole.ids)),
+        "unknown_share": whole.unknown_share,
         "space": space.fingerprint,
         "space_tokens": len(space),
         **{column: version(package) for column, package in _PACKAGES.items()},

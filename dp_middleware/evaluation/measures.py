@@ -86,8 +86,12 @@ def _bayes_uniform(case: Case) -> AttackResult:
         attack="bayes_uniform",
         rate=rate,
         **exactly(rate),
-        assumptions=("exact, from the certificate; tokens uniform over the vocabulary",),
-        details={"top 1": rate},
+        assumptions=(
+            "exact, from the certificate; tokens uniform over the vocabulary",
+            "counted by id: another token of the same word is a miss",
+        ),
+        details={"top 1 by id": rate},
+        by_id=rate,
     )
 
 
@@ -193,7 +197,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "retention": Measure(
         kind="metric",
-        run=lambda case: metrics.retention_on(case.raw, case.released),
+        run=lambda case: metrics.retention_on(case.raw, case.released, case.space),
         aligned=True,
     ),
     "mapping-set-size": Measure(kind="metric", run=_mapping_set_size, aligned=True),

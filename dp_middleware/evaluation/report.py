@@ -71,7 +71,8 @@ def _about(table: Results) -> str:
     for data in table.data:
         row = next(row for row in table if row["data"] == data)
         items.append(
-            f"<li>{escape(data)}: {row['texts']} texts, {row['tokens']} tokens, digest "
+            f"<li>{escape(data)}: {row['texts']} texts, {row['tokens']} tokens, of which "
+            f"{100 * row['unknown_share']:.3g} % outside the vocabulary, digest "
             f"{row['data_digest'][:16]}</li>"
         )
     first = table.rows[0]
@@ -80,7 +81,9 @@ def _about(table: Results) -> str:
         f"<p>Space of {first['space_tokens']} tokens, {first['space'][:16]}; {escape(versions)}. "
         "Exact epsilon is the largest loss over all pairs of tokens, enumerated from the integers "
         "that are drawn from, or else bounded by proof; nominal epsilon is the mechanism's own "
-        f"parameter. All numbers, with intervals, are in table.csv.</p><ul>{''.join(items)}</ul>"
+        "parameter. Attacks, retention and mapping sets count words, whatever their spelling; "
+        "tokens outside the vocabulary become any word and are not attacked. All numbers, with "
+        f"intervals and by id, are in table.csv.</p><ul>{''.join(items)}</ul>"
     )
 
 

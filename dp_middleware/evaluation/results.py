@@ -19,6 +19,7 @@ COLUMNS = (
     "data_digest",
     "texts",
     "tokens",
+    "unknown_share",
     "mechanism",
     "fingerprint",
     "asked",
@@ -31,6 +32,7 @@ COLUMNS = (
     "kind",
     "name",
     "value",
+    "by_id",
     "low",
     "high",
     "trials",
@@ -58,7 +60,10 @@ class Results:
     budget of a whole text, and ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss
     over all pairs of tokens, or of texts for a mechanism of those, enumerated where ``method`` is
     ``"exact"`` and else bounded by proof; ``text_epsilon`` is what the longest text spends;
-    ``value``, ``low`` and ``high`` are empty where ``reason`` says why.
+    ``value``, ``low`` and ``high`` are empty where ``reason`` says why. Attacks, retention and
+    mapping sets count words, whatever their spelling; ``by_id`` is the same number with every
+    token on its own. ``unknown_share`` is the share of the tokens of the texts that are outside
+    the vocabulary: these are replaced by any word, whatever the epsilon, and are not attacked.
 
     Attributes:
         rows: In the order of data sets, epsilons and mechanisms.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,8 +17,9 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
-from dp_middleware.metrics.results import MetricResult, exactly, of_mean, over_texts, rate_interval
+from dp_middleware.metrics.results import BY_WORD, MetricResult, exactly, of_mean
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary.words import word_numbers
 
 _QUANTILES = {"minimum": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "maximum": 1.0}
 _ROUNDED = 1e-12  # of a cumulative sum of probabilities
@@ -27,15 +28,17 @@ _ROUNDED = 1e-12  # of a cumulative sum of probabilities
 def retention(
     mechanism: ChannelMechanism, space: EmbeddingSpace, *, ids: ArrayLike | None = None
 ) -> MetricResult:
-    """N_x, the probability that x is released as itself: its mean over tokens, exact.
+    """N_x, the probability that a word is released as itself: its mean over tokens, exact.
 
     Feyisetan et al. (2020) and SANTEXT define it as N_x = Pr[M(x) = x] and, as InferDPT, count it
-    over repeated draws; here it is read off the integers that are drawn from. Over the whole
-    vocabulary the mean is at most :func:`retention_bound`, and equal to the certificate's
-    ``retention``; weighted by the words of a text it may be more.
+    over repeated draws; here it is read off the integers that are drawn from. Another token of the
+    same word (see :func:`~dp_middleware.vocabulary.words.word_of`) is the same word; ``by_id`` is
+    that of the tokens themselves. Over the whole vocabulary this is at most
+    :func:`~dp_middleware.metrics.retention_bound`, and equal to the certificate's ``retention``;
+    weighted by the words of a text it may be more.
 
     Args:
-        mechanism: A channel; for others see :func:`retention_on`.
+        mechanism: A channel; for others see :func:`~dp_middleware.metrics.retention_on`.
         space: V tokens with vectors.
         ids: Tokens to average over, each as often as it is listed; default each of V once.
 
@@ -46,62 +49,20 @@ def retention(
         ParameterError: Not a channel, or an id outside 0 .. V - 1.
     """
     tokens, counted = _tokens(space, ids)
-    own = [
-        on_host(rows.gather(1, space.on_device(members)[:, None])[:, 0])
-        for members, rows in _blocks(mechanism, space, tokens)
-    ]
+    words, own, own_by_id = space.on_device(word_numbers(space.vocabulary).copy()), [], []
+    for members, rows in _blocks(mechanism, space, tokens):
+        places = space.on_device(members)[:, None]
+        own_by_id.append(on_host(rows.gather(1, places)[:, 0]))
+        own.append(on_host(rows.mul_(words == words[places]).sum(dim=1)))
     kept = np.concatenate(own)[counted]
     value = float(kept.mean())
     return MetricResult(
         metric="retention",
         value=value,
         **exactly(value),
-        assumptions=("exact, from the integers that are drawn from", _weighting(ids)),
+        assumptions=("exact, from the integers that are drawn from", BY_WORD, _weighting(ids)),
         details=_quantiles(kept),
-    )
-
-
-def retention_bound(epsilon: float, size: int) -> float:
-    """The largest mean N_x over the vocabulary of any epsilon-DP token mechanism.
-
-    For every output y and all x, P(y|y) <= e^epsilon P(y|x). Summed over y and averaged over x:
-    the mean N_x is at most e^epsilon / (e^epsilon + V - 1), which randomised response attains.
-
-    Args:
-        epsilon: Nats per occurrence, under substitution of any token for any other; may be inf.
-        size: Number V of tokens.
-    """
-    _validate.at_least(1, size=size)
-    if not epsilon >= 0:
-        raise ParameterError(f"expected epsilon >= 0, got {epsilon!r}")
-    return 1.0 / (1.0 + (size - 1) * math.exp(-epsilon))
-
-
-def retention_on(raw: Sequence[Ids], released: Sequence[Ids]) -> MetricResult:
-    """The share of tokens of texts that were released as themselves: counted, for any mechanism.
-
-    Args:
-        raw: Ids of each text, int64 (n,); -1 for an unknown token, which never stays itself.
-        released: Ids drawn for them, token by token.
-
-    Returns:
-        The share over all tokens, with a bootstrap interval over texts that have any.
-
-    Raises:
-        ParameterError: Not aligned, or no token at all.
-    """
-    if [len(ids) for ids in raw] != [len(ids) for ids in released]:
-        raise ParameterError("expected a released token for each raw token of each text")
-    same = [np.equal(x, y) for x, y in zip(raw, released, strict=True) if len(x)]
-    if not same:
-        raise ParameterError("expected at least one token, got texts without any")
-    kept, lengths = np.array([(text.sum(), len(text)) for text in same]).T
-    return MetricResult(
-        metric="retention",
-        value=float(kept.sum() / lengths.sum()),
-        **over_texts(rate_interval(kept, lengths), len(lengths)),
-        assumptions=("counted on draws; tokens weigh as often as they occur",),
-        details={"tokens": float(lengths.sum())},
+        by_id=float(np.concatenate(own_by_id)[counted].mean()),
     )
 
 
@@ -117,10 +78,11 @@ def mapping_set_size(
     """S_x, how many outputs a token has, exact: the mean over tokens, by every definition in use.
 
     The value is what papers count (SANTEXT, InferDPT): distinct outputs in n draws, here as its
-    exact expectation, the sum over y of 1 - (1 - P(y|x))^n. The details hold means over tokens
-    of: ``"smallest set"``, the fewest outputs that have the mass together, which is how Feyisetan
-    et al. (2020) define S_x; ``"effective size"``, e to the entropy; ``"likely"``, outputs of
-    at least the threshold; ``"support"``, outputs that are possible at all.
+    exact expectation, the sum over y of 1 - (1 - P(y|x))^n. An output is a word, of whatever
+    token; ``by_id`` counts tokens. The details hold means over tokens of: ``"smallest set"``, the
+    fewest outputs that have the mass together, which is how Feyisetan et al. (2020) define S_x;
+    ``"effective size"``, e to the entropy; ``"likely"``, outputs of at least the threshold;
+    ``"support"``, outputs that are possible at all.
 
     Args:
         mechanism: A channel; for others see :func:`mapping_set_size_drawn`.
@@ -136,6 +98,9 @@ def mapping_set_size(
     """
     _validate.at_least(1, draws=draws)
     _validate.probability(threshold=threshold, mass=mass)
+    words = word_numbers(space.vocabulary)
+    order = np.argsort(words, kind="stable")
+    begins = np.flatnonzero(np.diff(words[order], prepend=-1))
     sizes: dict[str, Callable[[Floats], Floats]] = {
         "distinct": lambda rows: _expected_distinct(rows, draws),
         "smallest set": lambda rows: _smallest_set(rows, mass),
@@ -144,10 +109,11 @@ def mapping_set_size(
         "support": lambda rows: (rows > 0).sum(axis=1).astype(np.float64),
     }
     tokens, counted = _tokens(space, ids)
-    blocks = [
-        [size(rows) for size in sizes.values()]
-        for rows in (on_host(block) for _, block in _blocks(mechanism, space, tokens))
-    ]
+    blocks, by_id = [], []
+    for rows in (on_host(block) for _, block in _blocks(mechanism, space, tokens)):
+        by_id.append(_expected_distinct(rows, draws))
+        joint = np.add.reduceat(rows[:, order], begins, axis=1)
+        blocks.append([size(joint) for size in sizes.values()])
     columns = dict(zip(sizes, np.concatenate(blocks, axis=1)[:, counted], strict=True))
     distinct = columns.pop("distinct")
     details = {name: float(column.mean()) for name, column in columns.items()}
@@ -157,8 +123,13 @@ def mapping_set_size(
         metric="mapping set size",
         value=value,
         **exactly(value),
-        assumptions=(f"exact expectation of distinct outputs in {draws} draws", _weighting(ids)),
+        assumptions=(
+            f"exact expectation of distinct outputs in {draws} draws",
+            BY_WORD,
+            _weighting(ids),
+        ),
         details=details | _quantiles(distinct),
+        by_id=float(np.concatenate(by_id)[counted].mean()),
     )
 
 
@@ -192,13 +163,15 @@ def mapping_set_size_drawn(
     tokens = _tokens(space, ids)[0]
     draw = drawer(mechanism, space, context).draw
     shape = (draws, 1) if isinstance(mechanism, ContextualMechanism) else (1, draws)
-    sizes = [
-        float(len(np.unique(np.concatenate(draw(list(np.full(shape, token)), entropy)))))
-        for token in tokens.tolist()
+    drawn = [
+        np.concatenate(draw(list(np.full(shape, token)), entropy)) for token in tokens.tolist()
     ]
-    assumption = f"distinct outputs in {draws} draws of each token, counted"
+    words = word_numbers(space.vocabulary)
+    sizes = [float(len(np.unique(words[ids]))) for ids in drawn]
+    assumption = f"distinct outputs in {draws} draws of each token, counted; {BY_WORD}"
     scale = (1.0, float(min(draws, len(space))))
-    return of_mean("mapping set size", sizes, scale, assumption, {"draws": float(draws)})
+    result = of_mean("mapping set size", sizes, scale, assumption, {"draws": float(draws)})
+    return replace(result, by_id=float(np.mean([len(np.unique(ids)) for ids in drawn])))
 
 
 def _tokens(space: EmbeddingSpace, ids: ArrayLike | None) -> tuple[Ids, Ids]:

@@ -21,6 +21,7 @@ CONFIDENCE = 0.95
 
 OVER_TEXTS = "interval: 95 %, texts are independent of each other, tokens of one text are not"
 UNKNOWN_LEFT_OUT = "tokens outside the vocabulary are left out"
+BY_WORD = "counted by word: case, blanks around a token and marks of continued words do not count"
 MISSED = np.iinfo(np.int64).max
 """Rank of a token that the attacker does not name at all."""
 
@@ -53,12 +54,15 @@ class Result:
         trials: How many texts, tokens or runs the interval is over; 0 where the number is exact.
         assumptions: What the number relies on, in sentences.
         details: Further numbers by name, such as ``"top 5"``; ready for JSON.
+        by_id: The same number where another token of the same word is another outcome; ``None``
+            where words are not what is counted, or nothing else is known.
     """
 
     low: float
     high: float
     confidence: float
     trials: int
+    by_id: float | None = None
     assumptions: tuple[str, ...] = ()
     details: dict[str, float] = field(default_factory=dict)
 
@@ -217,13 +221,16 @@ def of_ranks(
     top: tuple[int, ...],
     assumptions: tuple[str, ...],
     details: dict[str, float],
+    *,
+    by_id: Sequence[Ids] | None = None,
 ) -> AttackResult:
-    """A result from the place that the true token has among the attacker's guesses.
+    """A result from the place that the true word has among the attacker's guesses.
 
     Args:
         attack: Name of the attack.
         ranks: For each text int64 (n,), from 1; :data:`MISSED` if not named.
         top: As from :func:`sizes`; the rate is that of the fewest guesses.
+        by_id: The places of the true tokens where guesses are tokens, for ``"top k by id"``.
         assumptions: Of the attacker; those of the interval are added.
         details: Further numbers.
 
@@ -236,10 +243,14 @@ def of_ranks(
     counts = np.array([len(places) for places in texts])
     hits = {k: np.array([int((places <= k).sum()) for places in texts]) for k in top}
     rates = {f"top {k}": float(hits[k].sum() / counts.sum()) for k in top}
+    if by_id is not None:
+        exact = np.concatenate(list(by_id))
+        rates |= {f"top {k} by id": float((exact <= k).mean()) for k in top}
     return AttackResult(
         attack=attack,
         rate=rates[f"top {top[0]}"],
         **over_texts(rate_interval(hits[top[0]], counts), len(texts)),
-        assumptions=(*assumptions, UNKNOWN_LEFT_OUT, OVER_TEXTS),
+        assumptions=(*assumptions, BY_WORD, UNKNOWN_LEFT_OUT, OVER_TEXTS),
         details={**rates, "tokens": float(counts.sum()), **details},
+        by_id=rates.get(f"top {top[0]} by id"),
     )

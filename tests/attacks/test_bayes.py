@@ -81,7 +81,8 @@ def test_no_context_free_attack_beats_it(channel, data):
 def inverted(space, top):
     """Which tokens (rows) embedding inversion names for which release (columns), (V, V)."""
     size = len(space)
-    named = _places(*np.indices((size, size)).reshape(2, -1), space).reshape(size, size) <= top
+    _, by_id = _places(*np.indices((size, size)).reshape(2, -1), space)
+    named = by_id.reshape(size, size) <= top
     assert (named.sum(axis=0) == min(top, size)).all()  # k guesses, not more
     return named
 

@@ -87,7 +87,7 @@ def pseudonymize(
     with working("finding and drawing"), _readable():
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
-        show.data(_data(release, pseudonyms))
+        show.data(show.release_data(release, pseudonyms))
         return
     _line(release.text)
     _summary(release, pseudonyms, kept=mapping is not None)
@@ -182,18 +182,6 @@ def _readable() -> Iterator[None]:
 def _line(text: str) -> None:
     """As it is; with a line feed at its end, unless it has one."""
     show.line(text.removesuffix("\n"))
-
-
-def _data(release: dp.Release, pseudonyms: dp.Pseudonyms) -> dict[str, Any]:
-    account = budget.account_of(pseudonyms)
-    charged = {"budget": show.account_data(str(pseudonyms.subject), account)} if account else {}
-    return {
-        "text": release.text,
-        "tokens_total": release.tokens_total,
-        "tokens_verbatim": release.tokens_verbatim,
-        "certificate": release.certificate.to_dict(),
-        **charged,
-    }
 
 
 def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> None:

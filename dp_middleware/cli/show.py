@@ -147,19 +147,23 @@ def standing(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> list[tuple[str, str]]:
 
 
 def release_data(
-    release: dp.Release, sanitizer: dp.Sanitizer, asked: dict[str, Any]
+    release: dp.Release,
+    sanitizer: dp.Sanitizer | dp.Pseudonyms,
+    asked: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A release, its certificate and, with a ledger, what is left, JSON-ready."""
     account = budget.account_of(sanitizer)
     charged = {"budget": account_data(str(sanitizer.subject), account)} if account else {}
-    mechanism = sanitizer.mechanism
-    parameters = {name: _parameter_data(value) for name, value in mechanism.parameters.items()}
+    own: dict[str, Any] = {}
+    if isinstance(sanitizer, dp.Sanitizer):
+        law = sanitizer.mechanism
+        parameters = {name: _parameter_data(value) for name, value in law.parameters.items()}
+        own = {"asked": asked, "mechanism": {"name": law.name, **parameters}}
     return {
         "text": release.text,
         "tokens_total": release.tokens_total,
         "tokens_verbatim": release.tokens_verbatim,
-        "asked": asked,
-        "mechanism": {"name": mechanism.name, **parameters},
+        **own,
         "certificate": release.certificate.to_dict(),
         **charged,
     }

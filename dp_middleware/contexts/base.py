@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from dp_middleware import _validate
 from dp_middleware.contexts._probes import check_sequences_are_apart
 from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
 from dp_middleware.contexts.streams import Apart, Stream, Streams
@@ -22,6 +23,8 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+Shift = Literal["mean", "none"]
 
 _WINDOW = 512  # of a model that does not say
 _UNLIMITED = 10**6  # what tokenizers say when they do not know
@@ -149,8 +152,8 @@ class ModelContext(Context):
     token is fed as one model token, see :func:`model_ids`; an unknown token as the model's
     unknown (or mask) token. Passes over one network are made one after another.
 
-    A model's logits are defined up to a constant per position: we subtract the row's mean over
-    the V tokens of the space. Each row moves by a function of itself alone, and what is
+    A model's logits are defined up to a constant per position: by default we subtract the row's
+    mean over the V tokens of the space. Each row moves by a function of itself alone, and what is
     guaranteed holds for all logits, so this costs no privacy.
 
     Args:
@@ -158,6 +161,8 @@ class ModelContext(Context):
             evaluation mode; such a context cannot be pickled.
         device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one, and a loaded model
             stays where it is.
+        shift: What is subtracted from the logits of a position: their ``"mean"``, or ``"none"``,
+            for a mechanism that takes a model's logits as they are.
 
     Raises:
         ParameterError: At first use: the model cannot be loaded, or its logits for one sequence
@@ -166,8 +171,11 @@ class ModelContext(Context):
 
     _loader: ClassVar[str]
 
-    def __init__(self, model: str | Path | tuple[Any, Any], *, device: str = "auto") -> None:
-        self.device = device
+    def __init__(
+        self, model: str | Path | tuple[Any, Any], *, device: str = "auto", shift: Shift = "mean"
+    ) -> None:
+        _validate.one_of(("mean", "none"), shift=shift)
+        self.device, self.shift = device, shift
         self._lock = RLock()
         self._maps: dict[str, Ids] = {}
         self._loaded: Loaded | None = None
@@ -195,7 +203,8 @@ class ModelContext(Context):
     @property
     def parameters(self) -> dict[str, Any]:
         """The public parameters by name."""
-        return {"model": self.model, "device": self.device}
+        own = {} if self.shift == "mean" else {"shift": self.shift}
+        return {"model": self.model, "device": self.device, **own}
 
     def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
         """What the raw tokens of one text say of each position, float64 (n, V)."""
@@ -249,6 +258,13 @@ class ModelContext(Context):
                 self._maps[key] = model_ids(space.vocabulary, loaded.tokenizer)
             return self._maps[key]
 
+    def shifted(self, logits: Any) -> Floats:
+        """A model's logits (k, V), less what :attr:`shift` says, float64 (k, V)."""
+        rows: Floats = logits.double().cpu().numpy()
+        if self.shift == "mean":
+            rows -= rows.mean(axis=1, keepdims=True)
+        return rows
+
     def _fed(self, ids: ArrayLike, space: EmbeddingSpace) -> Ids:
         """What the model is fed for the ids of a text, int64 (n,)."""
         numbers = np.asarray(ids)
@@ -258,13 +274,3 @@ class ModelContext(Context):
         fed = np.full(numbers.shape, unknown_id(self.ready().tokenizer), dtype=np.int64)
         fed[known] = self.ids_of(space)[space.checked(numbers[known])]
         return fed
-
-
-def shifted(logits: Any) -> Floats:
-    """A model's logits (k, V), each row less its mean, float64 (k, V).
-
-    Adding a constant to a row changes nothing; a row of zeros stays one.
-    """
-    rows: Floats = logits.double().cpu().numpy()
-    rows -= rows.mean(axis=1, keepdims=True)
-    return rows

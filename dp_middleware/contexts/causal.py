@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dp_middleware.contexts._heads import linear_head, outputs_of
 from dp_middleware.contexts._probes import check_causal
-from dp_middleware.contexts.base import Loaded, ModelContext, shifted
+from dp_middleware.contexts.base import Loaded, ModelContext, Shift
 from dp_middleware.contexts.streams import Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -35,6 +35,7 @@ class CausalContext(ModelContext):
     Args:
         model: See :class:`ModelContext`; a causal language model.
         device: See :class:`ModelContext`.
+        shift: See :class:`ModelContext`.
         prompt: **Public** text that the model reads before every text, always.
 
     Raises:
@@ -45,9 +46,14 @@ class CausalContext(ModelContext):
     _loader: ClassVar[str] = "AutoModelForCausalLM"
 
     def __init__(
-        self, model: str | Path | tuple[Any, Any], *, device: str = "auto", prompt: str = ""
+        self,
+        model: str | Path | tuple[Any, Any],
+        *,
+        device: str = "auto",
+        shift: Shift = "mean",
+        prompt: str = "",
     ) -> None:
-        super().__init__(model, device=device)
+        super().__init__(model, device=device, shift=shift)
         if not isinstance(prompt, str):
             raise ParameterError(f"expected prompt of type str, got {type(prompt).__name__}")
         self.prompt = prompt
@@ -146,8 +152,10 @@ class CausalContext(ModelContext):
         """Logits of the tokens of a space from k of the states, float64 (k, V)."""
         with torch.inference_mode():
             if self._head is None:
-                return shifted(states[:, torch.from_numpy(self.ids_of(space)).to(states.device)])
-            return shifted(torch.nn.functional.linear(states, *self._outputs(space)))
+                return self.shifted(
+                    states[:, torch.from_numpy(self.ids_of(space)).to(states.device)]
+                )
+            return self.shifted(torch.nn.functional.linear(states, *self._outputs(space)))
 
     def _outputs(self, space: EmbeddingSpace) -> tuple[Any, Any]:
         """Of the model's output layer what belongs to the space; copied once."""

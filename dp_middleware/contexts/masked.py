@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.contexts.base import Loaded, ModelContext, shifted
+from dp_middleware.contexts.base import Loaded, ModelContext, Shift
 from dp_middleware.contexts.streams import Apart, Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -32,6 +32,7 @@ class MaskedContext(ModelContext):
     Args:
         model: See :class:`ModelContext`; a masked language model.
         device: See :class:`ModelContext`.
+        shift: See :class:`ModelContext`.
         batch_tokens: Tokens of one pass; at least one variant is passed whatever its length.
             Default 4096, on CUDA what fits into a quarter of the free memory.
         unmasked: One pass over the text instead of one variant per position: far faster, but the
@@ -50,10 +51,11 @@ class MaskedContext(ModelContext):
         model: str | Path | tuple[Any, Any],
         *,
         device: str = "auto",
+        shift: Shift = "mean",
         batch_tokens: int | None = None,
         unmasked: bool = False,
     ) -> None:
-        super().__init__(model, device=device)
+        super().__init__(model, device=device, shift=shift)
         if batch_tokens is not None:
             _validate.at_least(1, batch_tokens=batch_tokens)
         self.batch_tokens = batch_tokens
@@ -128,7 +130,7 @@ class MaskedContext(ModelContext):
         columns_of = torch.from_numpy(self.ids_of(space))
         with loaded.lock, torch.inference_mode():
             found = _at(loaded.network, torch.from_numpy(whole).to(loaded.device), places)
-            return shifted(found[:, columns_of.to(found.device)])
+            return self.shifted(found[:, columns_of.to(found.device)])
 
     def _check(self, loaded: Loaded) -> None:
         """Refuse a model that cannot mask, too."""

@@ -25,6 +25,12 @@ Notion = Literal["pure", "metric"]
 
 _ROWS = {"log_rows", "log_probs"}
 
+LATER = {"later": True}
+"""Metadata of a field that came when fingerprints were already in ledgers.
+
+At its default, where the law is that of before, a fingerprint leaves it out.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
@@ -96,8 +102,12 @@ class Mechanism(ABC):
     def fingerprint(self) -> str:
         """Identifies name, version and parameters; short enough for a ledger row."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        later = [f for f in fields(self) if "later" in f.metadata]
+        silent = {f.name for f in later if getattr(self, f.name) == f.default}
         plain = {
-            k: sorted(v) if isinstance(v, frozenset) else v for k, v in self.parameters.items()
+            k: sorted(v) if isinstance(v, frozenset) else v
+            for k, v in self.parameters.items()
+            if k not in silent
         }
         text = f"{kind}/{self.name}/{self.version}/{sorted(plain.items())!r}"
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

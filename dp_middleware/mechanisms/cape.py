@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Self
 
 import torch
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels.buckets import (
     bucket_law,
     equal_frequency,
@@ -28,6 +29,8 @@ DEFAULT_LOGIT_BOUND = 20.0
 
 MOST_BUCKETS = 10**6
 
+Sensitivity = Literal["worst-case", "printed"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Bucketed(ContextualMechanism):
@@ -35,6 +38,12 @@ class _Bucketed(ContextualMechanism):
 
     D_norm is the row's min-max scaled Euclidean distance, 0 where all distances are equal. With a
     logit_weight of 0 the first factor is 1 for every logit, 0 included: the distance alone decides.
+
+    As printed, logits are clipped to [-B, B], and Delta is the range of the row's utilities. Where
+    a power of a negative logit is none, the sign is kept: -(-logit)^logit_weight, which is the
+    printed one for a weight of 1. Buckets and probabilities then depend on u by
+    (u - min u) / (max u - min u) alone, which is in [0, 1] for whatever u: the loss has the same
+    supremum as with the worst case of Delta.
     """
 
     logit_bound: float
@@ -42,12 +51,14 @@ class _Bucketed(ContextualMechanism):
     buckets: int = 50
     logit_weight: float = 0.5
     distance_weight: float = 1.0
+    sensitivity: Sensitivity = field(default="worst-case", metadata=LATER)
 
     references: ClassVar[tuple[str, ...]] = ("cape2025",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.one_of(("raw", "released"), context=self.context)
+        _validate.one_of(("worst-case", "printed"), sensitivity=self.sensitivity)
         _validate.at_least(1, buckets=self.buckets)
         if self.buckets > MOST_BUCKETS:
             raise ParameterError(f"expected buckets <= {MOST_BUCKETS}, got {self.buckets}")
@@ -76,15 +87,24 @@ class _Bucketed(ContextualMechanism):
         """Row i is the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
         numbers = space.checked(ids)
         values = space.on_device(checked_logits(logits, (len(numbers), len(space))))
-        shares = values.clamp(0.0, self.logit_bound).div_(self.logit_bound)
+        is_printed = self.sensitivity == "printed"
+        least = -self.logit_bound if is_printed else 0.0
+        shares = values.clamp(least, self.logit_bound).div_(self.logit_bound)
+        signs = shares.sign()
         nothing = shares == 0  # powers of 0 are slow
-        shares.masked_fill_(nothing, 1.0).pow_(self.logit_weight)
+        shares.abs_().masked_fill_(nothing, 1.0).pow_(self.logit_weight)
         shares.masked_fill_(nothing, 0.0**self.logit_weight)  # 1 for a weight of 0
+        if is_printed and self.logit_weight:
+            shares.mul_(signs)
         distances = space.distance_rows(numbers)
         distances.sub_(distances.amin(dim=1, keepdim=True))
         span = distances.amax(dim=1, keepdim=True)
         distances.div_(span.where(span > 0, 1.0)).mul_(-self.distance_weight)
         utilities = shares.mul_(distances.exp_())  # over their sensitivity B^logit_weight
+        if is_printed:  # over their range
+            utilities.sub_(utilities.amin(dim=1, keepdim=True))
+            ranges = utilities.amax(dim=1, keepdim=True)
+            utilities.div_(ranges.where(ranges > 0, 1.0))
         index = self._grouped(utilities)
         return on_host(bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon))
 
@@ -94,15 +114,18 @@ class Cape(_Bucketed):
     """Draw one of the equal-width buckets of utility, then a token of it uniformly.
 
     Reference:
-        Wu et al. (2025), ICML. The sensitivity printed there is the range of the utilities of
-        this very input, which is private; ours is the worst case B^logit_weight.
+        Wu et al. (2025), ICML. The Delta printed there (Eq. 11) is the range of the utilities of
+        this very input, which is private; ours is the worst case B^logit_weight, and logits are
+        clipped to [0, B], there (Eq. 7) raw ones to [-B, B]: ``sensitivity="printed"`` takes both
+        as printed. Contexts subtract the mean of a position's logits, unless made with
+        ``shift="none"``.
 
     Guarantee:
         The paper's epsilon + ln max |b_i|/|b_j| (Theorem 4.1) is false: it misses that two
-        inputs may have different numbers of non-empty buckets, and its second term is data
-        dependent. The true supremum over all logits is :meth:`position_loss`, far above epsilon
-        for a large vocabulary. With ``context="raw"`` a changed token costs that at every
-        position whose logits see it.
+        inputs may have different numbers of non-empty buckets, and its second term depends on the
+        text: a certificate's ``claimed`` has its worst case, ln(V - 1). The true supremum over
+        all logits is :meth:`position_loss`, far above epsilon for a large vocabulary. With
+        ``context="raw"`` a changed token costs that at every position whose logits see it.
 
     Attributes:
         epsilon: Nats per position. Positive. The paper's claim without its second term.
@@ -112,6 +135,7 @@ class Cape(_Bucketed):
         logit_weight: Exponent of the clipped logit, at least 0. At 0 logits do not matter, the
             sensitivity is B^0 = 1, and :meth:`position_loss` an upper bound.
         distance_weight: Factor of the scaled distance. Positive.
+        sensitivity: Delta, and the clipping of logits: ``"worst-case"`` or ``"printed"``.
     """
 
     name: ClassVar[str] = "cape"
@@ -119,6 +143,18 @@ class Cape(_Bucketed):
     truth: ClassVar[str] = (
         "at most epsilon/2 + ln(V buckets) at every position that sees the raw token"
     )
+
+    def claimed_on(self, space: EmbeddingSpace) -> float:
+        """Epsilon and the printed second term, ln max |b_i|/|b_j|, at its worst: V - 1 and 1."""
+        return self.epsilon + (math.log(max(1, len(space) - 1)) if self.buckets > 1 else 0.0)
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """Also how the claim is read."""
+        return (
+            *super().assumptions(space),
+            "the claim's second term, the largest ratio of bucket sizes, depends on the text: "
+            "claimed is its worst case, ln(V - 1)",
+        )
 
     def _grouped(self, utilities: torch.Tensor) -> torch.Tensor:
         return equal_width(utilities, self.buckets)
@@ -149,6 +185,8 @@ class CapeStrict(_Bucketed):
         logit_weight: Exponent of the clipped logit, at least 0. At 0 logits do not matter, the
             sensitivity is B^0 = 1, and :meth:`position_loss` an upper bound.
         distance_weight: Factor of the scaled distance. Positive.
+        sensitivity: Delta, and the clipping of logits: ``"worst-case"``, or ``"printed"`` as for
+            :class:`Cape`, which here costs nothing and leaves no part of epsilon unused.
     """
 
     name: ClassVar[str] = "cape-strict"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +13,9 @@ from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels import noise
-from dp_middleware.mechanisms.kernels.nearest import nearest, release
+from dp_middleware.mechanisms.kernels.nearest import Nearness, nearest, release
 from dp_middleware.mechanisms.kernels.window import (
     checked_window,
     largest_influence,
@@ -107,6 +108,9 @@ class DChiStencil(NoiseMechanism):
         eta: Nats per unit of distance that a mean moves. Positive.
         window: Length L of the window, tokens.
         sigma: Width of the weights, tokens. Positive. 0.75 in its study, STENCIL's is 1.25.
+        nearness: What the noisy mean is turned into: the token at the least Euclidean
+            ``"distance"``, or of the largest ``"cosine"``. A function of the noisy mean either
+            way, so the guarantee is the same, per unit of Euclidean distance.
     """
 
     name: ClassVar[str] = "dchi-stencil"
@@ -118,10 +122,12 @@ class DChiStencil(NoiseMechanism):
     eta: float
     window: int = 5
     sigma: float = 0.75
+    nearness: Nearness = field(default="distance", metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         noise.require_eta(self.eta)
+        _validate.one_of(("distance", "cosine"), nearness=self.nearness)
         window, sigma = checked_window(self.window, self.sigma)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "sigma", sigma)
@@ -136,7 +142,7 @@ class DChiStencil(NoiseMechanism):
     ) -> Ids:
         """As :meth:`perturb`, for some tokens; windows lie over all of them."""
         means = window_means(space.points[ids], self.window, self.sigma)
-        return release(means[fresh], space, self.eta, entropy)
+        return release(means[fresh], space, self.eta, entropy, self.nearness)
 
     def lipschitz(self, length: int | None) -> float:
         """eta times the largest C_j of a text of this length, rounded up.

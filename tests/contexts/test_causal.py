@@ -436,6 +436,17 @@ def test_blocks_at_places_are_those_rows(pair, space, places):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_without_a_shift_logits_are_the_models_own(network, tokenizer, space):
+    ids = np.arange(9)
+    plain, own = (CausalContext((network, tokenizer), shift=s) for s in ("mean", "none"))
+    rows = own.logits(ids, space)
+    assert np.abs(rows.mean(axis=1)).max() > 1e-3
+    np.testing.assert_allclose(centred(rows), plain.logits(ids, space), atol=1e-6)
+    assert (plain.parameters.get("shift"), own.parameters["shift"]) == (None, "none")
+    with pytest.raises(dp.ParameterError, match="shift"):
+        CausalContext((network, tokenizer), shift="median")
+
+
 def test_a_constant_added_to_all_logits_changes_nothing(network, tokenizer, space):
     """GPT-2's logits are strongly negative: without the shift all of them would be clipped to 0."""
 

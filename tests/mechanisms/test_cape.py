@@ -78,6 +78,67 @@ def test_without_logits_the_loss_is_within_the_bound(kind, epsilon):
     assert 0 < loss(rows) <= mechanism.position_loss(30) + 1e-9
 
 
+def test_the_printed_utilities_by_hand():
+    """distances 0, 1, 4; logits clipped to 4, -1, -4, their roots with the sign: 2, -1, -2."""
+    space = space_of([[0.0], [1.0], [4.0]])
+    u = [2.0, -math.exp(-0.25), -2 * math.exp(-1.0)]  # 2, -0.779, -0.736: Delta is 2.779
+    first, between = 1.0, (u[2] - u[1]) / (u[0] - u[1])  # over their range: 1, 0, 0.0155
+    upper, lower = math.exp(1.5 * first), math.exp(1.5 * between / 2)
+    mechanism = Cape(epsilon=3.0, buckets=2, logit_bound=4.0, sensitivity="printed")
+    found = probabilities(mechanism, space, 0, [7.0, -1.0, -9.0])
+    expected = np.array([upper, lower / 2, lower / 2]) / (upper + lower)
+    assert found == pytest.approx(expected, rel=1e-12)
+    strict = CapeStrict(epsilon=3.0, buckets=3, logit_bound=4.0, sensitivity="printed")
+    weights = np.exp([1.5, 0.0, 1.5 * between])
+    found = probabilities(strict, space, 0, [7.0, -1.0, -9.0])
+    assert found == pytest.approx(weights / weights.sum(), rel=1e-12)
+
+
+@BOTH
+def test_the_printed_delta_is_the_range_of_the_row(kind):
+    """exp(epsilon u / (2 Delta)) by its definition, a token a bucket, for all logits above zero."""
+    logits, bound = np.array([0.3, 2.0, 1.1, 5.0]), 3.0
+    u = np.sqrt(np.minimum(logits, bound))
+    weights = np.exp(2.0 * u / (2 * (u.max() - u.min())))
+    mechanism = kind(epsilon=2.0, buckets=1000, logit_bound=bound, sensitivity="printed")
+    found = probabilities(mechanism, flat_space(4), 0, logits)
+    assert found == pytest.approx(weights / weights.sum(), rel=1e-12)
+
+
+@BOTH
+def test_printed_rows_without_range_or_logits(kind):
+    given = {"epsilon": 3.0, "buckets": 3, "logit_bound": 4.0, "sensitivity": "printed"}
+    flat = probabilities(kind(**given), flat_space(6), 2, [-1.0] * 6)
+    assert flat == pytest.approx(np.full(6, 1 / 6))
+    space = space_of([[0.0], [1.0], [4.0]])
+    u = np.exp([0.0, -0.25, -1.0])  # with a weight of 0 no sign of a logit matters
+    weights = np.exp(1.5 * (u - u.min()) / (u.max() - u.min()))
+    for logits in ([-1.0, 0.0, 4.0], [0.0] * 3):
+        mechanism = kind(**given | {"buckets": 1000}, logit_weight=0.0)
+        found = probabilities(mechanism, space, 0, logits)
+        assert found == pytest.approx(weights / weights.sum(), rel=1e-12)
+
+
+@BOTH
+def test_the_printed_form_is_another_mechanism_and_the_default_is_as_it_was(kind):
+    given = {"epsilon": 3.0, "logit_bound": 20.0}
+    assert kind(**given).sensitivity == "worst-case"
+    assert kind(**given) != kind(**given, sensitivity="printed")
+    prints = {kind(**given, sensitivity=name).fingerprint for name in ("worst-case", "printed")}
+    assert len(prints) == 2
+    assert (kind(**given).fingerprint == "cape-5c0fe752c37a9490") == (kind is Cape)  # in ledgers
+    with pytest.raises(dp.ParameterError, match="sensitivity"):
+        kind(**given, sensitivity="range")
+
+
+def test_the_claim_has_its_second_term_at_its_worst():
+    """V - 1 tokens in one bucket and one in another, which the first input of the proof has."""
+    mechanism = Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
+    assert mechanism.claimed_on(flat_space(10)) == pytest.approx(0.5 + math.log(9))
+    assert mechanism.claimed_on(flat_space(2)) == mechanism.claimed_on(flat_space(1)) == 0.5
+    assert dataclasses.replace(mechanism, buckets=1).claimed_on(flat_space(10)) == 0.5
+
+
 def test_other_weights_by_hand():
     space = space_of([[0.0], [1.0], [4.0]])
     mechanism = Cape(
@@ -200,7 +261,8 @@ def test_the_loss_of_a_position_bounds_all_logits(kind, data, epsilon, buckets):
     size = len(space)
     logits = data.draw(hnp.arrays(np.float64, (2, size), elements=LOGITS))
     ids = data.draw(st.lists(st.integers(0, size - 1), min_size=2, max_size=2))
-    mechanism = kind(epsilon=epsilon, buckets=buckets, logit_bound=4.0)
+    sensitivity = data.draw(st.sampled_from(["worst-case", "printed"]))
+    mechanism = kind(epsilon=epsilon, buckets=buckets, logit_bound=4.0, sensitivity=sensitivity)
     rows = mechanism.log_probs(ids, space, logits)
     rows = np.vstack([rows, np.full(size, -math.log(size))])
     assert loss(rows) <= mechanism.position_loss(size) + 1e-9
@@ -252,9 +314,16 @@ def test_the_strict_loss_is_attained_with_unequal_sizes(size, buckets, epsilon):
 
 @pytest.mark.parametrize(("size", "buckets"), [(2, 2), (5, 3), (10, 5), (30, 7)])
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0])
-def test_the_loss_of_cape_is_a_supremum(size, buckets, epsilon):
+@pytest.mark.parametrize("sensitivity", ["worst-case", "printed"])
+def test_the_loss_of_cape_is_a_supremum(size, buckets, epsilon, sensitivity):
     """Approached by tokens a hair below the upper ends of the upper intervals."""
-    mechanism = Cape(epsilon=epsilon, buckets=buckets, logit_bound=1.0, logit_weight=1.0)
+    mechanism = Cape(
+        epsilon=epsilon,
+        buckets=buckets,
+        logit_bound=1.0,
+        logit_weight=1.0,
+        sensitivity=sensitivity,
+    )
     rows = [[1.0] + [0.0] * (size - 1), [0.5] * size]
     for others in range(1, min(buckets, size)):
         tops = [1.0, *(1 - np.arange(1, others) / buckets - 1e-9)]
@@ -387,7 +456,9 @@ def test_more_buckets_than_tokens_take_no_more_memory(kind):
 @BOTH
 def test_the_bound_is_not_said_to_be_more_than_public(kind):
     mechanism = kind(epsilon=3.0, logit_bound=5.0)
-    assert mechanism.assumptions(flat_space(3)) == ("the logit bound is a public constant",)
+    bound, *claim = mechanism.assumptions(flat_space(3))
+    assert bound == "the logit bound is a public constant"
+    assert [("worst case" in note) for note in claim] == [True] * (kind is Cape)
 
 
 class Failing(Context):

@@ -13,7 +13,7 @@ from support.spaces import space_of
 import dp_middleware as dp
 from dp_middleware.mechanisms.kernels import nearest as _nearest, noise as _noise, window as _window
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
-from dp_middleware.sampling.sampler import os_entropy
+from dp_middleware.sampling.sampler import insecure_entropy, os_entropy
 
 HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
 
@@ -91,6 +91,37 @@ def test_narrow_and_wide_windows_have_means():
     assert _window.window_means(vectors, 5, 1e-300).tolist() == vectors.tolist()
     assert _window.window_means(vectors, 4, 5e-324).tolist() == [[1.0], [3.0], [4.0]]
     assert _window.window_means(vectors, 101, 1e9) == pytest.approx(np.full((3, 1), 2.0))
+
+
+def test_a_cosine_turns_the_noisy_mean_into_another_token_at_the_same_price():
+    """The mean of (1, 0) and (0, 1) is (1/2, 1/2): near to (.6, .3), in the direction of (5, 5)."""
+    space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [0.0, 0.0]])
+    by_distance = DChiStencil(eta=1e5, window=2)
+    by_cosine = DChiStencil(eta=1e5, window=2, nearness="cosine")
+    assert by_distance.perturb([0, 1], space, os_entropy).tolist() == [3, 1]
+    assert by_cosine.perturb([0, 1], space, os_entropy).tolist() == [2, 1]
+    first, second = (dp.certify(m, space, length=2) for m in (by_distance, by_cosine))
+    assert (first.guarantee, first.epsilon) == (second.guarantee, second.epsilon)
+    assert first.mechanism != second.mechanism
+    assert DChiStencil(eta=3.0).fingerprint == "dchi-stencil-2dcc4e1ae2603b18"  # in ledgers
+    with pytest.raises(dp.ParameterError, match="nearness"):
+        DChiStencil(eta=1.0, nearness="centred_cosine")
+
+
+def test_a_cosine_reads_the_same_noisy_means():
+    """By the definition, from the same bytes, with two equal tokens and one of no length."""
+    vectors = np.random.default_rng(3).normal(size=(40, 3)) + 1.0
+    vectors[7], vectors[9] = vectors[5], 0.0
+    space, ids = space_of(vectors), np.arange(40)
+    mechanism = DChiStencil(eta=2.0, window=3, nearness="cosine")
+    released = mechanism.perturb(ids, space, insecure_entropy(1))
+    means = _window.window_means(space.points, 3, mechanism.sigma)
+    points = _nearest.noisy(means, 2.0, insecure_entropy(1)) + (vectors[0] - space.points[0])
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    cosines = points @ unit.T
+    assert released.tolist() == cosines.argmax(axis=1).tolist()
+    assert len(set(released.tolist())) > 10
+    assert 7 not in released  # equal to an earlier one
 
 
 def line_loss(mechanism, tokens, ids, position, other):

@@ -5,10 +5,12 @@ And tokens near to noisy points, which is all that the noise mechanisms do.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.embedding.grid import folded
+from dp_middleware.embedding.grid import folded, unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels.filter import filters
 from dp_middleware.mechanisms.kernels.frame import NOBODY, frame
@@ -20,8 +22,16 @@ _SCORES = 1 << 24  # scores held at a time
 _COORDINATES = 1 << 14  # of noise made at a time: they stay in a processor's cache
 _PAIRED = 1 << 16  # coordinates of differences held at a time
 
+Nearness = Literal["distance", "cosine"]
 
-def release(centres: Floats, space: EmbeddingSpace, eta: float, entropy: Entropy) -> Ids:
+
+def release(
+    centres: Floats,
+    space: EmbeddingSpace,
+    eta: float,
+    entropy: Entropy,
+    nearness: Nearness = "distance",
+) -> Ids:
     """Tokens near to centres plus independent noise of density exp(-eta ||z||), int64 (n,).
 
     A function of the snapped noisy vectors alone: see the module ``noise``.
@@ -31,12 +41,13 @@ def release(centres: Floats, space: EmbeddingSpace, eta: float, entropy: Entropy
         space: V tokens with vectors.
         eta: Nats per unit of distance.
         entropy: Source of random bytes.
+        nearness: By Euclidean distance, or by the cosine.
     """
     tokens = np.empty(len(centres), dtype=np.int64)
-    size = _rows(space)
+    size, find = _rows(space), nearest if nearness == "distance" else nearest_by_cosine
     for start in range(0, len(centres), size):
         part = slice(start, start + size)
-        tokens[part] = nearest(space, noisy(centres[part], eta, entropy))
+        tokens[part] = find(space, noisy(centres[part], eta, entropy))
     return tokens
 
 
@@ -76,6 +87,27 @@ def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) 
         rows, ids = _candidates(space, points[part], left_out)
         found[part] = _decided(space, points[part], rows, ids)
     return found
+
+
+def nearest_by_cosine(space: EmbeddingSpace, points: Floats) -> Ids:
+    """The token whose vector has the largest cosine with each point, ties to the smallest id.
+
+    Of vectors as they are, not about the space's centre; equal ones are one. The cosine of a zero
+    vector is 0. Rounding may choose another of two that are equal to the last digits.
+
+    Args:
+        space: V tokens with vectors.
+        points: float64 (n, d), about the centre as the space's points are.
+
+    Returns:
+        int64 (n,).
+    """
+    first = frame(space).first
+    unit, centre = space.derived(
+        "cosine-frame",
+        lambda: (unit_rows(space.vectors[first]), space.vectors[0] - space.points[0]),
+    )
+    return np.asarray(first[((points + centre) @ unit.T).argmax(axis=1)])
 
 
 def _rows(space: EmbeddingSpace) -> int:

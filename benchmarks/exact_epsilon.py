@@ -2,8 +2,9 @@
 
     python benchmarks/exact_epsilon.py --write
 
-computes the cells that are missing on the default space and on cl100k-11,000 (all of them: about
-half an hour on two cores), writes them to benchmarks/exact_epsilon.json, the whole table into
+computes the cells that are missing on the default space and on cl100k-11,000, or that are of
+another mechanism or space by their fingerprints (all of them: about half an hour on two cores),
+writes them to benchmarks/exact_epsilon.json, the whole table into
 docs/mechanisms.md and a short one into README.md; ``--write --again`` computes all anew. Without
 ``--write`` the table of the stored cells is printed.
 """
@@ -14,6 +15,7 @@ import argparse
 import itertools
 import json
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pages
@@ -41,6 +43,7 @@ class Cell:
     method: str
 
 
+@lru_cache(maxsize=2)
 def space_named(name: str) -> dp.EmbeddingSpace:
     """The two spaces of the table, both with the bundled encoder's input vectors."""
     if name == "default":
@@ -69,6 +72,14 @@ def compute(mechanism: str, nominal: float, space: str) -> Cell:
         epsilon=certificate.to_dict()["epsilon"],
         method=certificate.method,
     )
+
+
+def is_current(cell: Cell) -> bool:
+    """Whether a stored cell is of the mechanism and the space that there are now."""
+    space = space_named(cell.space)
+    mechanism = mechanism_named(cell.mechanism, cell.nominal, space)
+    prints = (cell.mechanism_fingerprint, cell.space_fingerprint)
+    return prints == (mechanism.fingerprint, space.fingerprint)
 
 
 def stored() -> list[Cell]:
@@ -125,8 +136,11 @@ def main() -> None:
         known = {} if options.again else {(c.space, c.mechanism, c.nominal): c for c in stored()}
         cells = []
         for key in itertools.product(SPACES, dp.MECHANISMS, NOMINAL):
-            cells.append(known.get(key) or compute(key[1], key[2], key[0]))
-            print(*key, cells[-1].epsilon, flush=True)
+            cell = known.get(key)
+            if cell is None or not is_current(cell):
+                cell = compute(key[1], key[2], key[0])
+                print(*key, cell.epsilon, flush=True)
+            cells.append(cell)
         CELLS.write_text(json.dumps([asdict(cell) for cell in cells], indent=1) + "\n")
         pages.write(SECTION, table(cells))
         pages.write(SHORT, short_table(cells))

@@ -21,6 +21,7 @@ from .embedding import (
     EmbeddingService as EmbeddingService,
     EmbeddingSpace as EmbeddingSpace,
     default_space as default_space,
+    glove_space as glove_space,
 )
 from .errors import (
     BudgetExhausted as BudgetExhausted,

@@ -32,6 +32,7 @@ def certify(
     nominal: options.Nominal = False,
     space: options.SpaceOption = SpaceName.default,
     within_classes: options.WithinClasses = False,
+    list_size: options.ListSize = None,
     length: Annotated[
         int | None,
         typer.Option("--length", help="Tokens of the text, where a token moves other positions."),
@@ -46,7 +47,7 @@ def certify(
         adjacency = choices.classes_of(kind.with_defaults(epsilons[0], where), where)
     rows = []
     for value in epsilons:
-        law: Mechanism = kind.with_defaults(value, where)
+        law: Mechanism = choices.law_of(kind, value, where, list_size)
         if not nominal:
             with working(choices.calibrating(kind, value)):
                 law = dp.calibrate(law, where, value, adjacency=adjacency, length=length)

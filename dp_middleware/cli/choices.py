@@ -55,6 +55,22 @@ def mechanism_of(
     return dp.MECHANISMS[name]
 
 
+def law_of(
+    kind: type[Mechanism], epsilon: float, space: dp.EmbeddingSpace, list_size: float | None
+) -> Mechanism:
+    """The mechanism with public defaults, RANTEXT with the lists that were asked for.
+
+    Raises:
+        ParameterError: Lists for a mechanism whose lists have no random radius.
+    """
+    if list_size is None:
+        return kind.with_defaults(epsilon, space)
+    if not issubclass(kind, dp.RanText):
+        raise ParameterError(f"expected rantext or rantext-strict for --list-size, got {kind.name}")
+    with working("fitting the radius"):
+        return kind.with_list_share(space, epsilon=epsilon, share=list_size)
+
+
 def context_of(spec: str | None) -> Context | None:
     """The language model behind ``masked:NAME`` or ``causal:NAME``.
 
@@ -92,6 +108,12 @@ def space_of(name: SpaceName) -> dp.EmbeddingSpace:
 
         if name is SpaceName.default:
             return embedding.default_space()
+        if name is SpaceName.wordpieces:
+            from dp_middleware.evaluation import running
+
+            return running.default_space()
+        if name is SpaceName.glove:
+            return embedding.glove_space()
         return embedding.EmbeddingService().space(
             dp.Vocabulary.from_tiktoken(f"{name}_base"), "input"
         )

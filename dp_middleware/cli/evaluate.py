@@ -58,7 +58,8 @@ def evaluate(
     exact: Annotated[
         bool, typer.Option("--exact", help="Calibrate: --epsilon is certified, not nominal.")
     ] = False,
-    space: options.SpaceOption = SpaceName.cl100k,
+    space: options.SpaceOption = SpaceName.wordpieces,
+    list_size: options.ListSize = None,
     attack: Annotated[
         list[str] | None,
         typer.Option("--attack", help="Repeatable; default: those without a language model."),
@@ -114,6 +115,7 @@ def evaluate(
             metrics=metric,
             exact=exact,
             budget_per_text=budget_per_text,
+            list_size=list_size,
             limit=limit,
             tokens=tokens,
             sample=sample,

@@ -15,6 +15,8 @@ class SpaceName(StrEnum):
     """Vocabularies with vectors that the command line offers."""
 
     default = "default"
+    wordpieces = "wordpieces"
+    glove = "glove"
     cl100k = "cl100k"
     o200k = "o200k"
 
@@ -30,6 +32,7 @@ class Keep(StrEnum):
     """Public lists of tokens that may be released unchanged."""
 
     stop_words = "stop-words"
+    nltk_stop_words = "nltk-stop-words"
     punctuation = "punctuation"
 
 
@@ -91,6 +94,15 @@ MechanismName = Annotated[
     typer.Option("--mechanism", "-m", help="See `dp-middleware mechanisms`; default: the first."),
 ]
 SpaceOption = Annotated[SpaceName, typer.Option("--space", help="Vocabulary and vectors.")]
+ListSize = Annotated[
+    float | None,
+    typer.Option(
+        "--list-size",
+        metavar="SHARE",
+        help="For rantext: candidate lists of this share of the vocabulary on average, such as "
+        ".05, in place of its published constants.",
+    ),
+]
 Keeps = Annotated[
     list[Keep] | None,
     typer.Option("--keep", help="Release these tokens unchanged; repeatable. Certified as such."),

@@ -18,7 +18,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Table = NDArray[np.float32]
-Vectors = Literal["input", "encoded"]
+Vectors = Literal["input", "raw", "encoded"]
 
 _STEP = 256  # tokens per step of a progress bar
 
@@ -44,7 +44,10 @@ def named_model(
         table: Table = load_file(path)["vectors"]
         if len(table) == len(vocabulary):
             return table
-    table = _input(model, vocabulary) if vectors == "input" else encode_tokens(vocabulary, encode)
+    if vectors == "encoded":
+        table = encode_tokens(vocabulary, encode)
+    else:
+        table = _input(model, vocabulary, vectors)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _files.unfinished(path) as file:
@@ -65,13 +68,18 @@ def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) 
     return np.concatenate([encode(texts[start : start + _STEP]) for start in steps])
 
 
-def _input(model: str, vocabulary: Vocabulary) -> Table:
-    """Rows of the model's input-embedding matrix, averaged over the WordPieces of a token."""
+def _input(model: str, vocabulary: Vocabulary, vectors: Vectors) -> Table:
+    """Rows of the model's input-embedding matrix, averaged over the WordPieces of a token.
+
+    They are made of unit length first, unless they are wanted raw.
+    """
     with safe_open(_files.encoder_file(model, "model.safetensors"), "np") as file:
         names = [name for name in file.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
         if len(names) != 1:
             raise ParameterError(f'expected one word-embedding matrix in {model!r}; use "encoded"')
-        matrix = unit_rows(file.get_tensor(names[0]).astype(np.float32)).astype(np.float32)
+        matrix: Table = file.get_tensor(names[0]).astype(np.float32)
+    if vectors != "raw":
+        matrix = unit_rows(matrix).astype(np.float32)
     source = _files.encoder_tokenizer(model)
     if vocabulary.tokenizer.name == f"wordpiece:{model}":
         own = source.get_vocab()

@@ -168,7 +168,7 @@ class EmbeddingService:
                 answer.cancel()
 
     def space(self, vocabulary: Vocabulary, vectors: Vectors = "input") -> EmbeddingSpace:
-        """The vocabulary with unit vectors of this model.
+        """The vocabulary with vectors of this model, of unit length unless asked for raw.
 
         Kept on disk for a named model; for a backend of :meth:`of` it is computed every time, as
         nothing tells whether that has changed.
@@ -176,13 +176,14 @@ class EmbeddingService:
         Args:
             vocabulary: V tokens.
             vectors: ``"input"``: rows of a named model's input-embedding matrix, averaged over the
-                WordPieces of a token; no encoding pass. ``"encoded"``: each token encoded as a
-                text of its own; a progress bar the first time.
+                WordPieces of a token; no encoding pass. ``"raw"``: the same as the model has
+                them, of any length. ``"encoded"``: each token encoded as a text of its own; a
+                progress bar the first time.
 
         Raises:
             ParameterError: Input vectors of a backend that is not a named model.
         """
-        _validate.one_of(("input", "encoded"), vectors=vectors)
+        _validate.one_of(("input", "raw", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
             model, precision = self.backend.model, self.backend.precision
             table = _vector_tables.named_model(model, precision, vocabulary, vectors, self.encode)
@@ -190,11 +191,11 @@ class EmbeddingService:
             table = _vector_tables.encode_tokens(vocabulary, self.encode)
         else:
             raise ParameterError(
-                'expected vectors="encoded", as only a named model has input vectors, got "input"'
+                f'expected vectors="encoded", as only a named model has others, got {vectors!r}'
             )
-        space = EmbeddingSpace(vocabulary, unit_rows(table))
-        if vectors == "input":  # read off the weights; encoded ones depend on device and batch
-            space.recipe = partial(self.space, vocabulary)
+        space = EmbeddingSpace(vocabulary, table if vectors == "raw" else unit_rows(table))
+        if vectors != "encoded":  # read off the weights; encoded ones depend on device and batch
+            space.recipe = partial(self.space, vocabulary, vectors)
         return space
 
     def _width(self) -> int:

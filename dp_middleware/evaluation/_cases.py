@@ -19,6 +19,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
+from dp_middleware.mechanisms.rantext import RanText
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import Encoder
 from dp_middleware.privacy import Certificate
@@ -143,7 +144,13 @@ class Law:
 
 
 def law_of(
-    chosen: Chosen, epsilon: float, space: EmbeddingSpace, *, asked: str, length: int
+    chosen: Chosen,
+    epsilon: float,
+    space: EmbeddingSpace,
+    *,
+    asked: str,
+    list_size: float | None,
+    length: int,
 ) -> Law:
     """The mechanism at this epsilon, with its certificate.
 
@@ -153,14 +160,18 @@ def law_of(
         space: V tokens with vectors.
         asked: Whether it is the ``"nominal"`` parameter or calibrated to, where that can be done:
             ``"exact"``, or ``"text"`` for what all tokens of a text share.
+        list_size: Share of the vocabulary in the lists of a named RANTEXT; ``None``: as published.
         length: Tokens of the longest text.
     """
     started, note = time.perf_counter(), ""
     kind = MECHANISMS[chosen] if isinstance(chosen, str) else type(chosen)
     if asked == "text" and not issubclass(kind, TextMechanism):
         epsilon /= length
-    if isinstance(chosen, str):
-        mechanism = MECHANISMS[chosen].with_defaults(epsilon, space)
+    mechanism: Mechanism
+    if isinstance(chosen, str) and list_size is not None and issubclass(kind, RanText):
+        mechanism = kind.with_list_share(space, epsilon=epsilon, share=list_size)
+    elif isinstance(chosen, str):
+        mechanism = kind.with_defaults(epsilon, space)
     else:
         mechanism = chosen if chosen.scale is None else chosen.at(epsilon)
     if asked != "nominal":

@@ -45,6 +45,7 @@ class Setup:
         measures: Names of attacks and metrics.
         asked: What epsilons are: the mechanisms' own parameters, certified ones, or certified
             budgets of whole texts.
+        list_size: Share of the vocabulary in the lists of RANTEXT, or ``None``.
         tokens: Of each text.
         sample: Texts that slow measures take.
         space: V tokens with vectors.
@@ -54,6 +55,7 @@ class Setup:
 
     measures: tuple[str, ...]
     asked: Literal["nominal", "exact", "text"]
+    list_size: float | None
     tokens: int
     sample: int
     space: EmbeddingSpace
@@ -86,7 +88,8 @@ class Part:
         parts = (
             *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), _measures_fingerprint()),
             self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint,
-            *(repr(self.epsilon), run.asked, whole.digest, run.space.fingerprint),
+            *(repr(self.epsilon), run.asked, repr(run.list_size)),
+            *(whole.digest, run.space.fingerprint),
             *(*run.measures, str(run.tokens), str(run.sample), *named),
         )
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -121,7 +124,12 @@ class Part:
         run, law = self._setup, None
         try:
             law = _cases.law_of(
-                self.chosen, self.epsilon, run.space, asked=run.asked, length=run.tokens
+                self.chosen,
+                self.epsilon,
+                run.space,
+                asked=run.asked,
+                list_size=run.list_size,
+                length=run.tokens,
             )
             contextual = isinstance(law.mechanism, ContextualMechanism)
             context = run.models.context if contextual else None

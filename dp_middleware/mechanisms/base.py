@@ -60,7 +60,7 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         if self.scale is None:
             return
-        value = self.nominal
+        value = getattr(self, self.scale)
         _validate.positive(**{self.scale: value})
         if value > self.largest:
             raise ParameterError(f"expected {self.scale} <= {self.largest:g}, got {value!r}")
@@ -73,7 +73,7 @@ class Mechanism(ABC):
 
     @property
     def nominal(self) -> float:
-        """The value of the parameter that :attr:`scale` names.
+        """The epsilon that the paper would name: the parameter that :attr:`scale` names.
 
         Raises:
             ParameterError: There is none.

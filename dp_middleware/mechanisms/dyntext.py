@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -42,6 +42,9 @@ class DynText(ChannelMechanism):
         None. Lists of different tokens differ, so the loss is infinite at every epsilon. The
         density noise hides public numbers.
 
+    The nominal epsilon is the total, ``epsilon + epsilon_density``, as the paper counts it: with
+    public defaults 0.5 of it, at most half, is for the density, as in its authors' program.
+
     Attributes:
         epsilon: Nats per token of the replacement (the paper's epsilon_r). Positive.
         epsilon_density: Nats of the density noise. Positive.
@@ -57,6 +60,7 @@ class DynText(ChannelMechanism):
     references: ClassVar[tuple[str, ...]] = ("dyntext2025",)
     full_support: ClassVar[bool] = False
     outside: ClassVar[float] = -np.inf
+    pays_density: ClassVar[bool] = True
 
     epsilon_density: float = 0.5
     delta: float = 1e-5
@@ -75,10 +79,22 @@ class DynText(ChannelMechanism):
             object.__setattr__(self, name, float(getattr(self, name)))
         object.__setattr__(self, "table_seed", int(self.table_seed))
 
+    @classmethod
+    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
+        """Of a total epsilon: 0.5 for the density, at most half, the rest for the replacement."""
+        return cls(epsilon=nominal).at(nominal)
+
     @property
-    def claimed_epsilon(self) -> float:
+    def nominal(self) -> float:
         """The paper's sum of both steps, nats per token."""
-        return self.epsilon + self.epsilon_density
+        return self.epsilon + (self.epsilon_density if self.pays_density else 0.0)
+
+    def at(self, nominal: float) -> Self:
+        """The same with another total: the density keeps its own part, or has half of it."""
+        if not self.pays_density:
+            return replace(self, epsilon=nominal)
+        density = min(self.epsilon_density, nominal / 2)
+        return replace(self, epsilon=nominal - density, epsilon_density=density)
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
@@ -105,7 +121,7 @@ class DynTextStrict(DynText):
     Guarantee:
         epsilon-DP per token for every length, be it a public function of the token or a draw of
         any law: all inputs share the output set V and scores lie in [0, 1]. The density noise
-        costs nothing.
+        costs nothing, so the nominal epsilon is ``epsilon`` alone.
 
     Attributes:
         epsilon: Nats per token. Positive.
@@ -121,8 +137,4 @@ class DynTextStrict(DynText):
     truth: ClassVar[str] = "epsilon-DP (our repair); the density noise costs nothing"
     full_support: ClassVar[bool] = True
     outside: ClassVar[float] = 0.0
-
-    @property
-    def claimed_epsilon(self) -> float:
-        """What is proved, nats per token."""
-        return self.epsilon
+    pays_density: ClassVar[bool] = False

@@ -110,6 +110,13 @@ class RanText(ChannelMechanism):
             low, high = (factor, high) if reached < size else (low, factor)
         return replace(plain, noise_range=tuple((ranges * np.sqrt(low * high)).tolist()))
 
+    @classmethod
+    def with_list_share(cls, space: EmbeddingSpace, *, epsilon: float, share: float = 0.05) -> Self:
+        """:meth:`with_list_size` for a share of the vocabulary, between 0 and 1."""
+        _validate.probability(share=share)
+        size = min(max(2, round(share * len(space))), len(space) - 1)
+        return cls.with_list_size(space, epsilon=epsilon, size=size)
+
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
         rows, marginal = space.distance_rows(ids), _marginal(self, space, space.device)

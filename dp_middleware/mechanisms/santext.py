@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import ClassVar, Self
@@ -15,6 +16,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Notion
 from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.vocabulary import frequencies
+from dp_middleware.vocabulary.words import word_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,33 @@ class SanTextPlus(ChannelMechanism):
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
         """English stop words, scikit-learn's list, are not sensitive."""
         return cls(epsilon=nominal, non_sensitive=frequencies.stop_words())
+
+    @classmethod
+    def by_frequency(
+        cls, space: EmbeddingSpace, *, epsilon: float, sensitive: float = 0.9, keep: float = 0.7
+    ) -> Self:
+        """The least frequent share of the words is sensitive, by public frequencies of English.
+
+        The rule and the defaults are those of the authors' program (sensitive words 0.9, p = 0.3),
+        which counts the private corpus instead: such counts are not public. Words that the list of
+        English words lacks are least frequent; of equally frequent ones the later in the
+        vocabulary.
+
+        Args:
+            space: V tokens with vectors.
+            epsilon: Nats per unit of distance, per token.
+            sensitive: Share of the words of the vocabulary that is sensitive, above 0, at most 1.
+            keep: Probability that one of the others stays.
+        """
+        if not 0 < sensitive <= 1:
+            raise ParameterError(f"expected 0 < sensitive <= 1, got sensitive={sensitive!r}")
+        words = word_numbers(space.vocabulary)
+        shares = np.bincount(words, weights=frequencies.english(space.vocabulary))
+        count = len(shares) - math.ceil(sensitive * len(shares))
+        public = np.argsort(-shares, kind="stable")[:count]
+        listed = np.isin(words, public)
+        tokens = [token for token, on in zip(space.vocabulary.tokens, listed, strict=True) if on]
+        return cls(epsilon=epsilon, non_sensitive=frozenset(tokens), keep=keep)
 
     def outputs(self, space: EmbeddingSpace) -> Ids:
         """The sensitive set V_S.

@@ -47,6 +47,15 @@ class KeepPolicy:
         return cls(kept=frequencies.stop_words(), label="stop words (scikit-learn)")
 
     @classmethod
+    def nltk_stop_words(cls) -> KeepPolicy:
+        """NLTK's English stop words, which papers keep; from an installed package.
+
+        Raises:
+            MissingExtra: Neither NLTK's data nor llama-index-core is installed.
+        """
+        return cls(kept=frequencies.nltk_stop_words(), label="stop words (NLTK)")
+
+    @classmethod
     def punctuation(cls) -> KeepPolicy:
         """The ASCII punctuation signs."""
         return cls(kept=frozenset(string.punctuation), label="punctuation (ASCII)")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware import _files
+from dp_middleware.errors import MissingExtra
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 _WORDS = Path(__file__).parent / "data" / "english.txt"
@@ -82,3 +85,23 @@ def stop_words() -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS)
+
+
+@cache
+def nltk_stop_words() -> frozenset[str]:
+    """English stop words of NLTK, from its data or from the copy in llama-index-core.
+
+    Other words than scikit-learn's: no "bill" or "fire", but "don" and "t", pieces of "don't".
+
+    Raises:
+        MissingExtra: Neither is there.
+    """
+    place = ("_static", "nltk_cache", "corpora", "stopwords")
+    folder = _files.package_folder("llama_index.core", *place)
+    if folder is not None and (folder / "english").is_file():
+        return frozenset((folder / "english").read_text(encoding="utf-8").split())
+    try:
+        return frozenset(import_module("nltk.corpus").stopwords.words("english"))
+    except (ImportError, LookupError):
+        missing = "NLTK's list of stop words, which llama-index-core has,"
+        raise MissingExtra(missing, "llama-index") from None

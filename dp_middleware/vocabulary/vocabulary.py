@@ -104,16 +104,23 @@ class Vocabulary:
 
     @classmethod
     def from_encoder(
-        cls, name: str = "all-MiniLM-L6-v2", *, unknown: Unknown = "uniform"
+        cls,
+        name: str = "all-MiniLM-L6-v2",
+        size: int | None = None,
+        *,
+        unknown: Unknown = "uniform",
     ) -> Vocabulary:
         """The encoder's own WordPieces, special and unused tokens left out, in its order.
 
         Args:
             name: Name or folder of a WordPiece encoder.
+            size: Number of tokens, from the first; ``None``: all. With ``unknown="split"`` the
+                rarer words are spelt by pieces, so that a third of the tokens still covers
+                nearly every text.
             unknown: Out-of-vocabulary policy.
 
         Raises:
-            ParameterError: The encoder does not use WordPieces.
+            ParameterError: The encoder does not use WordPieces, or has fewer tokens.
         """
         source = _files.encoder_tokenizer(name)
         if type(source.model).__name__ != "WordPiece":
@@ -123,7 +130,11 @@ class Vocabulary:
         ids = source.get_vocab()
         words = (token for token in ids if not (token in special or token.startswith("[unused")))
         tokens = sorted(words, key=ids.get)
-        return cls(tokens, tokenizer=WordPieceTokenizer(name, source), unknown=unknown)
+        if size is not None:
+            _validate.at_least(1, size=size)
+            if size > len(tokens):
+                raise ParameterError(f"expected size <= {len(tokens)}, got size={size}")
+        return cls(tokens[:size], tokenizer=WordPieceTokenizer(name, source), unknown=unknown)
 
     def __len__(self) -> int:
         return len(self.tokens)

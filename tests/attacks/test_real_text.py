@@ -82,12 +82,14 @@ def test_no_context_free_attack_beats_bayes_on_real_text(mechanism, raw, prior, 
     size = len(space)
     rows = np.exp(mechanism.log_probs(np.arange(size), space))
     joint = prior[:, None] * rows
-    near = _places(*np.indices((size, size)).reshape(2, -1), space).reshape(size, size)
+    places = _places(*np.indices((size, size)).reshape(2, -1), space)
+    near = dict(zip(("", " by id"), np.reshape(places, (2, size, size)), strict=True))
     exact = attacks.bayes(mechanism, space, prior=prior, top=(1, 5, 10))
     likeliest = rows.argmax(axis=0)  # the attacker who knows no word frequencies
     assert joint[likeliest, np.arange(size)].sum() <= exact.rate + 1e-12
     for top in (1, 5, 10):
-        assert joint[near <= top].sum() <= exact.details[f"top {top}"] + 1e-12
+        for unit, ranks in near.items():
+            assert joint[ranks <= top].sum() <= exact.details[f"top {top}{unit}"] + 1e-12
     bound = attacks.recovery_bound(dp.certify(mechanism, space), space, prior=prior)
     assert exact.rate <= bound + 1e-12
 

@@ -134,8 +134,11 @@ app()
         (("evaluate", "x", "--out", "y", "--attack", "embeding-inversion"), "embedding-inversion?"),
         (("evaluate", "x", "--out", "y", "--metric", "rougel"), "did you mean rouge-l?"),
         (("evaluate", "x", "--out", "y", "-m", "ran-text"), "did you mean rantext?"),
-        (("sanitize", "x", "--keep", "nouns"), "expected one of stop-words, punctuation"),
-        (("sanitize", "x", "--space", "o2000"), "expected one of default, cl100k, o200k"),
+        (("sanitize", "x", "--keep", "nouns"), "expected one of stop-words, nltk-stop-words, punc"),
+        (
+            ("sanitize", "x", "--space", "o2000"),
+            "expected one of default, wordpieces, glove, cl100k, o200k",
+        ),
     ],
 )
 def test_a_name_that_is_nearly_one_of_ours_is_suggested(arguments, told):

@@ -39,3 +39,13 @@ def test_a_length_makes_a_raw_context_finite(toy):
     assert json.loads(run(*options).stdout)[0]["epsilon"] == "inf"
     one, two = (json.loads(run(*options, "--length", n).stdout)[0]["epsilon"] for n in ("1", "2"))
     assert two == pytest.approx(2 * one)
+
+
+def test_lists_of_rantext_are_fitted_to_a_share():
+    found = json.loads(
+        run("certify", "rantext", "--nominal", "--list-size", "0.3", "--json").stdout
+    )
+    fitted = dp.RanText.with_list_share(SPACE, epsilon=10.0, share=0.3)
+    assert found[0]["mechanism"] == fitted.fingerprint
+    refused = run("certify", "santext", "--list-size", "0.3", code=2)
+    assert "--list-size" in refused.stderr

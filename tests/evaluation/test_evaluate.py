@@ -140,6 +140,49 @@ def test_each_raw_text_is_encoded_once_for_all_mechanisms(run, letters, reviews)
     assert accuracy == 6
 
 
+def test_every_row_says_what_is_outside_the_vocabulary(run, space, reviews):
+    table = run(("custext", "stencil"), attacks=())
+    ids = np.concatenate([space.vocabulary.encode(text)[:64] for text in reviews.texts[:12]])
+    share = float(np.mean(ids < 0))
+    assert 0 < share < 1
+    assert {row["unknown_share"] for row in table} == {share}
+    assert f"of which {100 * share:.3g} % outside the vocabulary" in report(table)
+
+
+def test_words_are_counted_and_ids_beside(run, reviews):
+    """Two spellings of each word, which one is drawn is a coin."""
+    words = sorted({word for text in reviews.texts for word in text.split()})[:20]
+    words = [word for word in words if word.islower()]
+    spellings = [*words, *map(str.upper, words)]
+    vectors = 100 * np.tile(np.eye(len(words)), (2, 1))
+    space = dp.EmbeddingSpace(dp.Vocabulary(spellings), vectors)
+    table = run(("santext",), (50.0,), space=space, attacks=("bayes", "embedding-inversion"))
+    rows = {row["name"]: row for row in table}
+    known = 1 - rows["retention"]["unknown_share"]
+    assert rows["retention"]["value"] == pytest.approx(known)
+    assert 0 < rows["retention"]["by_id"] < known
+    assert rows["bayes"]["value"] == rows["embedding-inversion"]["value"] == pytest.approx(1.0)
+    assert 0 < rows["embedding-inversion"]["by_id"] < 1
+    assert rows["rouge-l"]["by_id"] is None
+
+
+def test_lists_of_rantext_have_the_share_asked_for(run, space):
+    (row,) = run(("rantext",), (1.0,), list_size=0.25, attacks=(), metrics=("retention",))
+    fitted = dp.RanText.with_list_share(space, epsilon=1.0, share=0.25)
+    assert row["fingerprint"] == fitted.fingerprint
+    (row,) = run(("custext",), list_size=0.25, attacks=(), metrics=("retention",))
+    assert row["fingerprint"] == dp.CusText(epsilon=2.0).fingerprint
+    with pytest.raises(dp.ParameterError, match="list_size"):
+        run(list_size=1.5)
+
+
+@pytest.mark.slow
+def test_the_default_space_covers_real_texts(reviews, health):
+    vocabulary = evaluation.running.default_space().vocabulary
+    ids = np.concatenate([vocabulary.encode(text) for text in (*reviews.texts, *health.texts)])
+    assert np.mean(ids < 0) < 0.001
+
+
 def test_texts_are_cut_to_the_tokens_asked_for(run):
     short, long = run(tokens=3, attacks=()), run(attacks=())
     assert short.rows[0]["tokens"] == 36

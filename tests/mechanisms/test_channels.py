@@ -171,6 +171,21 @@ def test_equal_lists_are_one_mechanism():
     assert first.fingerprint != CusTextPlus(epsilon=1.0, kept=["the", "a"]).fingerprint
 
 
+def test_the_least_frequent_share_of_the_words_is_sensitive():
+    """Of the words the, of, knee and qqq, in this order of frequency, half are sensitive."""
+    tokens = ["qqq", "the", "knee", "The", "of"]
+    space = dp.EmbeddingSpace(dp.Vocabulary(tokens), np.arange(10.0).reshape(5, 2))
+    mechanism = dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.5)
+    assert mechanism.non_sensitive == {"the", "of"}
+    assert mechanism.outputs(space).tolist() == [0, 2]
+    assert mechanism.keep == 0.7
+    few = dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.51, keep=0.2)
+    assert (few.non_sensitive, few.keep) == ({"the"}, 0.2)
+    assert not dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=1.0).non_sensitive
+    with pytest.raises(dp.ParameterError, match="sensitive"):
+        dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.0)
+
+
 # DYNTEXT -----------------------------------------------------------------------------------------
 
 LINE = [[0.0], [1.0], [2.0], [10.0]]
@@ -384,6 +399,24 @@ def test_dyntext_strict_is_private_whatever_the_density_noise(epsilon, epsilon_d
         assert certificate.claimed == epsilon
         assert 0 < certificate.epsilon <= epsilon + 1e-9
     assert dp.audit(mechanism, clustered()) <= dp.certify(mechanism, clustered()).epsilon
+
+
+@pytest.mark.parametrize(
+    ("total", "epsilon", "density"), [(3.0, 2.5, 0.5), (1.0, 0.5, 0.5), (0.2, 0.1, 0.1)]
+)
+def test_the_nominal_epsilon_of_dyntext_is_the_total(total, epsilon, density):
+    space = random_space(9)
+    mechanism = DynText.with_defaults(total, space)
+    assert (mechanism.epsilon, mechanism.epsilon_density) == (epsilon, density)
+    assert mechanism.nominal == mechanism.claimed_epsilon == total
+    assert dp.certify(mechanism, space).claimed == total
+    other = DynText(epsilon=7.0, epsilon_density=2.0, candidates=3)
+    assert other.nominal == 9.0
+    assert other.at(5.0) == DynText(epsilon=3.0, epsilon_density=2.0, candidates=3)
+    assert other.at(1.0) == DynText(epsilon=0.5, epsilon_density=0.5, candidates=3)
+    strict = DynTextStrict.with_defaults(total, space)
+    assert (strict.epsilon, strict.nominal, strict.claimed_epsilon) == (total, total, total)
+    assert strict.at(4.0) == DynTextStrict(epsilon=4.0)
 
 
 def test_dyntext_strict_can_be_calibrated():

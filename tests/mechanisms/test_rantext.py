@@ -301,6 +301,11 @@ def test_the_radius_can_be_set_by_list_size(size):
     assert np.searchsorted(distances, radii).mean() / 60 == pytest.approx(size, rel=0.1)
     with pytest.raises(dp.ParameterError):
         dp.RanText.with_list_size(space, epsilon=3.0, size=60)
+    by_share = dp.RanText.with_list_share(space, epsilon=3.0, share=size / 60)
+    assert by_share == mechanism
+    assert dp.RanText.with_list_share(space, epsilon=3.0, share=1e-6).noise_range  # 2 at least
+    with pytest.raises(dp.ParameterError, match="0 < share < 1"):
+        dp.RanText.with_list_share(space, epsilon=3.0, share=1.0)
 
 
 @pytest.mark.parametrize("start", [1.0, 7.5, 199.0, 201.0, 1e6, 1e12])

@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 import re
+import sys
 import threading
 import traceback
 
@@ -22,6 +23,7 @@ from support.texts import CANARY, TORTURE
 import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.tokenizers import BlankTokenizer
 
 INFINITE = {
@@ -62,6 +64,23 @@ def test_a_megabyte_is_released_whole():
     release = dp.Sanitizer(MECHANISM, SPACE).release(text)
     assert len(text) > 1_000_000
     assert release.tokens_total == len(release.text.split()) == 200_000
+
+
+def test_the_stop_words_of_nltk_are_other_words():
+    pytest.importorskip("llama_index.core", reason="needs the llama-index extra")
+    kept = dp.KeepPolicy.nltk_stop_words()
+    assert kept.label == "stop words (NLTK)"
+    assert {"the", "don", "t", "himself"} <= kept.kept
+    assert not {"bill", "fire"} & kept.kept
+    assert {"bill", "fire"} <= dp.KeepPolicy.stop_words().kept
+
+
+def test_without_a_list_of_nltk_the_extra_is_named(monkeypatch):
+    frequencies.nltk_stop_words.cache_clear()
+    monkeypatch.setattr(frequencies._files, "package_folder", lambda *parts: None)
+    monkeypatch.setitem(sys.modules, "nltk.corpus", None)
+    with pytest.raises(dp.MissingExtra, match="llama-index"):
+        dp.KeepPolicy.nltk_stop_words()
 
 
 def test_all_stop_words_are_perturbed_unless_asked_otherwise():

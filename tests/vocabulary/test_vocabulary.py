@@ -138,6 +138,14 @@ def test_uniform_marks_unknown_tokens():
 def test_split_takes_the_longest_known_tokens():
     vocabulary = dp.Vocabulary(["a", "ab", "abc", "d"], unknown="split")
     assert vocabulary.encode("abcd abx da").tolist() == [2, 3, 1, -1, 3, 0]
+    few = dp.Vocabulary.from_encoder(size=11_000, unknown="split")
+    assert few.tokens == PIECES.tokens[:11_000]
+    text = "Bronchopneumonia, 37.5 degrees; unfathomable!"
+    assert (few.encode(text) >= 0).all()
+    assert len(few.encode(text)) > len(PIECES.encode(text))
+    assert few.decode(few.encode(text)) == PIECES.decode(PIECES.encode(text))
+    with pytest.raises(dp.ParameterError, match="size"):
+        dp.Vocabulary.from_encoder(size=10**6)
     pieces = dp.Vocabulary.from_encoder(unknown="split")
     assert (pieces.encode("a😀b") == -1).sum() >= 1
     assert (pieces.encode("a😀b") >= 0).sum() == 2

@@ -15,6 +15,17 @@ _ESCAPED = re.compile(
     r"|u[dD][89abAB][0-9a-fA-F]{2}(?=\\u(?![dD][c-fC-F])..)|[^u])"
 )
 _LONGEST = 12  # signs of an escape: two halves of a pair
+_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
+
+
+def with_letters(text: str) -> str:
+    r"""A text with the signs that escapes such as ``\u00e9`` stand for; those of ASCII stay."""
+    return _ESCAPE.sub(_unescaped, text) if "\\u" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    sign = chr(int(match[2], 16))
+    return match[1] + sign if sign.isprintable() and not sign.isascii() else match[0]
 
 
 class JsonRestorer:

@@ -16,6 +16,7 @@ from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.kinds.base import Kind
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.sessions.memo import Entries
+from dp_middleware.vocabulary import frequencies
 
 _NONCE = 12  # bytes
 
@@ -103,7 +104,8 @@ class Mapping(StaysHere):
 
         def free(candidate: str) -> bool:
             spelled = normal(candidate)
-            return spelled not in self.pseudonyms and spelled not in public
+            ordinary = spelled in frequencies.stop_words()  # "May" comes back as "may" by itself
+            return not ordinary and spelled not in self.pseudonyms and spelled not in public
 
         pseudonym = kind.draw(key, shape, free, self)
         pair = Pair(kind.name, shape, key, text, pseudonym)

@@ -18,6 +18,13 @@ _PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
 
 _OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _BLANKS = re.compile(r"\s*")
+_NUMBER = re.compile(  # but no address of the internet
+    r"(?!\d{1,3}(?:\.\d{1,3}){3}\Z)[$€£¥₹]?\s?"
+    r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:[.,]\d+)?)%?"
+)
+_UNDECIDED = re.compile(r"[.,]\d{0,3}\Z")  # of a number, or behind it
+_ALIKE = str.maketrans("\u2018\u2019\u02bc\u2010\u2011\u2012\u2013\u2212", "'''-----")
+"""Apostrophes and hyphens that a model or a word processor writes for one another."""
 
 
 class Match(NamedTuple, Generic[V]):
@@ -79,7 +86,8 @@ class Names(Generic[V]):
     def open_at(self, text: str, start: int = 0) -> int:
         """From which offset on the signs that follow a text decide what is found in it."""
         folded = fold(text)
-        undecided = len(folded) - folded.endswith((".", ","))  # of a number, or behind it
+        ending = _UNDECIDED.search(folded, max(0, len(folded) - 4))
+        undecided = len(folded) if ending is None else ending.start()
         for piece in _PIECES.finditer(folded, start):
             place, end = piece.span()
             may_begin = end >= undecided or piece.group() in self._heads
@@ -95,7 +103,9 @@ class Names(Generic[V]):
         best = None
         for end, spelled in self._walk(folded, start):
             if end <= limit and spelled in self._values and not within_word(text, end):
-                best = Match(start, end, self._values[spelled])
+                inside = goes_on(text, start) or goes_on(text, end)
+                if not (inside and is_number(spelled)):
+                    best = Match(start, end, self._values[spelled])
         return best
 
     def _is_open(self, folded: str, start: int, undecided: int) -> bool:
@@ -130,15 +140,17 @@ class Names(Generic[V]):
 
 
 def fold(text: str) -> str:
-    """Lower case, sign by sign: offsets stay what they are."""
+    """Lower case and plain apostrophes and hyphens, sign by sign: offsets stay what they are."""
     lower = text.lower()
-    if len(lower) == len(text):
+    if lower.isascii():
         return lower
-    return "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
+    if len(lower) != len(text):
+        lower = "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
+    return lower.translate(_ALIKE)
 
 
 def normal(text: str) -> str:
-    """What equal texts have in common: small letters, one blank for any."""
+    """What equal texts have in common: :func:`fold`, and one blank for any."""
     folded = fold(text)
     return folded if folded.isalnum() else " ".join(folded.split())
 
@@ -165,18 +177,34 @@ class Words:
 
 
 def within_word(text: str, place: int) -> bool:
-    """Whether the sign at an offset continues the word, or the number, before it.
+    """Whether the sign at an offset continues the word, or the digits, before it.
 
     Letters behind digits, or before them, are another word: a unit, a currency, an ordinal.
     """
     if not 0 < place < len(text):
         return False
     before, behind = text[place - 1], text[place]
-    if is_word(before):
-        if is_word(behind):
-            return before.isdecimal() == behind.isdecimal()
-        return before.isdecimal() and behind in ".," and text[place + 1 : place + 2].isdecimal()
-    return behind.isdecimal() and before in ".," and place > 1 and text[place - 2].isdecimal()
+    return is_word(before) and is_word(behind) and before.isdecimal() == behind.isdecimal()
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number alone, which may go on behind a full stop or a comma."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def goes_on(text: str, place: int) -> bool:
+    """Whether digits on both sides of an offset are of one number, by a sign that is beside it.
+
+    A full stop makes one number of them, a comma where three digits follow it: "17,45" is two.
+    """
+    if not 0 < place < len(text):
+        return False
+    sign = place if text[place] in ".," else place - 1
+    if sign < 1 or text[sign] not in ".," or not text[sign - 1].isdecimal():
+        return False
+    behind = text[sign + 1 : sign + 5]
+    digits = next((n for n, sign in enumerate(behind) if not sign.isdecimal()), len(behind))
+    return digits == 3 if text[sign] == "," else digits > 0
 
 
 def is_word(sign: str) -> bool:

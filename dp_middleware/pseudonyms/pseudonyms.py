@@ -16,6 +16,7 @@ from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.pseudonyms.detection import entities_of
 from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms.json_pieces import with_letters
 from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
@@ -30,8 +31,8 @@ OnEmpty = Literal["raise", "pass"]
 
 _PUBLIC = (
     "what the detector does not find is public and goes out as it is",
-    "that entities are there, where, of which kind, in capitals or small letters, and which of "
-    "their parts are equal, is public",
+    "that entities are there, where, of which kind, in capitals or small letters, between which "
+    "signs, and which of their parts are equal, is public",
 )
 
 
@@ -124,6 +125,7 @@ class Pseudonyms(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
+        text = with_letters(text)
         entities = entities_of(text, self._detector, self._asked) if text.strip() else []
         return PseudonymDraft(text=text, places=tuple(places_of(text, entities, self._laws)))
 

@@ -15,7 +15,14 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import Kind, Label
 from dp_middleware.pseudonyms.mapping import Mapping
-from dp_middleware.pseudonyms.matching import Names, Words, is_word, within_word
+from dp_middleware.pseudonyms.matching import (
+    Names,
+    Words,
+    goes_on,
+    is_number,
+    is_word,
+    within_word,
+)
 from dp_middleware.vocabulary import frequencies
 
 S = TypeVar("S", Entity, "Place")
@@ -192,6 +199,8 @@ def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> 
     """
     last: S | None = None
     for span in spans:
+        if last is not None and span.end <= last.end:
+            continue
         start, end = widened(text, span.start, span.end, kind_of(span))
         if last is None or start > last.end:
             if last is not None:
@@ -206,19 +215,21 @@ def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> 
 
 def widened(text: str, start: int, end: int, kind: Kind) -> tuple[int, int]:
     """Offsets at which a word or number ends, also one that begins with what is written there."""
+    is_open = kind.numeric and is_number(text[start:end])
     while start > 0 and (
-        within_word(text, start) or _goes_on(text[start - 1], text[start : start + 1], kind)
+        within_word(text, start)
+        or _joins(text[start - 1], text[start : start + 1], kind)
+        or (is_open and goes_on(text, start))
     ):
         start -= 1
     while end < len(text) and (
-        _goes_on(text[end], text[end - 1 : end], kind)
-        or (not kind.lettered and text[end] in ".," and text[end + 1 : end + 2].isdecimal())
+        _joins(text[end], text[end - 1 : end], kind) or (is_open and goes_on(text, end))
     ):
         end += 1
     return start, end
 
 
-def _goes_on(outside: str, inside: str, kind: Kind) -> bool:
+def _joins(outside: str, inside: str, kind: Kind) -> bool:
     """Whether a sign beside a span would be a part of the word that is written there."""
     if not is_word(outside):
         return False

@@ -177,6 +177,82 @@ def test_two_sessions_on_one_file_agree(tmp_path: Path):
     assert one.restore(released) == "Mirela Tamburi"
 
 
+def test_what_stands_in_a_list_comes_back_and_takes_nothing_of_its_neighbours():
+    for kind, values in {
+        "organisation": ("3Melka", "Ikelda"),
+        "place": ("5th Quaz", "Perulia"),
+        "email": ("9@quaz.org", "ana@quaz.org"),
+        "username": ("7melka", "melka"),
+    }.items():
+        for value in values:
+            talk = session({value: kind})
+            text = f"id,what\n17,{value},45\n"
+            released = talk.release("1", "user", text).text
+            assert released.startswith("id,what\n17,")
+            assert released.endswith(",45\n")
+            assert talk.restore(released) == text
+            assert set(talk.mapping().values()) == {value}
+    values = {"415-555-2671": "phone", "8.8.8.8": "ip", "2024-03-01": "date", "45": "age"}
+    talk = session(values)
+    released = talk.release("1", "user", "; ".join(values)).text
+    assert talk.restore(released.replace("; ", ",")) == ",".join(values)
+    assert "".join(talk.restore_stream(released.replace("; ", ","))) == ",".join(values)
+
+
+def test_a_number_is_not_found_in_a_longer_one():
+    talk = session({"45": "age"})
+    pseudonym = talk.release("1", "user", "45").text
+    longer = f"{pseudonym}.5 {pseudonym},123 1,{pseudonym}0 9.{pseudonym}"
+    assert talk.restore(longer) == longer
+    assert talk.restore(f"{pseudonym},12,{pseudonym}.") == "45,12,45."
+
+
+def test_apostrophes_hyphens_and_escapes_of_another_hand_are_the_same():
+    talk = session({"O'Brienza": "person", "Smithel-Jonesta": "person", "José": "person"})
+    text = "O'Brienza, Smithel-Jonesta and José"
+    talk.release("1", "user", text)
+    others = "O\u2019Brienza, Smithel\u2011Jonesta, Ms Jonesta and Jos\\u00e9"
+    released = talk.release("2", "user", others).text
+    for value in ("Brienza", "Smithel", "Jonesta", "Jos"):
+        assert value not in released
+    told = talk.release("1", "user", text).text.replace("-", "\u2011")
+    assert talk.restore(told) == text.replace("-", "\u2011")
+
+
+def test_two_values_that_only_look_alike_have_two_pseudonyms():
+    talk = session({"Weiss": "person", "Weiß": "person", "@ana": "username", "Ana": "person"})
+    text = "Herr Weiss, Herr Weiß, Ana and @ana"
+    released = talk.release("1", "user", text).text
+    assert len(talk.mapping()) == 4
+    assert talk.restore(released) == text
+
+
+def test_an_answer_without_an_id_is_known_by_the_words_that_were_shown():
+    talk = session()
+    released = talk.release_many([(None, "user", "Mirela Tamburi called.")])[0].text
+    answer = f"So {released}"
+    talk.note_remote(None, answer)
+    history = [
+        {"role": "user", "content": "Mirela Tamburi called."},
+        {"role": "assistant", "content": talk.restore(answer)},
+    ]
+    assert [release.text for release in talk.release_many(history)] == [released, answer]
+
+
+def test_no_pseudonym_is_an_english_function_word():
+    for _ in range(100):
+        assert session({"October": "date"}).release("1", "user", "October").text != "May"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("word", "kind"), [("Namaa", "person"), ("1,", "number")])
+def test_a_long_row_of_entities_takes_no_quadratic_time(word, kind):
+    starts = range(0, len(word) * 20_000, len(word))
+    spans = [(start, start + 1, kind) for start in starts]
+    talk = dp.Pseudonyms(lambda _: spans).session()
+    assert talk.restore(talk.release("1", "user", word * 20_000).text) == word * 20_000
+
+
 NAMES = {f"Tamburi{letter}": "person" for letter in "abcdefghijklmnopqrstuvwxyz"}
 
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds import libraries
 from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
 from dp_middleware.pseudonyms.kinds.laws import choice, combined, core, fill, whole, words
+from dp_middleware.pseudonyms.kinds.libraries import family_names, street_words
 
 FLATS = words("apt suite ste unit floor box po no")
 
@@ -22,8 +22,10 @@ class Address(Kind):
     """
 
     name: ClassVar[str] = "address"
+    numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
-        "lines of an address, the places and lengths of their numbers, and words such as Street"
+        "lines of an address, the places and lengths of their numbers, words such as Suite, and the"
+        " last word such as Street behind a name"
     )
 
     def parts(self, mention: str) -> list[Part]:
@@ -33,11 +35,13 @@ class Address(Kind):
         return parts or whole(mention, "*")
 
     def _shape(self, line: str) -> str:
-        items = []
-        for word in line.split():
+        items, words = list[str](), line.split()
+        last = max((n for n, word in enumerate(words) if _bare(word) in street_words()), default=-1)
+        for n, word in enumerate(words):
+            named = any(item[0] != "=" and not item.isdecimal() for item in items)
             if any(character.isdecimal() for character in word):
                 items.append("".join(_house_class(character) for character in word))
-            elif _stays(word, bool(items)):
+            elif _bare(word) in FLATS or (n == last and named):
                 items.append(f"={word}")
             elif not items or items[-1] != "*":
                 items.append("*")
@@ -51,7 +55,7 @@ class Address(Kind):
         written = []
         for word in shape.split(" "):
             if word == "*":
-                written.append(choice(libraries.family_names(), draws))
+                written.append(choice(family_names(), draws))
             elif word.startswith("="):
                 written.append(word[1:])
             else:
@@ -59,10 +63,8 @@ class Address(Kind):
         return " ".join(written)
 
 
-def _stays(word: str, inside: bool) -> bool:
-    """Whether a word is a kind of street or flat; what a line begins with may be a name."""
-    bare = word.casefold().strip(".")
-    return bare in FLATS or (inside and bare in libraries.street_words())
+def _bare(word: str) -> str:
+    return word.casefold().strip(".")
 
 
 def _house_class(character: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
+from dp_middleware.pseudonyms.matching import normal
+
 LABEL = re.compile(r"[A-Z][A-Z_ -]*_[0-9]+")
 """What stands for a value that no law of its kind can replace."""
 
@@ -54,7 +56,7 @@ class Kind(ABC):
 
     name: ClassVar[str]
     keeps_digits: ClassVar[bool] = False  # parts that end in digits get pseudonyms that do
-    lettered: ClassVar[bool] = False  # no pseudonym ends in a digit
+    numeric: ClassVar[bool] = False  # a number alone gets a pseudonym that is one
     keeps: ClassVar[str]  # what is revealed beside the kind, for the certificate's assumptions
 
     @property
@@ -68,7 +70,7 @@ class Kind(ABC):
 
     def key(self, text: str, shape: str) -> str:
         """What equal values have in common: parts with one key get one pseudonym. Private."""
-        return " ".join(text.casefold().split())
+        return normal(text)
 
     @abstractmethod
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:

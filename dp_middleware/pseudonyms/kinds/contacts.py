@@ -22,6 +22,7 @@ from dp_middleware.pseudonyms.kinds.laws import (
     whole,
 )
 from dp_middleware.pseudonyms.kinds.libraries import family_names, given_names, library
+from dp_middleware.pseudonyms.matching import normal
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)
@@ -51,7 +52,7 @@ class Email(Exact):
 
     def key(self, text: str, shape: str) -> str:
         """Without case."""
-        return text.casefold()
+        return normal(text)
 
     def parts(self, mention: str) -> list[Part]:
         """One; "mailto:" stays."""
@@ -124,6 +125,7 @@ class Phone(Exact):
     """
 
     name: ClassVar[str] = "phone"
+    numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
         "country, number of digits and punctuation of a phone number, whether it is valid"
     )
@@ -193,11 +195,12 @@ class Ip(Exact):
     """An address of the ranges for documentation: RFC 5737 and RFC 3849."""
 
     name: ClassVar[str] = "ip"
+    numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = "version of an IP address, the length of its network if it is there"
 
     def key(self, text: str, shape: str) -> str:
         """Without case."""
-        return text.casefold()
+        return normal(text)
 
     def parts(self, mention: str) -> list[Part]:
         """One; the length of a network or a port stays."""

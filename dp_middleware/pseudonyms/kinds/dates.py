@@ -42,10 +42,13 @@ class Date(Kind):
     """
 
     name: ClassVar[str] = "date"
+    numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
-        "format of dates and times; with law shift: the intervals between the dates of a session,"
-        " their weekdays, and the four calendar years of its first one; with law near: the two"
-        " years of a day, fifty of a month, hundred of a year; times where they are kept"
+        "format of dates and times, each read by itself (May is a long month, 10:30 has no leading"
+        " zero, in 14/02/2024 the day is first); with law shift: the intervals between the dates"
+        " of a session, their weekdays, and the four calendar years of its first one; with law"
+        " near: the two years of a day, fifty of a month, hundred of a year; times where they are"
+        " kept"
     )
 
     law: str = "shift"

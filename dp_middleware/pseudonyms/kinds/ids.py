@@ -30,8 +30,8 @@ class Exact(Kind):
     """A kind whose values and pseudonyms are compared and written in their very characters."""
 
     def key(self, text: str, shape: str) -> str:
-        """The text, in its case."""
-        return text
+        """The text, in its case, for this kind alone: a user "ana" is not Ana."""
+        return f"{self.name}: {text}"
 
     def written(self, text: str, like: str) -> str:
         """The text, in its case."""
@@ -43,6 +43,7 @@ class Id(Exact):
     """A uniform digit for each digit and a uniform letter for each letter."""
 
     name: ClassVar[str] = "id"
+    numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = "which characters are digits, capitals, small letters, or others"
 
     def parts(self, mention: str) -> list[Part]:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds import libraries
@@ -33,7 +34,14 @@ LEGAL = words(
     "inc incorporated ltd limited llc llp lp plc corp corporation co company gmbh ag kg se sa s.a"
     " sas sarl s.a.r.l spa s.p.a srl s.r.l bv b.v nv n.v ab as oy aps pty pte kk k.k & co.kg l.l.c"
 )
-PREFIX = re.compile(r"(?:al|el|ad|as|ash|ur|ul)[-\u2010\u2011](?=\w)", re.IGNORECASE)
+HYPHENS = "\u2010\u2011-"  # the last one ends a class of signs
+PREFIX = re.compile(rf"(?:al|el|ad|as|ash|ur|ul)[{HYPHENS}](?=\w)", re.IGNORECASE)
+WORD = re.compile(r"\S+")
+NAME = re.compile(  # initials and titles without a blank behind them; no hyphen but that of "al-"
+    rf"(?:(?:[^\W\d_]\.)+|(?:mrs?|ms|dr|prof)\.)(?=[^\W\d_]{{2}})"
+    rf"|(?:{PREFIX.pattern})?[^\s,;/{HYPHENS}]+",
+    re.IGNORECASE,
+)
 POSSESSIVE = re.compile(r"(?<=\w)['’]s$", re.IGNORECASE)
 INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\.?")
 SCRIPTS = {
@@ -59,11 +67,12 @@ class _Word:
 
     def __init__(self, mention: str, start: int, end: int) -> None:
         self.start, self.end = core(mention, start, end)
-        self.comma = "," in mention[self.end : end]
+        self.comma = "," in mention[self.end : end + 1]
         if match := POSSESSIVE.search(mention, self.start, self.end):
             self.end = match.start()
         dotted = mention[self.start : self.end + 1]
-        if dotted.endswith(".") and self.end < end and INITIALS.fullmatch(dotted):
+        is_apart = not mention[end : end + 1].isalpha()  # else two pseudonyms would touch
+        if dotted.endswith(".") and self.end < end and is_apart and INITIALS.fullmatch(dotted):
             self.end += 1
         self.text = mention[self.start : self.end]
 
@@ -77,8 +86,8 @@ class _Word:
         )
 
 
-def _words_of(mention: str) -> list[_Word]:
-    every = [_Word(mention, *match.span()) for match in re.finditer(r"\S+", mention)]
+def _words_of(mention: str, pattern: re.Pattern[str] = WORD) -> list[_Word]:
+    every = [_Word(mention, *match.span()) for match in pattern.finditer(mention)]
     return [word for word in every if word.text]
 
 
@@ -114,7 +123,6 @@ class Person(Kind):
     """
 
     name: ClassVar[str] = "person"
-    lettered: ClassVar[bool] = True
     keeps: ClassVar[str] = (
         "number and places of the words of a name, titles, particles, suffixes such as Jr, which"
         " words are initials; gender and script where it is asked for"
@@ -125,14 +133,18 @@ class Person(Kind):
 
     def parts(self, mention: str) -> list[Part]:
         """Its words; titles, particles, suffixes and possessives stay."""
-        named = _words_of(mention)
+        named = _words_of(mention, NAME)
         units = _units(named)
         if not units:
             return whole(mention, "given")
-        family = len(units) - 1 if len(units) > 1 or named[0].is_in(TITLES) else -1
-        if len(units) > 1 and units[0].comma:  # Lopez, Maria
-            family = 0
-        return [self._part(word, n == family) for n, word in enumerate(units)]
+        group = [0]  # of words joined by hyphens
+        for one, other in pairwise(units):
+            joined = mention[one.end : other.start] in tuple(HYPHENS)
+            group.append(group[-1] + (not joined))
+        family = group[-1] if group[-1] or named[0].is_in(TITLES) else -1
+        if family > 0 and any(word.comma for n, word in zip(group, units, strict=True) if n == 0):
+            family = 0  # Lopez, Maria
+        return [self._part(word, n == family) for n, word in zip(group, units, strict=True)]
 
     def _part(self, word: _Word, family: bool) -> Part:
         if word.initials:
@@ -171,7 +183,6 @@ class Organisation(Kind):
     """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
 
     name: ClassVar[str] = "organisation"
-    lettered: ClassVar[bool] = True
     keeps: ClassVar[str] = "the legal form of an organisation, such as Inc, and a leading The"
 
     def parts(self, mention: str) -> list[Part]:
@@ -198,12 +209,14 @@ class Place(Kind):
     """A town such as "Hartville" for any place."""
 
     name: ClassVar[str] = "place"
-    lettered: ClassVar[bool] = True
     keeps: ClassVar[str] = "nothing"
 
     def parts(self, mention: str) -> list[Part]:
-        """One; a possessive stays."""
+        """One; a possessive stays, and a full stop that does not end an abbreviation."""
         parts = whole(mention, "")
+        if parts and "." in mention[parts[0].start : parts[0].end]:  # U.S.
+            dotted = mention[parts[0].end :].startswith(".")
+            parts = [parts[0]._replace(end=parts[0].end + dotted)]
         if parts and (match := POSSESSIVE.search(mention, parts[0].start, parts[0].end)):
             parts = [parts[0]._replace(end=match.start())]
         return parts

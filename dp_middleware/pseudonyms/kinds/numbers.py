@@ -46,6 +46,7 @@ class Numeral(Kind):
     """
 
     keeps_digits: ClassVar[bool] = True
+    numeric: ClassVar[bool] = True
 
     public: ClassVar[frozenset[str]]
 
@@ -173,7 +174,10 @@ class Age(Numeral):
     """An age from 0 to 119; an older one becomes a label."""
 
     name: ClassVar[str] = "age"
-    keeps: ClassVar[str] = "words around an age, such as years old"
+    keeps: ClassVar[str] = (
+        "words around an age, such as years old; behind a number and a comma, whether it has three"
+        " digits"
+    )
     public: ClassVar[frozenset[str]] = words(AGES)
 
     def shape(self, text: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dp_middleware.contexts._heads import linear_head, outputs_of
 from dp_middleware.contexts._probes import check_causal
-from dp_middleware.contexts.base import Loaded, ModelContext, Shift
+from dp_middleware.contexts.models import Loaded, ModelContext, Shift
 from dp_middleware.contexts.streams import Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.contexts.base import Loaded, ModelContext, Shift
+from dp_middleware.contexts.models import Loaded, ModelContext, Shift
 from dp_middleware.contexts.streams import Apart, Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace

@@ -17,6 +17,7 @@ from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.evaluation import _cases
+from dp_middleware.evaluation._bounds import with_public_bound
 from dp_middleware.evaluation._cases import Case, Chosen, Cut, Encoded, Law, Models
 from dp_middleware.evaluation._cells import Cell, Row
 from dp_middleware.evaluation.measures import MEASURES
@@ -124,7 +125,7 @@ class Part:
         run, law = self._setup, None
         try:
             law = _cases.law_of(
-                self.chosen,
+                with_public_bound(self.chosen, self.epsilon, run.space, run.models.context),
                 self.epsilon,
                 run.space,
                 asked=run.asked,

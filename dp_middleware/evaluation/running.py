@@ -77,6 +77,8 @@ def evaluate(
         tokens: Tokens of each text, from the first.
         sample: Texts that the slow measures take, evenly spaced; their rows say so.
         context: A language model for contextual mechanisms and the attack "bayes-language-model".
+            Of CAPE by name the logit bound is the largest logit over public sentences of the
+            library.
         masked: What :class:`dp_middleware.MaskedContext` takes, for "masked-token".
         chat: From messages to text, for measures of answers. **It is sent all releases**, those
             of mechanisms without a guarantee too.

@@ -410,6 +410,39 @@ def test_a_model_without_a_cache_is_refused(tokenizer):
         CausalContext((OpenAIGPTLMHeadModel(config), tokenizer)).ready()
 
 
+def test_a_space_of_the_models_own_tokens_and_embeddings(network, tokenizer):
+    """As CAPE has it with GPT-2: the vocabulary and ``wte`` of the model."""
+    context = CausalContext((network, tokenizer))
+    space = context.space()
+    tokens = space.vocabulary.tokens
+    assert len(space) < len(tokenizer)
+    assert {" patient", " coffee", "the"} <= set(tokens)
+    assert not {"<|endoftext|>", " ", ""} & set(tokens)
+    ids = context.ids_of(space)
+    assert [tokenizer.decode([number]) for number in ids] == list(tokens)
+    table = network.get_input_embeddings().weight.detach().double().numpy()
+    assert np.array_equal(space.vectors, table[ids])
+    for text in CORPUS[:2]:
+        assert ids[space.vocabulary.encode(text)].tolist() == tokenizer(text)["input_ids"]
+    assert len(space.vocabulary.encode("<|endoftext|>")) > 3  # read as text
+    assert np.array_equal(model_ids(space.vocabulary, tokenizer), ids)  # of another context too
+    assert space.vocabulary.decode(space.vocabulary.encode("the café owners")) == "the café owners"
+    assert context.space(7).vocabulary.tokens == tokens[:7]
+    with pytest.raises(dp.ParameterError, match="size <= "):
+        context.space(10**6)
+
+
+def test_a_release_on_a_models_own_space(network, tokenizer):
+    context = CausalContext((network, tokenizer))
+    mechanism = dp.Cape(epsilon=8.0, logit_bound=5.0, sensitivity="printed")
+    sanitizer = dp.Sanitizer(mechanism, context.space(), context=context)
+    release = sanitizer.release("the patient sees a doctor")
+    assert release.tokens_total == len(
+        context.space().vocabulary.encode("the patient sees a doctor")
+    )
+    assert release.text
+
+
 def test_a_missing_folder_is_refused_and_not_quoted(tmp_path):
     missing = str(tmp_path / "nothing-here")
     with pytest.raises(dp.ParameterError, match=r"folder or the name") as caught:

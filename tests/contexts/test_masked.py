@@ -230,6 +230,18 @@ def test_blocks_at_places_are_those_rows(folder, space, unmasked):
         np.testing.assert_allclose(found, whole[places], atol=1e-5)
 
 
+def test_a_space_of_the_models_own_word_pieces(folder, pair):
+    context = MaskedContext(folder)
+    own, known = context.space(), dp.Vocabulary.from_encoder("all-MiniLM-L6-v2")
+    assert own.vocabulary.tokens == known.tokens
+    numbers = pair[1].convert_tokens_to_ids(list(known.tokens))
+    assert np.array_equal(context.ids_of(own), numbers)
+    table = pair[0].get_input_embeddings().weight.detach().double().numpy()
+    assert np.array_equal(own.vectors, table[numbers])
+    text = "The patients' [MASK] knees, naïvely"
+    assert own.vocabulary.encode(text).tolist() == known.encode(text).tolist()
+
+
 def test_a_loaded_model_is_as_good_as_its_folder(folder, pair, space):
     (ids,) = texts(space, 6)
     loaded = MaskedContext(pair)

@@ -16,6 +16,7 @@ from support.bert import save_bert
 
 import dp_middleware as dp
 from dp_middleware import attacks, evaluation
+from dp_middleware.contexts import Context
 from dp_middleware.evaluation.measures import MEASURES, named
 from dp_middleware.evaluation.report import report
 from dp_middleware.evaluation.results import COLUMNS
@@ -468,7 +469,7 @@ def test_an_attack_that_cannot_be_run_is_not_charged(name, space, tmp_path):
 def test_mapping_set_sizes_of_contextual_mechanisms_depend_on_the_context(run):
     """Equal logits release about uniformly; others hardly anything but the likeliest tokens."""
 
-    class Fixed:
+    class Fixed(Context):
         window = 1
 
         def __init__(self, scale):

@@ -1,0 +1,217 @@
+"""Contexts made by language models: loading, locks, and the model's id of each token."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate
+from dp_middleware.contexts._own_space import own_space
+from dp_middleware.contexts._probes import check_sequences_are_apart
+from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
+from dp_middleware.contexts.base import Context
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+Shift = Literal["mean", "none"]
+
+_WINDOW = 512  # of a model that does not say
+_UNLIMITED = 10**6  # what tokenizers say when they do not know
+
+_LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # by network: contexts may share one
+_LOCKS_LOCK = Lock()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A language model in memory with its tokenizer."""
+
+    network: Any
+    tokenizer: Any
+
+    @property
+    def lock(self) -> RLock:
+        """Held while the network or its tokenizer works; one for all contexts on the network."""
+        with _LOCKS_LOCK:
+            return _LOCKS.setdefault(self.network, RLock())
+
+    @property
+    def device(self) -> Any:
+        """Where the model lies."""
+        return self.network.device
+
+    @cached_property
+    def window(self) -> int:
+        """Tokens, special ones included, that one pass takes."""
+        positions = getattr(self.network.config, "max_position_embeddings", None) or 0
+        for name, module in self.network.named_modules():
+            padding = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and padding is not None:
+                positions -= padding + 1  # RoBERTa and its kin count from behind the padding id
+                break
+        limits = (getattr(self.tokenizer, "model_max_length", None) or 0, positions)
+        return min((int(limit) for limit in limits if 0 < limit < _UNLIMITED), default=_WINDOW)
+
+
+class ModelContext(Context):
+    """A context made by a language model of the ``transformers`` library.
+
+    The model is loaded at first use, in float32, from a local folder or the model hub. No text
+    passes through the model's own tokenizer, only the public vocabulary does: each vocabulary
+    token is fed as one model token, see :func:`model_ids`; an unknown token as the model's
+    unknown (or mask) token. Passes over one network are made one after another.
+
+    A model's logits are defined up to a constant per position: by default we subtract the row's
+    mean over the V tokens of the space. Each row moves by a function of itself alone, and what is
+    guaranteed holds for all logits, so this costs no privacy.
+
+    Args:
+        model: Name or folder, or a loaded (model, tokenizer) pair, which is used as it is, in
+            evaluation mode; such a context cannot be pickled.
+        device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one, and a loaded model
+            stays where it is.
+        shift: What is subtracted from the logits of a position: their ``"mean"``, or ``"none"``,
+            for a mechanism that takes a model's logits as they are.
+
+    Raises:
+        ParameterError: At first use: the model cannot be loaded, or its logits for one sequence
+            depend on the others of a batch, as after dynamic quantisation.
+    """
+
+    _loader: ClassVar[str]
+
+    def __init__(
+        self, model: str | Path | tuple[Any, Any], *, device: str = "auto", shift: Shift = "mean"
+    ) -> None:
+        _validate.one_of(("mean", "none"), shift=shift)
+        self.device, self.shift = device, shift
+        self._lock = RLock()
+        self._maps: dict[str, Ids] = {}
+        self._loaded: Loaded | None = None
+        self._given: Loaded | None = None
+        if not isinstance(model, tuple):
+            self.model = str(model)
+            return
+        network, tokenizer = model
+        self.model = type(network).__name__
+        moved = network if device == "auto" else network.to(device)
+        self._given = Loaded(moved.eval(), tokenizer)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._given is not None:
+            raise ParameterError(
+                "expected a context made from a name or folder, got one made from a loaded "
+                "model; save the model to a folder to pickle the context"
+            )
+        return partial(type(self), **self.parameters), ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters by name."""
+        own = {} if self.shift == "mean" else {"shift": self.shift}
+        return {"model": self.model, "device": self.device, **own}
+
+    def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """What the raw tokens of one text say of each position, float64 (n, V)."""
+        count = np.size(ids)
+        rows, start = np.empty((count, len(space))), 0
+        for part in self.blocks(ids, space, max(1, count)):
+            rows[start : start + len(part)] = part
+            start += len(part)
+        return rows
+
+    @abstractmethod
+    def blocks(
+        self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
+    ) -> Iterator[Floats]:
+        """The rows of :meth:`logits`; those of the whole text are never held at once."""
+
+    def ready(self) -> Loaded:
+        """The model, loaded and checked if it is not yet."""
+        with self._lock:
+            if self._loaded is None:
+                loaded = self._given or self._load()
+                with loaded.lock:
+                    self._check(loaded)
+                self._loaded = loaded
+            return self._loaded
+
+    def _load(self) -> Loaded:
+        import transformers
+
+        auto = "cuda" if torch.cuda.is_available() else "cpu"
+        device = auto if self.device == "auto" else self.device
+        try:
+            loader = getattr(transformers, self._loader)
+            network = loader.from_pretrained(self.model, dtype=torch.float32)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(self.model)
+        except (OSError, ValueError) as error:
+            raise ParameterError(
+                f"expected a folder or the name of a model that {self._loader} loads, got another"
+            ) from error
+        return Loaded(network.to(device).eval(), tokenizer)
+
+    def _check(self, loaded: Loaded) -> None:
+        """Refuse a model for which :attr:`window` would be wrong."""
+        check_sequences_are_apart(loaded.network, loaded.window, self.model)
+
+    def ids_of(self, space: EmbeddingSpace) -> Ids:
+        """The model's id for each token of the space, int64 (V,); computed once."""
+        loaded, key = self.ready(), space.vocabulary.fingerprint
+        with loaded.lock:
+            if key not in self._maps:
+                self._maps[key] = model_ids(space.vocabulary, loaded.tokenizer)
+            return self._maps[key]
+
+    def space(self, size: int | None = None) -> EmbeddingSpace:
+        """The model's own tokens, with its input embeddings as vectors, as they are.
+
+        As CAPE has it, with BERT's vocabulary or GPT-2's: a token is fed as itself. Special and
+        added tokens, blanks and parts of characters are left out.
+
+        Args:
+            size: The first so many tokens in the model's order; default all.
+
+        Raises:
+            ParameterError: A tokenizer that is not a fast one of bytes, SentencePiece or
+                WordPieces, or that has fewer tokens.
+        """
+        loaded = self.ready()
+        with loaded.lock:
+            own = loaded.network, loaded.tokenizer
+            space, ids = own_space(self.model, *own, size, self.device)
+            self._maps[space.vocabulary.fingerprint] = ids
+        return space
+
+    def shifted(self, logits: Any) -> Floats:
+        """A model's logits (k, V), less what :attr:`shift` says, float64 (k, V)."""
+        rows: Floats = logits.double().cpu().numpy()
+        if self.shift == "mean":
+            rows -= rows.mean(axis=1, keepdims=True)
+        return rows
+
+    def _fed(self, ids: ArrayLike, space: EmbeddingSpace) -> Ids:
+        """What the model is fed for the ids of a text, int64 (n,)."""
+        numbers = np.asarray(ids)
+        if numbers.ndim != 1:
+            raise ParameterError("expected ids as a one-dimensional sequence of integers")
+        known = numbers != UNKNOWN
+        fed = np.full(numbers.shape, unknown_id(self.ready().tokenizer), dtype=np.int64)
+        fed[known] = self.ids_of(space)[space.checked(numbers[known])]
+        return fed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dp_middleware as dp
 from dp_middleware import _validate
 from dp_middleware.cli.failures import expected
-from dp_middleware.cli.options import SpaceName, UnitName
+from dp_middleware.cli.options import Keep, SpaceName, UnitName
 from dp_middleware.cli.progress import working
 from dp_middleware.errors import ParameterError
 
@@ -69,6 +69,14 @@ def law_of(
         raise ParameterError(f"expected rantext or rantext-strict for --list-size, got {kind.name}")
     with working("fitting the radius"):
         return kind.with_list_share(space, epsilon=epsilon, share=list_size)
+
+
+def policy_of(lists: Iterable[Keep] | None) -> dp.KeepPolicy:
+    """The policy that keeps the tokens of these lists."""
+    policy = dp.KeepPolicy()
+    for keep in dict.fromkeys(lists or ()):
+        policy |= getattr(dp.KeepPolicy, keep.name)()
+    return policy
 
 
 def context_of(spec: str | None) -> Context | None:

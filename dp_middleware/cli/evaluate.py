@@ -60,6 +60,7 @@ def evaluate(
     ] = False,
     space: options.SpaceOption = SpaceName.wordpieces,
     list_size: options.ListSize = None,
+    keep: options.Keeps = None,
     attack: Annotated[
         list[str] | None,
         typer.Option("--attack", help="Repeatable; default: those without a language model."),
@@ -118,6 +119,7 @@ def evaluate(
             list_size=list_size,
             limit=limit,
             tokens=tokens,
+            policy=choices.policy_of(keep),
             sample=sample,
             context=reader,
             masked=masked_model,

@@ -83,9 +83,7 @@ class Settings:
         from dp_middleware.mechanisms.drawing import check_context
 
         check_context(kind, context)
-        space, policy = choices.space_of(self.space), dp.KeepPolicy()
-        for keep in dict.fromkeys(self.keep or ()):
-            policy |= getattr(dp.KeepPolicy, keep.name)()
+        space, policy = choices.space_of(self.space), choices.policy_of(self.keep)
         adjacency = None
         if self.within_classes:
             adjacency = choices.classes_of(kind.with_defaults(self.epsilon, space), space)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,17 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._forks import StaysHere
-from dp_middleware.certification import calibrate, certify
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.errors import CannotCalibrate, ParameterError
+from dp_middleware.errors import ParameterError
+from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
-from dp_middleware.mechanisms import MECHANISMS, Mechanism
-from dp_middleware.mechanisms.rantext import RanText
-from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import Encoder
-from dp_middleware.privacy import Certificate
+from dp_middleware.sanitizers.draft import Draft, read
+from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Vector = NDArray[np.float32]
@@ -53,7 +50,6 @@ class Encoded:
         return np.stack([self.rows[text] for text in texts])
 
 
-Chosen = str | Mechanism
 Chat = Callable[[list[dict[str, str]]], str]
 Model = Literal["context", "masked", "chat"]
 
@@ -62,7 +58,7 @@ _WANTED: dict[Model, str] = {
     "masked": "a masked language model: masked=, or --masked-model",
     "chat": "a chat model: chat=, or --chat-model",
 }
-_NOT_CALIBRATED = "cannot be calibrated to this exact epsilon; drawn at the nominal one"
+_DECIDING = ("prompt", "shift", "unmasked")  # parameters of a context that decide its logits
 _ASK = "Continue this text in one or two sentences. Answer with the continuation only.\n\n"
 
 
@@ -101,12 +97,20 @@ class Cut:
         digest: Of the data set before that.
         ids: int64 (n,) each.
         known: Vectors of texts that are encoded again and again.
+        drafts: Of the texts, where a policy keeps some of their tokens; else none.
     """
 
     data: Texts
     digest: str
     ids: tuple[Ids, ...] = field(repr=False)
     known: dict[str, Any] = field(repr=False)
+    drafts: tuple[Draft, ...] = field(default=(), repr=False)
+
+    @property
+    def longest(self) -> int:
+        """Tokens that are drawn for, of the text with most of them."""
+        own = [draft.fresh for draft in self.drafts] or self.ids
+        return max(map(len, own), default=0)
 
     @property
     def unknown_share(self) -> float:
@@ -115,73 +119,23 @@ class Cut:
         return unknown / max(1, sum(map(len, self.ids)))
 
 
-def cut(data: Texts, space: EmbeddingSpace, tokens: int) -> Cut:
-    """The data set with the first ``tokens`` tokens of each text."""
+def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy) -> Cut:
+    """The data set with the first ``tokens`` tokens of each text, of which a policy keeps some."""
     texts, ids = [], []
     for text in data.texts:
         first = space.vocabulary.occurrences(text)[:tokens]
         texts.append(text[: first[-1].end] if first else "")
         ids.append(np.array([token.id for token in first], dtype=np.int64))
-    cut_data = replace(data, texts=tuple(texts))
-    return Cut(data=cut_data, digest=data.digest, ids=tuple(ids), known={})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Law:
-    """A mechanism at an epsilon.
-
-    Attributes:
-        mechanism: With the parameter that is drawn with.
-        certificate: Of texts of the evaluated length, any token replaced by any other.
-        note: Why it is not what was asked for, else empty.
-        seconds: To calibrate and certify; less where that is on disk.
-    """
-
-    mechanism: Mechanism
-    certificate: Certificate
-    note: str = ""
-    seconds: float = 0.0
-
-
-def law_of(
-    chosen: Chosen,
-    epsilon: float,
-    space: EmbeddingSpace,
-    *,
-    asked: str,
-    list_size: float | None,
-    length: int,
-) -> Law:
-    """The mechanism at this epsilon, with its certificate.
-
-    Args:
-        chosen: A name of ``MECHANISMS``, with public defaults, or a mechanism.
-        epsilon: Nats per token, or per text.
-        space: V tokens with vectors.
-        asked: Whether it is the ``"nominal"`` parameter or calibrated to, where that can be done:
-            ``"exact"``, or ``"text"`` for what all tokens of a text share.
-        list_size: Share of the vocabulary in the lists of a named RANTEXT; ``None``: as published.
-        length: Tokens of the longest text.
-    """
-    started, note = time.perf_counter(), ""
-    kind = MECHANISMS[chosen] if isinstance(chosen, str) else type(chosen)
-    if asked == "text" and not issubclass(kind, TextMechanism):
-        epsilon /= length
-    mechanism: Mechanism
-    if isinstance(chosen, str) and list_size is not None and issubclass(kind, RanText):
-        mechanism = kind.with_list_share(space, epsilon=epsilon, share=list_size)
-    elif isinstance(chosen, str):
-        mechanism = kind.with_defaults(epsilon, space)
-    else:
-        mechanism = chosen if chosen.scale is None else chosen.at(epsilon)
-    if asked != "nominal":
-        try:
-            mechanism = calibrate(mechanism, space, epsilon, length=length)
-        except CannotCalibrate:
-            note = _NOT_CALIBRATED
-    certificate = certify(mechanism, space, length=length)
-    seconds = time.perf_counter() - started
-    return Law(mechanism=mechanism, certificate=certificate, note=note, seconds=seconds)
+    drafts = [read(text, None, space, policy) for text in texts if policy.kept]
+    if drafts:  # what is cut off may have changed the last token
+        ids = [np.array(draft.ids, dtype=np.int64) for draft in drafts]
+    return Cut(
+        data=replace(data, texts=tuple(texts)),
+        digest=data.digest,
+        ids=tuple(ids),
+        known={},
+        drafts=tuple(drafts),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,4 +208,6 @@ def label(model: object) -> str | None:
     if model is None:
         return "none"
     name = getattr(model, "model", None) or getattr(model, "name", None)
-    return f"{type(model).__name__} {name}" if isinstance(name, str) else None
+    given = getattr(model, "parameters", {})
+    options = [f"{key}={given[key]!r}" for key in _DECIDING if key in given]
+    return " ".join([type(model).__name__, name, *options]) if isinstance(name, str) else None

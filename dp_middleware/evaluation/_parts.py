@@ -9,23 +9,24 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Literal
 
-import numpy as np
-
 from dp_middleware import _validate
 from dp_middleware._files import code_fingerprint, folders_fingerprint
 from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.evaluation import _cases
-from dp_middleware.evaluation._bounds import with_public_bound
-from dp_middleware.evaluation._cases import Case, Chosen, Cut, Encoded, Law, Models
+from dp_middleware.evaluation._cases import Case, Cut, Encoded, Models
 from dp_middleware.evaluation._cells import Cell, Row
+from dp_middleware.evaluation._drawing import aligned, drawn
+from dp_middleware.evaluation._laws import Chosen, Law, law_of
 from dp_middleware.evaluation.measures import MEASURES
 from dp_middleware.evaluation.results import COLUMNS
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
 from dp_middleware.metrics.inputs import Encoder
 from dp_middleware.sampling import sampler
+from dp_middleware.sanitizers.draft import read
+from dp_middleware.sanitizers.policies import KeepPolicy
 
 SAMPLE = (
     "the nurse wrote that the young patient felt much better after the second week of treatment"
@@ -48,6 +49,7 @@ class Setup:
             budgets of whole texts.
         list_size: Share of the vocabulary in the lists of RANTEXT, or ``None``.
         tokens: Of each text.
+        policy: Which of them are kept.
         sample: Texts that slow measures take.
         space: V tokens with vectors.
         models: Language models.
@@ -58,6 +60,7 @@ class Setup:
     asked: Literal["nominal", "exact", "text"]
     list_size: float | None
     tokens: int
+    policy: KeepPolicy
     sample: int
     space: EmbeddingSpace
     models: Models
@@ -90,6 +93,7 @@ class Part:
             *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), _measures_fingerprint()),
             self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint,
             *(repr(self.epsilon), run.asked, repr(run.list_size)),
+            *(run.policy.label, repr(sorted(run.policy.kept))),
             *(whole.digest, run.space.fingerprint),
             *(*run.measures, str(run.tokens), str(run.sample), *named),
         )
@@ -124,13 +128,15 @@ class Part:
         """The law and what draws from it, or the reason why one of them is missing."""
         run, law = self._setup, None
         try:
-            law = _cases.law_of(
-                with_public_bound(self.chosen, self.epsilon, run.space, run.models.context),
+            law = law_of(
+                self.chosen,
                 self.epsilon,
                 run.space,
                 asked=run.asked,
                 list_size=run.list_size,
                 length=run.tokens,
+                context=run.models.context,
+                policy=run.policy,
             )
             contextual = isinstance(law.mechanism, ContextualMechanism)
             context = run.models.context if contextual else None
@@ -141,17 +147,21 @@ class Part:
     def _release(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
         """Draw a release of every text, with the operating system's entropy."""
         started = time.perf_counter()
-        texts, spelt = whole.data.texts, None
+        space, raw, spelt = self._setup.space, whole.ids, None
         if isinstance(law.mechanism, TextMechanism):
-            spelt = tuple(drawer.draw([texts], sampler.os_entropy)[0])
-            released = tuple(map(self._setup.space.vocabulary.encode, spelt))
+            spelt = tuple(drawer.draw([whole.data.texts], sampler.os_entropy)[0])
+            released = tuple(map(space.vocabulary.encode, spelt))
+        elif whole.drafts:
+            drafts = drawn(whole.drafts, drawer, space)
+            spelt = tuple(draft.write(space.vocabulary) for draft in drafts)
+            raw, released = zip(*map(aligned, drafts), strict=True)
         else:
             released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
         return Case(
             law=law,
-            space=self._setup.space,
+            space=space,
             data=whole.data,
-            raw=whole.ids,
+            raw=raw,
             released=released,
             spelt=spelt,
             models=self._setup.models,
@@ -162,13 +172,16 @@ class Part:
 
     def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
         """What becomes of the public sample sentence."""
-        ids = self._setup.space.vocabulary.encode(SAMPLE)
-        names = (*self._setup.space.vocabulary.tokens, "(unknown)")  # the last for -1
+        space, policy = self._setup.space, self._setup.policy
+        ids = space.vocabulary.encode(SAMPLE)
+        names = (*space.vocabulary.tokens, "(unknown)")  # the last for -1
         if isinstance(law.mechanism, TextMechanism):
             released = drawer.draw([[SAMPLE]], sampler.os_entropy)[0]
         else:
-            drawn = drawer.draw([ids], sampler.os_entropy)[0]
-            released = [names[number].strip() for number in np.asarray(drawn).tolist()]
+            (draft,) = drawn([read(SAMPLE, None, space, policy)], drawer, space)
+            columns = zip(draft.kept, draft.outputs, strict=True)
+            words = [word if k is None else names[k] for word, k in columns]
+            released = [word.strip() for word in words if word is not None]
         return {
             "mechanism": self.name,
             "asked_epsilon": self.epsilon,
@@ -200,7 +213,7 @@ def _about(whole: Cut, space: EmbeddingSpace, law: Law | None) -> Row:
             "fingerprint": law.mechanism.fingerprint,
             "nominal_epsilon": None if law.mechanism.scale is None else law.mechanism.nominal,
             "exact_epsilon": law.certificate.epsilon,
-            "text_epsilon": _of_a_text(law, max(map(len, whole.ids), default=0)),
+            "text_epsilon": _of_a_text(law, whole.longest),
             "method": law.certificate.method,
             "guarantee": type(law.certificate.guarantee).__name__,
         }

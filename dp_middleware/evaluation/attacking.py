@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from dp_middleware import _validate
 from dp_middleware.attacks import AttackResult
-from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Case, Encoded, Law, Models
+from dp_middleware.evaluation._cases import Case, Encoded, Models
+from dp_middleware.evaluation._drawing import aligned
+from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.evaluation.measures import MEASURES, named
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import default_encoder
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 
 def attack(
@@ -49,20 +47,13 @@ def attack(
     started = time.perf_counter()
     released = sanitizer.release_drafts(drafts)
     seconds = time.perf_counter() - started
-    seen = [
-        [
-            (number, output) if kept is None else (UNKNOWN, number)
-            for number, kept, output in zip(draft.ids, draft.kept, draft.outputs, strict=True)
-            if kept is None or number != UNKNOWN
-        ]
-        for _, draft in released
-    ]
+    seen = [aligned(draft) for _, draft in released]
     case = Case(
         law=Law(mechanism=sanitizer.mechanism, certificate=sanitizer.certificate),
         space=sanitizer.space,
         data=Texts(name="text", texts=tuple(texts)),
-        raw=tuple(_ids(raw for raw, _ in tokens) for tokens in seen),
-        released=tuple(_ids(sent for _, sent in tokens) for tokens in seen),
+        raw=tuple(raw for raw, _ in seen),
+        released=tuple(sent for _, sent in seen),
         models=models,
         encoder=Encoded(default_encoder()),
         sample=len(texts),
@@ -72,7 +63,3 @@ def attack(
     result = MEASURES[name].run(case)
     assert isinstance(result, AttackResult)  # so are those of kind "attack"
     return result
-
-
-def _ids(tokens: Iterable[int | None]) -> Ids:
-    return np.fromiter((UNKNOWN if t is None else t for t in tokens), dtype=np.int64)

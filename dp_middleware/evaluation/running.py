@@ -12,8 +12,9 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Chat, Chosen, Cut, Models, cut
+from dp_middleware.evaluation._cases import Chat, Cut, Models, cut
 from dp_middleware.evaluation._cells import Cell, Cells
+from dp_middleware.evaluation._laws import Chosen
 from dp_middleware.evaluation._parts import Part, Setup
 from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
@@ -22,6 +23,7 @@ from dp_middleware.evaluation.results import Results, check_extras
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import Encoder, default_encoder
+from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 EPSILONS = (1.0, 3.0, 6.0, 10.0)
@@ -41,6 +43,7 @@ def evaluate(
     list_size: float | None = None,
     limit: int = 200,
     tokens: int = 64,
+    policy: KeepPolicy | None = None,
     sample: int = 32,
     context: Context | None = None,
     masked: Any = None,
@@ -75,6 +78,8 @@ def evaluate(
             place of the published constants, which were fitted to another encoder.
         limit: Texts of each data set, from the first.
         tokens: Tokens of each text, from the first.
+        policy: Tokens that are released unchanged: not drawn for, not attacked, and seen by
+            contexts and windows. Certificates are of the others. Default none.
         sample: Texts that the slow measures take, evenly spaced; their rows say so.
         context: A language model for contextual mechanisms and the attack "bayes-language-model".
             Of CAPE by name the logit bound is the largest logit over public sentences of the
@@ -109,6 +114,7 @@ def evaluate(
         asked="text" if budget_per_text is not None else "exact" if exact else "nominal",
         list_size=list_size,
         tokens=tokens,
+        policy=policy if policy is not None else KeepPolicy.nothing(),
         sample=sample,
         space=space if space is not None else default_space(),
         models=Models(context=context, masked=_open(masked), chat=chat),
@@ -117,7 +123,11 @@ def evaluate(
     sets = [texts.head(limit) for texts in _load_all(data)]
     cells = Cells(None if out is None else Path(out) / "cells")
     table = _table(
-        grid, [cut(texts, setup.space, tokens) for texts in sets], setup, cells, progress
+        grid,
+        [cut(texts, setup.space, tokens, setup.policy) for texts in sets],
+        setup,
+        cells,
+        progress,
     )
     if out is not None:
         save(table, Path(out))

@@ -49,6 +49,15 @@ def test_evaluate_shows_a_line_each_and_writes_four_files(tmp_path):
     assert CANARY not in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_kept_words_are_in_every_release(tmp_path):
+    result = evaluated(tmp_path, "--keep", "stop-words", "--json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert all("stop words" in row["assumptions"] for row in rows)
+    overlap = {row["value"] for row in rows if row["name"] == "rouge-l"}
+    assert min(overlap) >= 0.25  # two of seven words are "the"
+
+
 def test_evaluate_as_json(tmp_path):
     found = json.loads(evaluated(tmp_path, "--json").stdout)
     assert (found["rows"], found["skipped"], found["data"]) == (6, 0, ["notes"])

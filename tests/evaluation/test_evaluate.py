@@ -466,6 +466,30 @@ def test_an_attack_that_cannot_be_run_is_not_charged(name, space, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_policy_keeps_tokens_and_attacks_the_others(run, space, reviews):
+    """A kept word is in every release, no trial of an attack, and in the prior of none."""
+    kept = [reviews.texts[0].split()[0], "unheard-of"]
+    policy = dp.KeepPolicy.words(kept, label="two words")
+    attacked = {"attacks": ("embedding-inversion", "bayes-on-text"), "data": reviews}
+    plain = run(("token-exponential",), (2.0,), **attacked)
+    beside = run(("token-exponential",), (2.0,), policy=policy, **attacked)
+
+    def row(table, name):
+        return next(row for row in table if row["name"] == name)
+
+    texts = [text.split()[:64] for text in reviews.head(12).texts]
+    count = sum(text.count(kept[0]) for text in texts)
+    assert count > 0
+    trials = [row(table, "retention")["details"]["tokens"] for table in (plain, beside)]
+    assert trials[0] - trials[1] == count
+    assert row(beside, "rouge-l")["value"] > row(plain, "rouge-l")["value"]
+    assert "two words" in row(beside, "retention")["assumptions"]
+    assert "two words" not in row(plain, "retention")["assumptions"]
+    assert row(beside, "retention")["text_epsilon"] < row(plain, "retention")["text_epsilon"]
+    whole = run(("document-response",), (2.0,), policy=policy, attacks=())
+    assert all("keeps no tokens" in row["reason"] for row in whole)
+
+
 def test_mapping_set_sizes_of_contextual_mechanisms_depend_on_the_context(run):
     """Equal logits release about uniformly; others hardly anything but the likeliest tokens."""
 

@@ -71,6 +71,12 @@ def evaluate(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", help="Texts of each data set.")] = 200,
     tokens: Annotated[int, typer.Option("--tokens", help="Tokens of each text.")] = 64,
+    generated: Annotated[
+        int,
+        typer.Option(
+            "--generated", help="Tokens of an answer; the text's next ones are its reference."
+        ),
+    ] = 0,
     sample: Annotated[
         int, typer.Option("--sample", help="Texts that the slow measures take; rows say so.")
     ] = 32,
@@ -81,6 +87,10 @@ def evaluate(
     chat_model: Annotated[
         str | None,
         typer.Option("--chat-model", help=f"Is sent every release: {options.MODEL_FORMS}."),
+    ] = None,
+    extractor: Annotated[
+        str | None,
+        typer.Option("--extractor", help="Sees the texts, and the answers: same forms."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -101,9 +111,11 @@ def evaluate(
         choices.require("a mechanism", mechanism or (), dp.MECHANISMS)
         choices.require("an attack", attack or (), named("attack"))
         choices.require("a metric", metric or (), named("metric"))
-        model = None
+        model = local = None
         if chat_model is not None:
             model = _Chat(chat_model, open_model(chat_model, private=False))
+        if extractor is not None:
+            local = _Chat(extractor, open_model(extractor, private=True))
         reader = choices.context_of(context)
     where = choices.space_of(space)
     with announced("evaluating"):
@@ -120,10 +132,12 @@ def evaluate(
             limit=limit,
             tokens=tokens,
             policy=choices.policy_of(keep),
+            generated=generated,
             sample=sample,
             context=reader,
             masked=masked_model,
             chat=model,
+            extractor=local,
             out=out,
         )
     skipped = sum(row["reason"] is not None for row in table)

@@ -15,11 +15,11 @@ from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
+from dp_middleware.evaluation._cuts import passage
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
+from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
 from dp_middleware.metrics.inputs import Encoder
-from dp_middleware.sanitizers.draft import Draft, read
-from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Vector = NDArray[np.float32]
@@ -70,11 +70,13 @@ class Models:
         context: For contextual mechanisms and the Bayes attack with a language model's prior.
         masked: For the masked-token attack.
         chat: From messages to text. Is sent released texts, and questions of pairs as they are.
+        extractor: From messages to text. Is sent **raw** texts, and the chat model's answers.
     """
 
     context: Context | None = None
     masked: MaskedContext | None = None
     chat: Chat | None = None
+    extractor: Chat | None = None
 
     def need(self, kind: Model) -> Any:
         """The model of this kind.
@@ -86,56 +88,6 @@ class Models:
         if model is None:
             raise ParameterError(f"needs {_WANTED[kind]}")
         return model
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cut:
-    """A data set cut to so many tokens a text. Private.
-
-    Attributes:
-        data: With the texts as they were cut.
-        digest: Of the data set before that.
-        ids: int64 (n,) each.
-        known: Vectors of texts that are encoded again and again.
-        drafts: Of the texts, where a policy keeps some of their tokens; else none.
-    """
-
-    data: Texts
-    digest: str
-    ids: tuple[Ids, ...] = field(repr=False)
-    known: dict[str, Any] = field(repr=False)
-    drafts: tuple[Draft, ...] = field(default=(), repr=False)
-
-    @property
-    def longest(self) -> int:
-        """Tokens that are drawn for, of the text with most of them."""
-        own = [draft.fresh for draft in self.drafts] or self.ids
-        return max(map(len, own), default=0)
-
-    @property
-    def unknown_share(self) -> float:
-        """Share of the tokens that are outside the vocabulary; 0 without any."""
-        unknown = sum(int((ids == UNKNOWN).sum()) for ids in self.ids)
-        return unknown / max(1, sum(map(len, self.ids)))
-
-
-def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy) -> Cut:
-    """The data set with the first ``tokens`` tokens of each text, of which a policy keeps some."""
-    texts, ids = [], []
-    for text in data.texts:
-        first = space.vocabulary.occurrences(text)[:tokens]
-        texts.append(text[: first[-1].end] if first else "")
-        ids.append(np.array([token.id for token in first], dtype=np.int64))
-    drafts = [read(text, None, space, policy) for text in texts if policy.kept]
-    if drafts:  # what is cut off may have changed the last token
-        ids = [np.array(draft.ids, dtype=np.int64) for draft in drafts]
-    return Cut(
-        data=replace(data, texts=tuple(texts)),
-        digest=data.digest,
-        ids=tuple(ids),
-        known={},
-        drafts=tuple(drafts),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +105,7 @@ class Case(StaysHere):
         sample: How many texts the slow measures take.
         seconds: To draw.
         spelt: The released texts where they are more than what was drawn: public parts too.
+        generated: Tokens of an answer that count; 0: all.
     """
 
     law: Law
@@ -165,6 +118,7 @@ class Case(StaysHere):
     sample: int
     seconds: float = 0.0
     spelt: tuple[str, ...] | None = field(default=None, repr=False)
+    generated: int = 0
 
     @cached_property
     def texts(self) -> list[str]:
@@ -186,7 +140,38 @@ class Case(StaysHere):
     def answers(self) -> list[str]:
         """How the chat model goes on from each released text."""
         chat = self.models.need("chat")
-        return [chat([{"role": "user", "content": _ASK + text}]) for text in self.texts]
+        if not self.generated and self.models.extractor is None:
+            return [chat([{"role": "user", "content": _ASK + text}]) for text in self.texts]
+        unit = self.law.certificate.unit
+        return [chat(for_remote(text, None, unit)) for text in self.texts]
+
+    @cached_property
+    def continuations(self) -> list[str]:
+        """What a user gets: the answers, or what the extractor made of them, as InferDPT does."""
+        written, extractor = self.answers, self.models.extractor
+        if extractor is not None:
+            pairs = zip(self.data.texts, written, strict=True)
+            written = [extractor(for_extractor(raw, answer, None)) for raw, answer in pairs]
+        if not self.generated:
+            return written
+        tokens = self.space.vocabulary.occurrences
+        return [passage(text, tokens(text)[: self.generated]) for text in written]
+
+    @property
+    def compared(self) -> tuple[list[str], list[str]]:
+        """References and continuations, of the texts that have a reference.
+
+        Raises:
+            ParameterError: None has one.
+        """
+        if not any(self.data.references):
+            raise ParameterError(
+                "needs references: a column 'reference', or generated=, --generated, for the "
+                "tokens behind those that are released"
+            )
+        pairs = zip(self.data.references, self.continuations, strict=True)
+        first, second = zip(*((own, text) for own, text in pairs if own), strict=True)
+        return list(first), list(second)
 
     @cached_property
     def sampled(self) -> Case:

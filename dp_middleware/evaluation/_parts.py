@@ -15,8 +15,9 @@ from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.evaluation import _cases
-from dp_middleware.evaluation._cases import Case, Cut, Encoded, Models
+from dp_middleware.evaluation._cases import Case, Encoded, Models
 from dp_middleware.evaluation._cells import Cell, Row
+from dp_middleware.evaluation._cuts import Cut
 from dp_middleware.evaluation._drawing import aligned, drawn
 from dp_middleware.evaluation._laws import Chosen, Law, law_of
 from dp_middleware.evaluation.measures import MEASURES
@@ -50,6 +51,7 @@ class Setup:
         list_size: Share of the vocabulary in the lists of RANTEXT, or ``None``.
         tokens: Of each text.
         policy: Which of them are kept.
+        generated: Tokens of an answer that count; 0: all.
         sample: Texts that slow measures take.
         space: V tokens with vectors.
         models: Language models.
@@ -61,6 +63,7 @@ class Setup:
     list_size: float | None
     tokens: int
     policy: KeepPolicy
+    generated: int
     sample: int
     space: EmbeddingSpace
     models: Models
@@ -68,6 +71,7 @@ class Setup:
 
     def __post_init__(self) -> None:
         _validate.at_least(1, tokens=self.tokens, sample=self.sample)
+        _validate.at_least(0, generated=self.generated)
 
 
 class Part:
@@ -85,7 +89,8 @@ class Part:
         """
         run, models = self._setup, self._setup.models
         backend = getattr(run.service, "backend", run.service)
-        labels = [_cases.label(m) for m in (models.context, models.masked, models.chat, backend)]
+        used = (models.context, models.masked, models.chat, models.extractor, backend)
+        labels = [_cases.label(model) for model in used]
         named = [label for label in labels if label is not None]
         if len(named) < len(labels):
             return None
@@ -95,7 +100,7 @@ class Part:
             *(repr(self.epsilon), run.asked, repr(run.list_size)),
             *(run.policy.label, repr(sorted(run.policy.kept))),
             *(whole.digest, run.space.fingerprint),
-            *(*run.measures, str(run.tokens), str(run.sample), *named),
+            *(*run.measures, str(run.tokens), str(run.generated), str(run.sample), *named),
         )
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
         return f"{whole.data.name}-{self.name}-{run.asked}-{self.epsilon:g}-{digest}.json"
@@ -167,6 +172,7 @@ class Part:
             models=self._setup.models,
             encoder=Encoded(self._setup.service, whole.known),
             sample=self._setup.sample,
+            generated=self._setup.generated,
             seconds=time.perf_counter() - started,
         )
 

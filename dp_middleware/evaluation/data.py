@@ -29,6 +29,7 @@ _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 NAME = re.compile(r"\w[\w.-]*")
 """Names of files and of cells of a table: no path, no formula."""
 
+_REFERENCE = "reference"
 _LARGEST_FIELD = 1 << 27  # characters of one cell of a CSV file
 
 
@@ -42,9 +43,10 @@ class Texts(StaysHere):
         labels: One per text, or none at all.
         training: Further texts and their labels, for a classifier; none of ``texts``.
         questions: Of a task on pairs, one per text; **public**: a chat model is sent them.
+        references: What answers are compared with, one per text: how it goes on, or an answer.
 
     Raises:
-        ParameterError: Another name, or not as many questions as texts.
+        ParameterError: Another name, or not as many questions or references as texts.
     """
 
     name: str
@@ -52,12 +54,15 @@ class Texts(StaysHere):
     labels: tuple[Label, ...] = field(default=(), repr=False)
     training: tuple[tuple[str, Label], ...] = field(default=(), repr=False)
     questions: tuple[str, ...] = field(default=(), repr=False)
+    references: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise ParameterError(f"expected a data set's name as {NAME.pattern}, got another")
         if self.questions and len(self.questions) != len(self.texts):
             raise ParameterError("expected a question for each text, or none at all")
+        if self.references and len(self.references) != len(self.texts):
+            raise ParameterError("expected a reference for each text, or none at all")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -70,7 +75,8 @@ class Texts(StaysHere):
         """
         digest = hashlib.sha256()
         labels = (*map(repr, self.labels), *map(repr, self.training))
-        for part in (*self.texts, *labels, *map(repr, self.questions)):
+        added = (*map(repr, self.questions), *map(repr, self.references))
+        for part in (*self.texts, *labels, *added):
             data = part.encode("utf-8", "surrogatepass")
             digest.update(len(data).to_bytes(8, "little") + data)
         return digest.hexdigest()
@@ -86,12 +92,13 @@ class Texts(StaysHere):
         return replace(first, training=training)
 
     def pick(self, places: Sequence[int]) -> Texts:
-        """The texts at these places, with their labels and questions."""
+        """The texts at these places, with their labels, questions and references."""
         return replace(
             self,
             texts=tuple(self.texts[k] for k in places),
             labels=tuple(self.labels[k] for k in places if k < len(self.labels)),
             questions=tuple(self.questions[k] for k in places if self.questions),
+            references=tuple(self.references[k] for k in places if self.references),
         )
 
 
@@ -104,7 +111,8 @@ def load(source: str | Path, column: str | None = None, limit: int | None = None
             ``dev.jsonl`` (or validation, test, train), or a single such file. Else a name for
             ``datasets.load_dataset``, ``NAME`` or ``NAME:CONFIGURATION``.
         column: Of the texts; default the first of text, sentence, question, answer, content,
-            review, document, prompt. A column ``label`` is taken along, and ``question``.
+            review, document, prompt. A column ``label`` is taken along, ``question``, and
+            ``reference``.
         limit: How many texts, from the first; default all. Blank ones are left out.
 
     Raises:
@@ -128,11 +136,14 @@ def load(source: str | Path, column: str | None = None, limit: int | None = None
         raise ParameterError(f"expected a text in column {chosen!r}, got none")
     questions = [row.get(_QUESTION) for row in rows]
     in_pairs = chosen != _QUESTION and all(isinstance(question, str) for question in questions)
+    references = [row.get(_REFERENCE) for row in rows]
+    compared = chosen != _REFERENCE and all(isinstance(each, str) for each in references)
     return Texts(
         name=re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data",
         texts=tuple(row[chosen] for row in rows),
         labels=_labels(rows),
         questions=tuple(map(str, questions)) if in_pairs else (),
+        references=tuple(map(str, references)) if compared else (),
     )
 
 

@@ -223,7 +223,27 @@ MEASURES: dict[str, Measure] = {
     ),
     "coherence": Measure(
         kind="metric",
-        run=lambda case: metrics.coherence(case.data.texts, case.answers, service=case.encoder),
+        run=lambda case: metrics.coherence(
+            case.data.texts, case.continuations, service=case.encoder
+        ),
+        slow=True,
+        needs="chat",
+    ),
+    "alignment": Measure(
+        kind="metric",
+        run=lambda case: metrics.alignment(*case.compared, service=case.encoder),
+        slow=True,
+        needs="chat",
+    ),
+    "answer-diversity": Measure(
+        kind="metric",
+        run=lambda case: metrics.diversity(case.continuations),
+        slow=True,
+        needs="chat",
+    ),
+    "answer-mauve": Measure(
+        kind="metric",
+        run=lambda case: metrics.mauve(*case.compared, service=case.encoder),
         slow=True,
         needs="chat",
     ),

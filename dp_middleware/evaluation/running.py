@@ -12,8 +12,9 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Chat, Cut, Models, cut
+from dp_middleware.evaluation._cases import Chat, Models
 from dp_middleware.evaluation._cells import Cell, Cells
+from dp_middleware.evaluation._cuts import Cut, cut
 from dp_middleware.evaluation._laws import Chosen
 from dp_middleware.evaluation._parts import Part, Setup
 from dp_middleware.evaluation.data import NAME, Texts, load
@@ -44,10 +45,12 @@ def evaluate(
     limit: int = 200,
     tokens: int = 64,
     policy: KeepPolicy | None = None,
+    generated: int = 0,
     sample: int = 32,
     context: Context | None = None,
     masked: Any = None,
     chat: Chat | None = None,
+    extractor: Chat | None = None,
     service: Encoder | None = None,
     out: str | Path | None = None,
     progress: bool = True,
@@ -80,6 +83,8 @@ def evaluate(
         tokens: Tokens of each text, from the first.
         policy: Tokens that are released unchanged: not drawn for, not attacked, and seen by
             contexts and windows. Certificates are of the others. Default none.
+        generated: Tokens of an answer that count; the next so many tokens of a text are what its
+            answer is compared with, where the data has no references. Default 0: all, and none.
         sample: Texts that the slow measures take, evenly spaced; their rows say so.
         context: A language model for contextual mechanisms and the attack "bayes-language-model".
             Of CAPE by name the logit bound is the largest logit over public sentences of the
@@ -87,6 +92,8 @@ def evaluate(
         masked: What :class:`dp_middleware.MaskedContext` takes, for "masked-token".
         chat: From messages to text, for measures of answers. **It is sent all releases**, those
             of mechanisms without a guarantee too.
+        extractor: From messages to text: makes of a raw text and the chat model's answer what is
+            measured, as in InferDPT. **It is sent raw texts.**
         service: An encoder of texts; default the bundled one.
         out: A folder for table.csv, table.json, table.parquet, report.html, and the finished
             parts: the same call goes on where it was interrupted, unless a model has no name
@@ -115,16 +122,17 @@ def evaluate(
         list_size=list_size,
         tokens=tokens,
         policy=policy if policy is not None else KeepPolicy.nothing(),
+        generated=generated,
         sample=sample,
         space=space if space is not None else default_space(),
-        models=Models(context=context, masked=_open(masked), chat=chat),
+        models=Models(context=context, masked=_open(masked), chat=chat, extractor=extractor),
         service=service if service is not None else default_encoder(),
     )
     sets = [texts.head(limit) for texts in _load_all(data)]
     cells = Cells(None if out is None else Path(out) / "cells")
     table = _table(
         grid,
-        [cut(texts, setup.space, tokens, setup.policy) for texts in sets],
+        [cut(texts, setup.space, tokens, setup.policy, generated) for texts in sets],
         setup,
         cells,
         progress,

@@ -38,6 +38,20 @@ def test_columns_are_guessed_in_order_or_named(tmp_path):
         load(file, column="number")
 
 
+def test_references_are_taken_along_where_every_row_has_one(tmp_path):
+    file = tmp_path / "answers.jsonl"
+    rows = [{"text": "one", "reference": "a"}, {"text": "two", "reference": "b"}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    found = load(file)
+    assert (found.texts, found.references) == (("one", "two"), ("a", "b"))
+    assert found.pick([1]).references == found.pick([1, 0]).references[:1] == ("b",)
+    assert found.digest != Texts(name="answers", texts=found.texts).digest
+    file.write_text("\n".join(map(json.dumps, [rows[0], {"text": "two"}])))
+    assert load(file).references == ()
+    with pytest.raises(dp.ParameterError, match="reference for each text"):
+        Texts(name="answers", texts=("one", "two"), references=("a",))
+
+
 def test_a_folder_is_its_dev_file_or_its_only_one(tmp_path):
     (tmp_path / "train.jsonl").write_text('{"text": "train"}')
     assert load(tmp_path).texts == ("train",)

@@ -380,6 +380,51 @@ def test_attackers_read_what_a_policy_keeps(space):
         assert evaluation.attack(name, [text], sanitizer).details["tokens"] == 2
 
 
+ANSWERED = ("alignment", "answer-diversity", "coherence")
+
+
+def test_what_was_generated_is_scored_beside_what_comes_next(run, space):
+    """The first five words are released; an answer is compared with the three behind them."""
+    words = list(space.vocabulary.tokens)
+    data = evaluation.Texts(name="walks", texts=(" ".join(words[:12]), " ".join(words[9:20])))
+    behind, asked = [" ".join(words[5:8]), " ".join(words[14:17])], []
+
+    def chat(messages):
+        asked.append(messages[-1]["content"])
+        return f"{behind[len(asked) % 2 - 1]} {words[0]} {words[0]}"  # two tokens too many
+
+    options = {"attacks": (), "metrics": (*ANSWERED, "rouge-l"), "tokens": 5, "generated": 3}
+    rows = {row["name"]: row for row in run(data=data, chat=chat, **options)}
+    assert rows["alignment"]["value"] == pytest.approx(1.0)
+    assert rows["answer-diversity"]["value"] == 1.0  # what is repeated is cut off
+    assert rows["coherence"]["value"] < 1.0
+    assert len(asked) == 2
+    released = asked[0].split("Prefix Text:\n")[1].split()
+    assert len(released) == 5
+    without = {row["name"]: row for row in run(data=data, chat=chat, **options | {"generated": 0})}
+    assert "generated=" in without["alignment"]["reason"]
+
+
+def test_an_extractor_makes_the_answer_of_the_raw_text_and_a_draft(run, space):
+    words = list(space.vocabulary.tokens)
+    texts, references = [" ".join(words[:6]), " ".join(words[6:12])], (" ".join(words[:2]), "")
+    data = evaluation.Texts(name="walks", texts=tuple(texts), references=references)
+    seen = []
+
+    def extractor(messages):
+        seen.append(messages[-1]["content"])
+        return references[0]
+
+    options = {"attacks": (), "metrics": ANSWERED, "chat": lambda messages: "a draft"}
+    rows = {row["name"]: row for row in run(data=data, extractor=extractor, **options)}
+    assert rows["alignment"]["value"] == pytest.approx(1.0)
+    assert rows["alignment"]["trials"] == 1  # one text has a reference
+    assert all(text in asked for text, asked in zip(texts, seen, strict=True))
+    assert all("a draft" in asked for asked in seen)
+    alone = {row["name"]: row for row in run(data=data, **options)}
+    assert alone["alignment"]["value"] < 1.0
+
+
 def test_the_prior_of_a_bayes_attack_is_said_to_be_that_of_the_texts(run):
     for row in run(attacks=("bayes", "bayes-on-text"), metrics=()):
         assert "these very texts" in row["assumptions"]

@@ -47,6 +47,8 @@ def values(table: Results) -> list[dict[str, object]]:
                         "low": None if row is None else round(row["low"], 4),
                         "high": None if row is None else round(row["high"], 4),
                         "recovered": None if attack is None else round(attack["value"], 4),
+                        "by_id": None if attack is None else round(attack["by_id"], 4),
+                        "unknown": round(table.unknown_share(data), 4),
                     }
                 )
     return found
@@ -68,7 +70,12 @@ def section(entries: list[dict[str, object]]) -> str:
         cells = [_cell(found[d, name, e]) for d in data for e in epsilons]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     left = ", ".join(name for name in names if name not in reached)
-    text = "\n".join([*lines, "", f"Infinite, out of reach or without a context: {left}.", ""])
+    notes = [f"Infinite, out of reach or without a context: {left}."]
+    shares = {e["data"]: e["unknown"] for e in entries if "unknown" in e}
+    listed = " and ".join(f"{100 * share:.3g} % of {name}" for name, share in shares.items())
+    if shares:
+        notes.append(f"Outside the vocabulary: {listed}.")
+    text = "\n".join([*lines, "", " ".join(notes), ""])
     return (
         f"{text}\n![What text keeps against what an attacker recovers]({IMAGE.relative_to('docs')})"
     )
@@ -78,6 +85,8 @@ def _cell(entry: dict[str, object]) -> str:
     if entry["kept"] is None:
         return "out of reach"
     attack = "" if entry["recovered"] is None else f" / {100 * entry['recovered']:.3g} %"
+    if entry.get("by_id") is not None:
+        attack += f" ({100 * entry['by_id']:.3g} %)"
     return f"{entry['kept']:.2f}{attack}"
 
 

@@ -156,8 +156,8 @@ def evaluate(
 def _lines(table: Results, data: str) -> Table:
     """Utility and the strongest attack, one line for each mechanism and epsilon."""
     laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
-    share = next(iter(laws.values()))["unknown_share"]
-    title = f"{data}, {show.percent(share)} of tokens outside the vocabulary"
+    share = show.percent(table.unknown_share(data))
+    title = f"{data}, {share} of tokens outside the vocabulary"
     heads = ("mechanism", "asked", "exact epsilon", "of a text", *_COLUMNS, "bayes by id")
     lines = Table(*heads, title=title)
     columns = [

@@ -45,6 +45,10 @@ def rewrite(
     sensitivity: Annotated[
         SensitivityName, typer.Option("--sensitivity", help="Bound used for the choice.")
     ] = SensitivityName.candidates,
+    varied_prompts: Annotated[
+        bool,
+        typer.Option("--varied-prompts", help="Ask for each candidate in other words."),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """PrivRewrite: perturb a text, let a chat model write candidates, choose one privately.
@@ -59,7 +63,7 @@ def rewrite(
     if not private.strip():
         raise ParameterError("expected a text to rewrite, got an empty one")
     with working("opening the model"):
-        from dp_middleware.frameworks import open_model
+        from dp_middleware.frameworks import open_model, rewriting_prompts
 
         model = open_model(generator, private=False, varied=True)
     sanitizer = settings.sanitizer()
@@ -67,6 +71,7 @@ def rewrite(
         sanitizer,
         generator=model,
         k=k,
+        prompts=rewriting_prompts(k) if varied_prompts else (),
         epsilon_select=epsilon_select,
         prune_above=prune_above,
         fallback=fallback.value,

@@ -85,6 +85,11 @@ class Results:
         """Names of the data sets."""
         return list(dict.fromkeys(row["data"] for row in self.rows))
 
+    def unknown_share(self, data: str) -> float:
+        """Share of the tokens of a data set that are outside the vocabulary."""
+        share: float = next(row["unknown_share"] for row in self.rows if row["data"] == data)
+        return share
+
     def values(self, name: str, data: str) -> list[Row]:
         """Rows of one measure on one data set that have a value."""
         return [

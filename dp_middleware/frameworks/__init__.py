@@ -1,6 +1,7 @@
 """Frameworks around a sanitizer: chat models, where they run, InferDPT and PrivRewrite."""
 
 from dp_middleware.frameworks._candidates import Progress
+from dp_middleware.frameworks._prompts import rewriting_prompts
 from dp_middleware.frameworks.inferdpt import Answer, InferDPT
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 from dp_middleware.models.chat import ChatModel, chat_model
@@ -20,4 +21,5 @@ __all__ = [
     "embedding_service",
     "ollama",
     "open_model",
+    "rewriting_prompts",
 ]

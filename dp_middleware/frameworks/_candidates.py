@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError, RemoteError
 from dp_middleware.models.adapters.base import Adapter, Messages
 from dp_middleware.models.chat import ChatModel, chat_model, status_of
-from dp_middleware.privacy import Unit
 
 T = TypeVar("T")
 
@@ -48,18 +47,6 @@ class Progress:
 Listener = Callable[[Progress], object]
 
 
-_TASKS: dict[Unit, str] = {
-    "occurrence": "Words of the text below were replaced at random. Write one fluent text in its "
-    "place: keep the topic, the sentence structure and about the length, correct what makes no "
-    "sense, and add no facts. Answer with the text only.",
-    "text": "Below are key words and phrases of a text, one or two of them drawn at random. Write "
-    "one fluent text that they may be from, in two or three sentences, and leave out what does not "
-    "fit. Answer with the text only.",
-    "value": "Rewrite the text below in other words: keep its facts, names, dates and numbers as "
-    "they are. Answer with the text only.",
-}
-
-
 class ProgressCount:
     """Counts the steps of a rewrite and tells a listener of them."""
 
@@ -74,11 +61,6 @@ class ProgressCount:
         if self._listener is not None:
             done, total = self._done[stage], self._totals[stage]
             self._listener(Progress(stage=stage, done=done, total=total))
-
-
-def prompt(sanitized: str, unit: Unit = "occurrence") -> Messages:
-    """What the chat model is asked for one candidate. Public text only."""
-    return [{"role": "user", "content": f"{_TASKS[unit]}\n\nText:\n{sanitized}"}]
 
 
 class _Marked(Adapter):
@@ -124,22 +106,20 @@ def generator_model(x: Any) -> ChatModel:
 
 async def answers(
     model: ChatModel,
-    question: Messages,
-    k: int,
+    questions: Sequence[Messages],
     minimum: int,
     gate: asyncio.Semaphore,
     count: ProgressCount,
 ) -> list[str]:
-    """Up to k answers, in the order in which they were asked for.
+    """An answer to each question that has one, in their order.
 
-    One call asks for all where the API has it. A server may refuse or ignore that, and it may
-    fail: what is missing then is asked for by calls of their own, of which each may fail. What
-    UTF-8 cannot say, a lone surrogate, comes as a question mark.
+    One call asks for all where they are the same and the API has it. A server may refuse or ignore
+    that, and it may fail: what is missing then is asked for by calls of their own, of which each
+    may fail. What UTF-8 cannot say, a lone surrogate, comes as a question mark.
 
     Args:
         model: From :func:`generator_model`.
-        question: From :func:`prompt`; public.
-        k: Number of answers asked for.
+        questions: Public.
         minimum: Fewest that must come.
         gate: Bounds how many calls run at once.
         count: Is told of every answer and failure.
@@ -148,15 +128,16 @@ async def answers(
         RemoteError: Fewer than ``minimum`` came.
     """
     texts: list[str] = []
-    if k > 1:
+    k = len(questions)
+    if k > 1 and all(question == questions[0] for question in questions):
         with suppress(ChatError):  # what did not come at once is asked for alone
             async with gate:
-                texts = (await model.amany(question, k) or [])[:k]
+                texts = (await model.amany(questions[0], k) or [])[:k]
     for _ in texts:
         count.add("answered")
     failures: list[str] = []
 
-    async def ask() -> str | None:
+    async def ask(question: Messages) -> str | None:
         try:
             async with gate:
                 answer = await model.acall(question)
@@ -167,7 +148,7 @@ async def answers(
         count.add("answered")
         return answer.removeprefix(_MARK)
 
-    alone = await all_of(ask() for _ in range(k - len(texts)))
+    alone = await all_of(map(ask, questions[len(texts) :]))
     texts += [answer for answer in alone if answer is not None]
     if len(texts) < minimum:
         raise RemoteError(

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from dp_middleware import _validate
-from dp_middleware.embedding import EmbeddingService
+from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import _candidates
+from dp_middleware.frameworks import _candidates, _prompts
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, ProgressCount
 from dp_middleware.frameworks._selection import (
     Selection,
@@ -23,7 +23,7 @@ from dp_middleware.frameworks._selection import (
     pure_epsilon,
     require_short_vectors,
 )
-from dp_middleware.mechanisms import NoiseMechanism
+from dp_middleware.mechanisms import NoiseMechanism, TokenExponential
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.models import bridge
 from dp_middleware.privacy import Certificate
@@ -67,6 +67,9 @@ class PrivRewrite:
         k: Candidates for a text. They are asked for with one call where the model's API has it
             (openai clients, LangChain's ChatOpenAI); what does not come that way, and any other
             model's, with one call each.
+        prompts: Public instructions that candidates are asked for with, in turns, one call each;
+            default the same for all. The paper's randomised prompting is one for each candidate:
+            :func:`~dp_middleware.frameworks.rewriting_prompts`.
         prune_above: A candidate is dropped if (1 + cosine) / 2 with one kept before is larger;
             1 keeps all.
         alpha: See :class:`Selection`. With 1 nothing is clipped, and a smaller one gains nothing
@@ -90,6 +93,7 @@ class PrivRewrite:
     service: Encoder = field(default_factory=EmbeddingService, repr=False)
     epsilon_select: float | None = None
     k: int = 10
+    prompts: Sequence[str] = ()
     prune_above: float = 0.8
     alpha: float = 1.0
     sensitivity: Sensitivity = "candidates"
@@ -102,6 +106,9 @@ class PrivRewrite:
         _validate.at_least(1, k=self.k, at_once=self.at_once)
         _validate.positive(prune_above=self.prune_above)
         _validate.one_of(("abstain", "sanitized"), fallback=self.fallback)
+        if isinstance(self.prompts, str) or not all(isinstance(p, str) for p in self.prompts):
+            raise ParameterError("expected prompts as a sequence of instructions")
+        object.__setattr__(self, "prompts", tuple(self.prompts))
         if self.minimum not in range(1, self.k + 1):
             raise ParameterError(f"expected 1 <= minimum <= k={self.k}, got {self.minimum!r}")
         if isinstance(self.sanitizer.mechanism, NoiseMechanism):
@@ -109,6 +116,27 @@ class PrivRewrite:
         require_short_vectors(self.sanitizer.space)
         self._selection_of(1.0 if self.epsilon_select is None else self.epsilon_select)
         object.__setattr__(self, "generator", _candidates.generator_model(self.generator))
+
+    @classmethod
+    def with_total(
+        cls, epsilon: float, space: EmbeddingSpace, *, share: float = 0.5, **options: Any
+    ) -> Self:
+        """The paper's own: a nominal total, split evenly between both phases.
+
+        Phase 1 is TokenExponential with the nominal epsilon ``(1 - share) * epsilon``, the choice
+        has ``share * epsilon``. The certificate says how much less phase 1 really spends; to
+        spend all of an exact total, calibrate a sanitizer to the half of it instead.
+
+        Args:
+            epsilon: Nats per token occurrence of both phases together, nominal.
+            space: V tokens with vectors of norm at most 1.
+            share: Of the choice, between 0 and 1; the paper: 0.5.
+            options: Further arguments of :class:`PrivRewrite`, ``generator`` among them.
+        """
+        _validate.positive(epsilon=epsilon)
+        _validate.probability(share=share)
+        sanitizer = Sanitizer(TokenExponential(epsilon=(1 - share) * epsilon), space)
+        return cls(sanitizer, epsilon_select=share * epsilon, **options)
 
     @cached_property
     def selection(self) -> Selection:
@@ -216,10 +244,9 @@ class PrivRewrite:
     async def _choose(
         self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, count: ProgressCount
     ) -> Release:
-        question = _candidates.prompt(sanitized.text, sanitized.certificate.unit)
-        answers = await _candidates.answers(
-            self.generator, question, self.k, self.minimum, gate, count
-        )
+        unit = sanitized.certificate.unit
+        questions = _prompts.questions(sanitized.text, unit, self.k, self.prompts)
+        answers = await _candidates.answers(self.generator, questions, self.minimum, gate, count)
         candidates = await in_thread(self._prune, answers)
         if candidates:
             text = await in_thread(self._draw, private, candidates)
@@ -250,7 +277,8 @@ class PrivRewrite:
 
     def _compose(self, first: Certificate) -> Certificate:
         """Of both phases, from that of the first."""
-        settings = (self.selection, self.k, self.prune_above, self.minimum, self.fallback)
+        settings: tuple[Any, ...] = (self.selection, self.k, self.prune_above)
+        settings += (self.minimum, self.fallback, *self.prompts)
         return compose(first, self.selection.epsilon, repr(settings))
 
 

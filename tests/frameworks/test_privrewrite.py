@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import logging
 import math
@@ -23,6 +24,7 @@ from support.spaces import host_rows, random_space, space_of
 from support.texts import CANARY
 
 import dp_middleware as dp
+from dp_middleware.frameworks import rewriting_prompts
 from dp_middleware.frameworks._candidates import Progress, distinct, prune
 from dp_middleware.frameworks._selection import Selection, token_similarities
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
@@ -697,3 +699,60 @@ def test_the_sanitizer_may_keep_public_words(space: dp.EmbeddingSpace) -> None:
     assert (release.tokens_total, release.tokens_verbatim) == (4, 1)
     assert books.rows == [("s", rewrite.certificate.epsilon, 3)]
     assert release.certificate.adjacency.classes is not None
+
+
+# the paper's settings -----------------------------------------------------------------------------
+
+
+def test_a_nominal_total_is_split_evenly():
+    space = space_of(np.eye(4))
+    rewrite = PrivRewrite.with_total(6.0, space, generator=Model(4))
+    assert rewrite.sanitizer.mechanism == dp.TokenExponential(epsilon=3.0)
+    assert rewrite.selection.epsilon == 3.0
+    first = dp.certify(dp.TokenExponential(epsilon=3.0), space)
+    assert rewrite.certificate.claimed == 6.0
+    assert rewrite.certificate.epsilon == first.epsilon + 3.0 < 6.0
+    naive = PrivRewriteNaive.with_total(4.0, space, share=0.25, generator=Model(4))
+    assert (naive.sanitizer.mechanism.nominal, naive.selection.epsilon) == (3.0, 1.0)
+    assert naive.sensitivity == "naive"
+    with pytest.raises(dp.ParameterError, match="share"):
+        PrivRewrite.with_total(4.0, space, share=1.0, generator=Model(4))
+
+
+def test_alpha_cancels_where_nothing_is_clipped():
+    """u / Delta = T (<m(x), m(y)> + alpha) / 2: the law does not depend on alpha."""
+    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b", "c"]), [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    ids, candidates = np.array([0, 0]), [np.array([0]), np.array([1]), np.array([2])]
+    weights = [math.exp(2.0 * 2 * score / 4) for score in (1.0, 0.6, 0.0)]
+    expected = [weight / sum(weights) for weight in weights]
+    for alpha in (1.0, 2.0, 10.0):
+        selection = Selection(epsilon=2.0, alpha=alpha, sensitivity="paper")
+        law_of = np.exp(selection.log_probs(ids, candidates, space))
+        assert law_of == pytest.approx(expected, abs=1e-5)
+
+
+def test_prompts_are_taken_in_turns_and_differ():
+    prompts = rewriting_prompts(20)
+    assert len(set(prompts)) == 20
+    assert rewriting_prompts(21)[20] == prompts[0]
+    asked: list[str] = []
+
+    def model(messages: Any) -> str:
+        asked.append(messages[-1]["content"].split("\n\nText:\n")[0])
+        return f"w0 w{len(asked) % 3}"
+
+    mechanism = dp.NearestResponse(epsilon=EPSILON_ONE, candidates=1)
+    rewrite = PrivRewrite(
+        dp.Sanitizer(mechanism, LINE),
+        generator=dp.chat_model(model),
+        service=FakeService(),
+        k=5,
+        prompts=prompts[:3],
+        at_once=1,
+    )
+    rewrite.rewrite("w0 w1")
+    assert sorted(asked) == sorted([*prompts[:3], *prompts[:2]])
+    same = dataclasses.replace(rewrite, prompts=())
+    assert same.certificate.mechanism != rewrite.certificate.mechanism
+    with pytest.raises(dp.ParameterError, match="prompts"):
+        dataclasses.replace(rewrite, prompts="one text")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError, RemoteError
 from dp_middleware.models.adapters.base import Adapter, Messages
 from dp_middleware.models.chat import ChatModel, chat_model, status_of
+from dp_middleware.privacy import Unit
 
 T = TypeVar("T")
 
@@ -47,6 +48,18 @@ class Progress:
 Listener = Callable[[Progress], object]
 
 
+_TASKS: dict[Unit, str] = {
+    "occurrence": "Words of the text below were replaced at random. Write one fluent text in its "
+    "place: keep the topic, the sentence structure and about the length, correct what makes no "
+    "sense, and add no facts. Answer with the text only.",
+    "text": "Below are key words and phrases of a text, one or two of them drawn at random. Write "
+    "one fluent text that they may be from, in two or three sentences, and leave out what does not "
+    "fit. Answer with the text only.",
+    "value": "Rewrite the text below in other words: keep its facts, names, dates and numbers as "
+    "they are. Answer with the text only.",
+}
+
+
 class ProgressCount:
     """Counts the steps of a rewrite and tells a listener of them."""
 
@@ -61,6 +74,16 @@ class ProgressCount:
         if self._listener is not None:
             done, total = self._done[stage], self._totals[stage]
             self._listener(Progress(stage=stage, done=done, total=total))
+
+
+def prompt(sanitized: str, unit: Unit = "occurrence") -> Messages:
+    """What the chat model is asked for one candidate. Public text only."""
+    return asked(_TASKS[unit], sanitized)
+
+
+def asked(instruction: str, sanitized: str) -> Messages:
+    """The messages for a public instruction and a public text."""
+    return [{"role": "user", "content": f"{instruction}\n\nText:\n{sanitized}"}]
 
 
 class _Marked(Adapter):

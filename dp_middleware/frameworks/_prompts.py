@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dp_middleware import _validate
+from dp_middleware.frameworks._candidates import asked, prompt
 from dp_middleware.models.adapters.base import Messages
 from dp_middleware.privacy import Unit
-
-_TASKS: dict[Unit, str] = {
-    "occurrence": "Words of the text below were replaced at random. Write one fluent text in its "
-    "place: keep the topic, the sentence structure and about the length, correct what makes no "
-    "sense, and add no facts. Answer with the text only.",
-    "text": "Below are key words and phrases of a text, one or two of them drawn at random. Write "
-    "one fluent text that they may be from, in two or three sentences, and leave out what does not "
-    "fit. Answer with the text only.",
-    "value": "Rewrite the text below in other words: keep its facts, names, dates and numbers as "
-    "they are. Answer with the text only.",
-}
 
 _OPENINGS = (
     "Write one fluent text in place of the one below",
@@ -51,6 +41,6 @@ def rewriting_prompts(k: int) -> tuple[str, ...]:
 
 def questions(sanitized: str, unit: Unit, k: int, prompts: Sequence[str]) -> list[Messages]:
     """What the chat model is asked for k candidates, with the prompts in turns, or with ours."""
-    asked = prompts or (_TASKS[unit],)
-    texts = [f"{asked[i % len(asked)]}\n\nText:\n{sanitized}" for i in range(k)]
-    return [[{"role": "user", "content": text}] for text in texts]
+    if not prompts:
+        return [prompt(sanitized, unit)] * k
+    return [asked(prompts[i % len(prompts)], sanitized) for i in range(k)]

@@ -70,6 +70,14 @@ def test_the_options_reach_the_framework(sensitivity, writer, monkeypatch):
     assert (made.prune_above, made.selection.sensitivity) == (1.0, sensitivity)
 
 
+def test_each_candidate_is_asked_for_in_other_words(writer):
+    writer.choices = ["w1", "w2", "w3"]
+    told = rewrite(writer, "the patient", CANARY, "--k", "3", "--varied-prompts")
+    assert told.exit_code == 0
+    assert len(writer.prompts) == len(set(writer.prompts)) == 3
+    assert not writer.saw(CANARY)
+
+
 def test_no_candidate_left(writer):
     writer.mode = "empty"
     abstained = rewrite(writer, "w1 w2", "--k", "2")

@@ -134,6 +134,26 @@ def test_spaces_of_tiktoken(monkeypatch, toy, name):
     assert asked == [f"{name}_base"]
 
 
+def test_spaces_of_other_vectors(monkeypatch, toy):
+    from dp_middleware.evaluation import running
+
+    loaded = []
+    for place, name in ((embedding, "glove_space"), (running, "default_space")):
+        monkeypatch.setattr(place, name, lambda name=name: loaded.append(name) or toy)
+    for space in ("glove", "wordpieces"):
+        assert run("sanitize", "w1", "--nominal", "--space", space).exit_code == 0
+    assert loaded == ["glove_space", "default_space"]
+
+
+def test_stop_words_of_nltk_are_kept(monkeypatch, toy):
+    words = frozenset({"w1"})
+    monkeypatch.setattr("dp_middleware.vocabulary.frequencies.nltk_stop_words", lambda: words)
+    options = ("--nominal", "--keep", "nltk-stop-words", "--json")
+    document = json.loads(run("sanitize", "w1 w2 w1", *options).stdout)
+    assert document["tokens_verbatim"] == 2
+    assert "stop words (NLTK)" in json.dumps(document)
+
+
 def test_a_contextual_mechanism_names_its_model(toy):
     """Without a model, or with a spec of another form, nothing is released."""
     options = ("--mechanism", "cape-strict", "--epsilon", "8")

@@ -1,0 +1,114 @@
+"""Models that write: a local causal model, batched, or an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+Writer = Callable[[Sequence[str], int], list[str]]
+"""Prompts and a number of tokens to what a model writes after each prompt."""
+
+AT_ONCE = 16  # prompts in one pass, and questions to a server
+
+
+def open_writer(spec: str, temperature: float) -> Writer:
+    """A writer for what ``--model`` says.
+
+    Args:
+        spec: ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or a folder or
+            name of a causal model for transformers. A model with a chat template gets each prompt
+            as a user's message, any other the prompt as it is.
+        temperature: Positive: tokens are sampled with it; 0: the likeliest token is taken.
+    """
+    if spec.startswith("openai:"):
+        return partial(_served, spec.removeprefix("openai:"), temperature)
+    return LocalWriter(spec, temperature)
+
+
+class LocalWriter:
+    """A causal model of transformers in this process, with its key-value cache, in float32.
+
+    Args:
+        name: A folder, or a name on the hub.
+        temperature: See :func:`open_writer`.
+        seed: Of the sampling: what is written is no release, so it may be repeatable.
+    """
+
+    def __init__(self, name: str, temperature: float, seed: int = 0) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
+        self._model = model.to(device).eval()
+        self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
+        if self._tokenizer.pad_token is None:
+            self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)  # is masked
+        self._seed = seed
+        self._decoding: dict[str, Any] = {"do_sample": False}
+        if temperature > 0:
+            self._decoding = {"do_sample": True, "temperature": temperature}
+
+    def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
+        """What follows each prompt, at most so many tokens."""
+        import torch
+
+        torch.manual_seed(self._seed)
+        order = sorted(range(len(prompts)), key=lambda k: len(prompts[k]))  # little padding
+        written = [""] * len(prompts)
+        for start in range(0, len(order), AT_ONCE):
+            places = order[start : start + AT_ONCE]
+            answers = self._write([self._framed(prompts[k]) for k in places], tokens)
+            for place, answer in zip(places, answers, strict=True):
+                written[place] = answer
+        return written
+
+    def _framed(self, prompt: str) -> str:
+        if not self._tokenizer.chat_template:
+            return prompt
+        messages = [{"role": "user", "content": prompt}]
+        return str(
+            self._tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+        )
+
+    def _write(self, prompts: list[str], tokens: int) -> list[str]:
+        import torch
+
+        special = not self._tokenizer.chat_template  # a template writes its own
+        inputs = self._tokenizer(
+            prompts, return_tensors="pt", padding=True, add_special_tokens=special
+        ).to(self._model.device)
+        with torch.inference_mode():
+            output = self._model.generate(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
+                max_new_tokens=tokens,
+                pad_token_id=self._tokenizer.pad_token_id,
+                **self._decoding,
+            )
+        new = output[:, inputs["input_ids"].shape[1] :]
+        return [text.strip() for text in self._tokenizer.batch_decode(new, True)]
+
+
+def _served(spec: str, temperature: float, prompts: Sequence[str], tokens: int) -> list[str]:
+    """What a server's model answers to each prompt."""
+    from openai import OpenAI
+
+    model, _, url = spec.partition("@")
+    client = OpenAI(base_url=url or None)
+
+    def answer(prompt: str) -> str:
+        reply = client.chat.completions.create(
+            model=model,
+            messages=[{"role": "user", "content": prompt}],
+            temperature=temperature,
+            max_tokens=tokens,
+        )
+        return (reply.choices[0].message.content or "").strip()
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return list(threads.map(answer, prompts))

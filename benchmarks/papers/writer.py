@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any
-
-Writer = Callable[[Sequence[str], int], list[str]]
-"""Prompts and a number of tokens to what a model writes after each prompt."""
+from typing import Any, Protocol
 
 AT_ONCE = 16  # prompts in one pass, and questions to a server
+
+
+class Writer(Protocol):
+    """A model that writes.
+
+    Attributes:
+        chats: Whether it follows instructions; else it continues the prompt as it stands.
+    """
+
+    chats: bool
+
+    def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
+        """What the model writes after each prompt, at most so many tokens."""
+        ...
 
 
 def open_writer(spec: str, temperature: float) -> Writer:
@@ -23,7 +33,7 @@ def open_writer(spec: str, temperature: float) -> Writer:
         temperature: Positive: tokens are sampled with it; 0: the likeliest token is taken.
     """
     if spec.startswith("openai:"):
-        return partial(_served, spec.removeprefix("openai:"), temperature)
+        return ServedWriter(spec.removeprefix("openai:"), temperature)
     return LocalWriter(spec, temperature)
 
 
@@ -46,6 +56,7 @@ class LocalWriter:
         self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)  # is masked
+        self.chats = bool(self._tokenizer.chat_template)
         self._seed = seed
         self._decoding: dict[str, Any] = {"do_sample": False}
         if temperature > 0:
@@ -66,7 +77,7 @@ class LocalWriter:
         return written
 
     def _framed(self, prompt: str) -> str:
-        if not self._tokenizer.chat_template:
+        if not self.chats:
             return prompt
         messages = [{"role": "user", "content": prompt}]
         return str(
@@ -78,7 +89,7 @@ class LocalWriter:
     def _write(self, prompts: list[str], tokens: int) -> list[str]:
         import torch
 
-        special = not self._tokenizer.chat_template  # a template writes its own
+        special = not self.chats  # a template writes its own
         inputs = self._tokenizer(
             prompts, return_tensors="pt", padding=True, add_special_tokens=special
         ).to(self._model.device)
@@ -94,21 +105,32 @@ class LocalWriter:
         return [text.strip() for text in self._tokenizer.batch_decode(new, True)]
 
 
-def _served(spec: str, temperature: float, prompts: Sequence[str], tokens: int) -> list[str]:
-    """What a server's model answers to each prompt."""
-    from openai import OpenAI
+class ServedWriter:
+    """A chat model of an OpenAI-compatible server.
 
-    model, _, url = spec.partition("@")
-    client = OpenAI(base_url=url or None)
+    Args:
+        spec: ``MODEL[@BASE_URL]``.
+        temperature: Of the server's sampling.
+    """
 
-    def answer(prompt: str) -> str:
-        reply = client.chat.completions.create(
-            model=model,
+    chats = True
+
+    def __init__(self, spec: str, temperature: float) -> None:
+        from openai import OpenAI
+
+        self._model, _, url = spec.partition("@")
+        self._client, self._temperature = OpenAI(base_url=url or None), temperature
+
+    def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
+        """What the model answers to each prompt, at most so many tokens."""
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            return list(threads.map(lambda prompt: self._answer(prompt, tokens), prompts))
+
+    def _answer(self, prompt: str, tokens: int) -> str:
+        reply = self._client.chat.completions.create(
+            model=self._model,
             messages=[{"role": "user", "content": prompt}],
-            temperature=temperature,
+            temperature=self._temperature,
             max_tokens=tokens,
         )
         return (reply.choices[0].message.content or "").strip()
-
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        return list(threads.map(answer, prompts))

@@ -136,3 +136,108 @@ def test_a_server_gets_temperature_and_length(monkeypatch):
     assert {(b["model"], b["temperature"], b["max_tokens"]) for b in bodies} == {
         ("some-model", 0.5, 100)
     }
+
+
+def test_a_prefix_and_its_human_continuation():
+    import continuation
+
+    vocabulary = dp.Vocabulary([f"w{k}" for k in range(200)])
+    long, short = " ".join(f"w{k}" for k in range(170)), "w1 w2"
+    [(prefix, human)] = continuation.split([long, short], vocabulary)
+    assert prefix.split() == [f"w{k}" for k in range(50)]
+    assert human.split() == [f"w{k}" for k in range(50, 150)]
+
+
+def test_a_mechanism_of_inferdpts_table():
+    import inferdpt
+
+    nominal = {"inversion, k = 1": "74.0%", "coherence": "0.50 [0.40, 0.60]"}
+    exact = {"inversion, k = 1": "99.0%", "coherence": "0.45 [0.35, 0.55]"}
+    privacy, score = inferdpt.rows("SANTEXT+", 6.0, nominal, exact)
+    assert privacy.paper == "RANTEXT 0.58 times higher"
+    assert (privacy.nominal, privacy.exact) == ("74.0%", "99.0%")
+    assert privacy.difference.endswith("Exact: `santext`, since SANTEXT+'s loss is infinite.")
+    assert score.paper == "not at hand"
+    assert inferdpt.rows("RANTEXT", 3.0, nominal, {})[0].paper == "not at hand"
+    assert inferdpt.rows("RANTEXT", 3.0, nominal, {})[0].exact == "-"
+
+
+def test_the_order_of_inferdpts_mechanisms():
+    import inferdpt
+
+    told = {"RANTEXT": "91.0%", "SANTEXT+": "57.0%", "CUSTEXT+": "20.0%"}
+    assert [shape.holds for shape in inferdpt.order(told, 6.0)] == [True, True]
+    told["RANTEXT"] = "69.5%"
+    assert [shape.holds for shape in inferdpt.order(told, 6.0)] == [False, True]
+    told["SANTEXT+"] = "73.9%"
+    assert [shape.holds for shape in inferdpt.order(told, 6.0)] == [False, False]
+
+
+def test_from_which_list_size_on_rantext_is_private():
+    import rantext_lists
+
+    sizes = [
+        rantext_lists.Size(share=0.1, exact=18.0, privacy=(0.87, 0.67)),
+        rantext_lists.Size(share=0.25, exact=15.5, privacy=(0.94, 0.84)),
+        rantext_lists.Size(share=0.5, exact=12.3, privacy=(0.97, 0.93)),
+    ]
+    shape = rantext_lists.shape(sizes, 6.0)
+    assert shape.holds
+    assert shape.because == "k = 1: from 25% on; k = 10: from 50% on"
+    assert not rantext_lists.shape(sizes[:1], 6.0).holds
+    assert rantext_lists.shape(sizes[:1], 6.0).because == "k = 1: at no size; k = 10: at no size"
+    assert rantext_lists.table(sizes).splitlines()[2] == "| 10% | 18.0 | 87.0% | 67.0% |"
+
+
+def test_the_size_of_rantexts_lists_with_its_own_constants():
+    """One dimension, tokens at 0, ..., 99; at epsilon 1 the radius is exponential, of mean 99.
+
+    So y is on the list of x with probability exp(-|x - y| / 99), and the share is their mean.
+    """
+    import rantext_lists
+
+    places = np.arange(100.0)
+    words = dp.Vocabulary([f"w{k}" for k in range(100)])
+    space = dp.EmbeddingSpace(words, places[:, None])
+    expected = np.exp(-np.abs(places[:, None] - places) / 99.0).mean()
+    assert rantext_lists.published_share(space, 1.0, draws=20_000) == pytest.approx(
+        expected, abs=0.01
+    )
+
+
+def test_what_a_mechanism_is_measured_by(monkeypatch):
+    """A model that repeats its prompt: the generated text is scored, and the raw one extracted."""
+    import continuation
+    import inferdpt
+
+    class Echo:
+        chats = False
+
+        def __init__(self):
+            self.prompts = []
+
+        def __call__(self, prompts, tokens):
+            self.prompts.append(list(prompts))
+            return [f"<{prompt}>" for prompt in prompts]
+
+    import common
+
+    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b", "c"]), np.eye(3))
+    remote, local = Echo(), Echo()
+    study = continuation.Study(
+        space=space, pairs=[("a b", "c"), ("b c", "a")], continued=1, guessed=1, model="",
+        writers=(remote, local), prompts=common.templates(inferdpt.BASE, []),
+    )  # fmt: skip
+    scored = []
+    monkeypatch.setattr(continuation.Study, "scores", lambda self, w: scored.append(w) or {})
+    guess = type("Guess", (), {"rate": 0.25})
+    monkeypatch.setattr(continuation.Study, "_guess", lambda self, raw, sent, m: guess)
+    cells = study.measure(dp.TokenExponential(epsilon=200.0))
+    assert cells == {
+        "inversion, k = 1": "0.0%",
+        "inversion, k = 10": "0.0%",
+        "the model, one guess": "75.0%",
+    }
+    assert remote.prompts == [["a b"]]
+    assert local.prompts == [["<a b>\n\na b"]]
+    assert scored == [["<<a b>\n\na b>"]]

@@ -1,0 +1,100 @@
+"""How RANTEXT's privacy depends on the size of its random lists; a part of inferdpt.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import common
+import numpy as np
+
+import dp_middleware as dp
+from dp_middleware import attacks
+from dp_middleware.mechanisms import Mechanism
+from dp_middleware.mechanisms.rantext import noise_epsilon
+
+SHARES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
+"""Mean list sizes, of the vocabulary."""
+
+CLAIMED = 0.9
+"""Privacy against inversion that the paper's abstract states, on average, at epsilon 6."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """RANTEXT with lists of one mean size.
+
+    Attributes:
+        share: Of the vocabulary.
+        exact: The exact loss, nats per token.
+        privacy: 1 - the rate of embedding inversion with 1 and with 10 guesses.
+    """
+
+    share: float
+    exact: float
+    privacy: tuple[float, float]
+
+
+def released(
+    mechanism: Mechanism, space: dp.EmbeddingSpace, texts: Sequence[str]
+) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
+    """Raw ids, released ids and released texts; an unknown token becomes a uniform one."""
+    sanitizer = dp.Sanitizer(mechanism, space, accept_infinite=True)
+    pairs = sanitizer.release_drafts([sanitizer.read(text) for text in texts])
+    raw = [np.array(draft.ids) for _, draft in pairs]
+    return raw, [np.array(draft.outputs) for _, draft in pairs], [r.text for r, _ in pairs]
+
+
+def inversion_privacy(
+    raw: Sequence[np.ndarray], sent: Sequence[np.ndarray], space: dp.EmbeddingSpace
+) -> tuple[float, float]:
+    """1 - the rate of embedding inversion with 1 and with 10 guesses, as the paper counts."""
+    result = attacks.embedding_inversion(raw, sent, space, top=(1, 10))
+    return 1.0 - result.details["top 1"], 1.0 - result.details["top 10"]
+
+
+def by_size(space: dp.EmbeddingSpace, texts: Sequence[str], epsilon: float) -> list[Size]:
+    """Every share of :data:`SHARES`, with the paper's rule for the noise and other ranges."""
+    sizes = []
+    for share in SHARES:
+        size = round(share * len(space))
+        mechanism = dp.RanText.with_list_size(space, epsilon=epsilon, size=size)
+        raw, sent, _ = released(mechanism, space, texts)
+        exact = dp.certify(mechanism, space).epsilon
+        kept = inversion_privacy(raw, sent, space)
+        sizes.append(Size(share=share, exact=exact, privacy=kept))
+    return sizes
+
+
+def published_share(space: dp.EmbeddingSpace, epsilon: float, draws: int = 512) -> float:
+    """Mean share of the vocabulary on a list with the paper's own constants, by drawn radii."""
+    ranges = np.ptp(space.vectors, axis=0)
+    noise = np.random.default_rng(0).laplace(size=(draws, len(ranges))) * ranges
+    radii = np.linalg.norm(noise, axis=1) / noise_epsilon(epsilon)
+    tokens = space.spread(min(draws, len(space)))
+    distances = np.sort(space.distances(tokens), axis=None)
+    return float(np.searchsorted(distances, radii).mean()) / len(tokens) / len(space)
+
+
+def table(sizes: Sequence[Size]) -> str:
+    """Markdown: a line for each size."""
+    heads = ("mean list, of V", "exact epsilon", "privacy, k = 1", "privacy, k = 10")
+    lines = [
+        (f"{s.share:.0%}", f"{s.exact:.1f}", *(f"{value:.1%}" for value in s.privacy))
+        for s in sizes
+    ]
+    return common.markdown(heads, lines)
+
+
+def shape(sizes: Sequence[Size], epsilon: float) -> common.Shape:
+    """From which size on the 90 % are there."""
+    told, starts = [], []
+    for place, guesses in enumerate((1, 10)):
+        enough = [size.share for size in sizes if size.privacy[place] >= CLAIMED]
+        starts += enough[:1]
+        told.append(f"k = {guesses}: {f'from {enough[0]:.0%} on' if enough else 'at no size'}")
+    return common.Shape(
+        claim=f"90 % privacy at epsilon {epsilon:g} needs lists of 25 to 50 % of the vocabulary",
+        holds=any(0.25 <= start <= 0.5 for start in starts),
+        because="; ".join(told),
+    )

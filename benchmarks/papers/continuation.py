@@ -18,7 +18,6 @@ from dp_middleware.mechanisms import Mechanism
 from dp_middleware.metrics.results import MetricResult
 
 PREFIX, GENERATED = 50, 100  # tokens
-FIRST = "inversion, k = 1"
 SCORES = ("diversity", "MAUVE", "coherence")
 
 FEWEST = 20
@@ -53,8 +52,8 @@ class Study:
         """Privacy and scores of one mechanism, as cells by name."""
         prefixes = [prefix for prefix, _ in self.pairs]
         raw, sent, texts = released(mechanism, self.space, prefixes)
-        first, tenth = inversion_privacy(raw, sent, self.space)
-        cells = {FIRST: f"{first:.1%}", "inversion, k = 10": f"{tenth:.1%}"}
+        inversion = inversion_privacy(raw, sent, self.space)
+        cells = {name: f"{value:.1%}" for name, value in inversion.items()}
         if not self.writers:
             return cells
         guessed = self._guess(raw[: self.guessed], sent[: self.guessed], mechanism)

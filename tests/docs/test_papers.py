@@ -176,17 +176,25 @@ def test_the_order_of_inferdpts_mechanisms():
 def test_from_which_list_size_on_rantext_is_private():
     import rantext_lists
 
+    names = list(rantext_lists.INVERSIONS)
     sizes = [
-        rantext_lists.Size(share=0.1, exact=18.0, privacy=(0.87, 0.67)),
-        rantext_lists.Size(share=0.25, exact=15.5, privacy=(0.94, 0.84)),
-        rantext_lists.Size(share=0.5, exact=12.3, privacy=(0.97, 0.93)),
+        rantext_lists.Size(share=share, exact=18.0, privacy=dict(zip(names, privacy, strict=True)))
+        for share, privacy in (
+            (0.1, (0.87, 0.67, 0.5, 0.4)),
+            (0.25, (0.94, 0.84, 0.9, 0.5)),
+            (0.5, (0.97, 0.93, 0.91, 0.8)),
+        )
     ]
     shape = rantext_lists.shape(sizes, 6.0)
     assert shape.holds
-    assert shape.because == "k = 1: from 25% on; k = 10: from 50% on"
+    assert shape.because == (
+        "inversion, k = 1: from 25% on; inversion, k = 10: from 50% on; "
+        "inversion of words, k = 1: from 25% on; inversion of words, k = 10: at no size"
+    )
     assert not rantext_lists.shape(sizes[:1], 6.0).holds
-    assert rantext_lists.shape(sizes[:1], 6.0).because == "k = 1: at no size; k = 10: at no size"
-    assert rantext_lists.table(sizes).splitlines()[2] == "| 10% | 18.0 | 87.0% | 67.0% |"
+    assert not rantext_lists.shape(sizes[:2], 6.0).holds
+    line = rantext_lists.table(sizes).splitlines()[2]
+    assert line == "| 10% | 18.0 | 87.0% | 67.0% | 50.0% | 40.0% |"
 
 
 def test_the_size_of_rantexts_lists_with_its_own_constants():
@@ -236,6 +244,8 @@ def test_what_a_mechanism_is_measured_by(monkeypatch):
     assert cells == {
         "inversion, k = 1": "0.0%",
         "inversion, k = 10": "0.0%",
+        "inversion of words, k = 1": "0.0%",
+        "inversion of words, k = 10": "0.0%",
         "the model, one guess": "75.0%",
     }
     assert remote.prompts == [["a b"]]

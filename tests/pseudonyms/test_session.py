@@ -397,6 +397,15 @@ def test_the_rest_is_perturbed_and_one_certificate_has_both_parts(space_and_sani
     assert not math.isinf(release.certificate.epsilon)
 
 
+def test_a_drawn_word_never_touches_a_pseudonym(space_and_sanitizer):
+    _, sanitizer = space_and_sanitizer
+    for _ in range(20):
+        talk = dp.Pseudonyms(detector(), sanitizer=sanitizer).session()
+        release = talk.release("1", "user", "(Mirela Tamburi)red,Berlin.")
+        assert "Mirela Tamburi" in talk.restore(release.text)
+        assert " Berlin " in talk.restore(release.text)
+
+
 def test_a_context_sees_the_pseudonym_and_never_the_value():
     """All words are in the vocabulary: what a window would see of a name would be seen."""
     names = ["Mirela", "Tamburi"]

@@ -3,6 +3,7 @@
 # make test     all tests; options for pytest in ARGS
 # make slow     the heavier tests: full spaces, other machines, killed processes, every variant
 # make notebooks  executes the notebooks; with ARGS=--write their outputs are stored
+# make papers   the papers' tables, quickly: DATA=folder MODEL=causal model, options in ARGS
 # make docs     the site with the reference, in site/
 # make lint, make types, make wheel, make clean, make distclean
 #
@@ -19,7 +20,7 @@ SUITED := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	"$$p" -c '$(SUITED)' 2>/dev/null && command -v "$$p" && break; done)
 
-.PHONY: venv demo test slow notebooks docs lint types wheel clean distclean
+.PHONY: venv demo test slow notebooks papers docs lint types wheel clean distclean
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -47,6 +48,11 @@ slow: $(STAMP)
 
 notebooks: $(STAMP)
 	@$(BIN)/python notebooks/execute.py $(ARGS)
+
+papers: $(STAMP)
+	@for name in inferdpt dyntext cape stencil privrewrite; do echo "==> $$name"; \
+		$(BIN)/python benchmarks/papers/$$name.py "$(DATA)" --quick $(MODEL:%=--model %) $(ARGS) \
+		|| exit 1; done
 
 docs: $(STAMP)
 	@$(PIP) --group docs

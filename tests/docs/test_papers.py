@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from string import Template
 
 import numpy as np
 import pytest
@@ -251,3 +252,96 @@ def test_what_a_mechanism_is_measured_by(monkeypatch):
     assert remote.prompts == [["a b"]]
     assert local.prompts == [["<a b>\n\na b"]]
     assert scored == [["<<a b>\n\na b>"]]
+
+
+class Vectors:
+    """A sentence vector for each text, by a table."""
+
+    def __init__(self):
+        two = (0.6, 0.8)
+        self.table = {"one": (1.0, 0.0), "two": two, "three": (0.0, 1.0), "two again": two}
+
+    def encode(self, texts):
+        return np.array([self.table[text] for text in texts])
+
+
+def rewrite_pool():
+    import privrewrite
+
+    words = ("one", "two", "three", "again", "x")
+    vectors = np.array([[1.0, 0], [0.6, 0.8], [0, 1.0], [0, 0], [1.0, 0]])
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
+    texts = ("one", "two", "three", "two again")
+    cosines = np.array([1.0, 0.6, 0.0, 0.6])  # with the private text, "x"
+    pool = privrewrite.Pool(ids=np.array([4]), candidates=texts, cosines=cosines, sanitized=0.25)
+    return space, pool
+
+
+def test_the_expected_cosine_of_a_choice_by_hand():
+    """Utilities (<m(x), m(y)> + 1) / 2 with m(x) = (1, 0) are 1, 0.8, 0.5; sensitivity 1."""
+    import privrewrite
+
+    space, pool = rewrite_pool()
+    setting = privrewrite.Setting(k=3, tau=1.0)
+    found = privrewrite.expected(pool, setting, 4.0, "naive", space, Vectors())
+    weights = np.exp([2.0, 1.6, 1.0])
+    assert found == pytest.approx(float(weights @ [1.0, 0.6, 0.0]) / weights.sum(), abs=1e-5)
+
+
+def test_pruning_and_the_number_of_candidates_cut_the_choice():
+    import privrewrite
+
+    space, pool = rewrite_pool()
+    arguments = (4.0, "naive", space, Vectors())
+    one = privrewrite.expected(pool, privrewrite.Setting(k=1), *arguments)
+    assert one == pytest.approx(1.0)
+    # (1 + 0.6) / 2 = 0.8 and (1 + 0.8) / 2 = 0.9: with 0.75 "two" goes, "three" stays
+    pruned = privrewrite.expected(pool, privrewrite.Setting(k=3, tau=0.75), *arguments)
+    weights = np.exp([2.0, 1.0])
+    assert pruned == pytest.approx(weights[0] / weights.sum(), abs=1e-5)
+
+
+def test_a_text_without_candidates_is_the_sanitized_one():
+    import privrewrite
+
+    space, pool = rewrite_pool()
+    blank = privrewrite.Pool(
+        ids=pool.ids, candidates=("", ""), cosines=np.array([0.0, 0.0]), sanitized=0.25
+    )
+    setting = privrewrite.Setting()
+    assert privrewrite.expected(blank, setting, 4.0, "naive", space, Vectors()) == 0.25
+
+
+def test_candidates_are_asked_for_and_cut_to_a_line():
+    import privrewrite
+
+    space, _ = rewrite_pool()
+    asked = []
+
+    def write(prompts, tokens):
+        asked.extend(prompts)
+        return [" one\nScrambled: more" for _ in prompts]
+
+    service = Vectors()
+    service.table = {"one two": (1.0, 0.0), "one": (0.6, 0.8)}
+    [pool] = privrewrite.pools(
+        dp.TokenExponential(epsilon=200.0), space, ["one two"], write, Template("<$text>"), service
+    )
+    assert asked == ["<one two>"] * privrewrite.MOST
+    assert pool.candidates == ("one",) * privrewrite.MOST
+    assert pool.ids.tolist() == [0, 1]
+    assert pool.cosines == pytest.approx([0.6] * privrewrite.MOST)
+    assert pool.sanitized == pytest.approx(1.0)
+
+
+def test_verdicts_on_rewrites_follow_the_figures():
+    import privrewrite
+
+    rising = {name: [0.5, 0.6, 0.7] for name in privrewrite.GRID}
+    rising["k = 1"] = [0.4, 0.5, 0.61]
+    rising["sensitivity 1, the naive choice"] = [0.5, 0.7, 0.6]
+    refined, more, peak = privrewrite.shapes(rising)
+    assert (refined.holds, more.holds, peak.holds) == (None, True, False)
+    rising["alpha = 0"] = rising["alpha = 2"] = [0.3, 0.4, 0.5]
+    assert privrewrite.shapes(rising)[2].holds
+    assert privrewrite.cell([0.5, 0.6, 0.7]) == "0.600 ± 0.113"

@@ -24,6 +24,7 @@ from functools import partial
 from cape_study import DRAWS, ROUGE, TRIED, Method, RememberedLogits, Study
 from common import NOT_AT_HAND, Report, Row, Shape, calibrated, parser, side_by_side, verdicts
 from protocol import Labelled, everywhere, first_tokens, frequent_space, function_words, judge, read
+from writer import load_causal
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
@@ -215,7 +216,7 @@ def main() -> None:
     )
     contexts = {}
     if options.model:
-        contexts["causal"] = dp.CausalContext(options.model, shift="none")
+        contexts["causal"] = dp.CausalContext(load_causal(options.model), shift="none")
     if options.masked:
         contexts["masked"] = dp.MaskedContext(options.masked, shift="none")
     public = [record["text"] for record in sst2[-20:]]

@@ -98,7 +98,8 @@ def parser(description: str | None, prompts: Mapping[str, str] = {}) -> argparse
     size.add_argument("--quick", action="store_true", help="ten minutes on two cores (default)")
     size.add_argument("--full", action="store_true", help="the paper's sizes, for a real model")
     made.add_argument(
-        "--model", help="a causal model's folder or Hugging Face name, or openai:MODEL[@BASE_URL]"
+        "--model",
+        help="a causal model: folder, Hugging Face name, GGUF file, or openai:MODEL[@BASE_URL]",
     )
     if prompts:
         made.add_argument(

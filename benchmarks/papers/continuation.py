@@ -35,7 +35,6 @@ class Study:
         pairs: Prefix and human continuation; all are attacked.
         continued: How many of them are continued.
         guessed: How many the model attacks.
-        model: Its name, for the attack of a model that does not chat.
         writers: Remote and extractor; none without a model.
         prompts: By name.
     """
@@ -44,7 +43,6 @@ class Study:
     pairs: Pairs
     continued: int
     guessed: int
-    model: str
     writers: tuple[Writer, ...]
     prompts: Mapping[str, Template]
 
@@ -97,7 +95,7 @@ class Study:
         if writer.chats:
             ask = lambda messages: writer([messages[-1]["content"]], 2000)[0]  # noqa: E731
             return attacks.llm_inference(raw, sent, self.space, model=ask, top=1)
-        context = dp.CausalContext(self.model)
+        context = dp.CausalContext(writer.loaded)
         return attacks.bayes_with_language_model(
             raw, sent, mechanism, self.space, context, given="guesses"
         )

@@ -154,7 +154,6 @@ def main() -> None:
             pairs=split(texts_of(options.data / name), vocabulary),
             continued=options.texts,
             guessed=options.guessed,
-            model=options.model,
             writers=writers,
             prompts=common.templates(default, options.prompt),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Protocol
 
 AT_ONCE = 16  # prompts in one pass, and questions to a server
@@ -27,9 +28,9 @@ def open_writer(spec: str, temperature: float) -> Writer:
     """A writer for what ``--model`` says.
 
     Args:
-        spec: ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or a folder or
-            name of a causal model for transformers. A model with a chat template gets each prompt
-            as a user's message, any other the prompt as it is.
+        spec: ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or what
+            :func:`load_causal` takes. A model with a chat template gets each prompt as a user's
+            message, any other the prompt as it is.
         temperature: Positive: tokens are sampled with it; 0: the likeliest token is taken.
     """
     if spec.startswith("openai:"):
@@ -37,23 +38,35 @@ def open_writer(spec: str, temperature: float) -> Writer:
     return LocalWriter(spec, temperature)
 
 
+def load_causal(name: str) -> tuple[Any, Any]:
+    """A causal model in float32 and its tokenizer, which pads on the left.
+
+    Args:
+        name: A folder, a name on the hub, or a GGUF file, for transformers.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source, options = name, {}
+    if name.endswith(".gguf"):
+        source, options = str(Path(name).parent), {"gguf_file": Path(name).name}
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **options)
+    tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
+    return model.to(device).eval(), tokenizer
+
+
 class LocalWriter:
     """A causal model of transformers in this process, with its key-value cache, in float32.
 
     Args:
-        name: A folder, or a name on the hub.
+        name: See :func:`load_causal`.
         temperature: See :func:`open_writer`.
         seed: Of the sampling: what is written is no release, so it may be repeatable.
     """
 
     def __init__(self, name: str, temperature: float, seed: int = 0) -> None:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
-        self._model = model.to(device).eval()
-        self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
+        self.loaded = self._model, self._tokenizer = load_causal(name)
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)  # is masked
         self.chats = bool(self._tokenizer.chat_template)

@@ -234,7 +234,7 @@ def test_what_a_mechanism_is_measured_by(monkeypatch):
     space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b", "c"]), np.eye(3))
     remote, local = Echo(), Echo()
     study = continuation.Study(
-        space=space, pairs=[("a b", "c"), ("b c", "a")], continued=1, guessed=1, model="",
+        space=space, pairs=[("a b", "c"), ("b c", "a")], continued=1, guessed=1,
         writers=(remote, local), prompts=common.templates(inferdpt.BASE, []),
     )  # fmt: skip
     scored = []
@@ -345,3 +345,26 @@ def test_verdicts_on_rewrites_follow_the_figures():
     rising["alpha = 0"] = rising["alpha = 2"] = [0.3, 0.4, 0.5]
     assert privrewrite.shapes(rising)[2].holds
     assert privrewrite.cell([0.5, 0.6, 0.7]) == "0.600 ± 0.113"
+
+
+@pytest.mark.slow
+def test_a_model_that_only_continues_attacks_with_what_it_expects(tmp_path):
+    """With a law that tells nothing, a guess is the model's likeliest token."""
+    import common
+    import continuation
+    import inferdpt
+    import writer
+    from support.chat_models import save_llama
+
+    save_llama(tmp_path, length=64)
+    local = writer.open_writer(str(tmp_path), temperature=0.0)
+    space = dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(20)]), np.eye(20))
+    study = continuation.Study(
+        space=space, pairs=[("w1 w2 w3", "w4")], continued=1, guessed=1,
+        writers=(local, local), prompts=common.templates(inferdpt.BASE, []),
+    )  # fmt: skip
+    raw = [np.array([3, 1, 2])]
+    sent = [np.array([5, 6, 7])]
+    nothing, all_of_it = dp.TokenExponential(epsilon=1e-9), dp.TokenExponential(epsilon=400.0)
+    assert study._guess(raw, sent, nothing).rate <= 1 / 3
+    assert study._guess(raw, raw, all_of_it).rate == 1.0

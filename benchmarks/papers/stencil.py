@@ -113,7 +113,7 @@ def main() -> None:
     clean = ", ".join(
         f"{each.name} {each.accuracy(each.texts, each.questions):.2f}" for each in sets
     )
-    kind = "words of GloVe" if options.glove else "WordPieces"
+    kind = "words of GloVe (--glove)" if options.glove else "WordPieces"
     report.add(
         f"{count} texts of each set, cut to {tokens} tokens, {len(space):,} {kind} (of the tokens "
         f"of sst2 {study.unknown():.1%} are unknown); {learnt} other texts to learn labels from; "

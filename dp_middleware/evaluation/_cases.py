@@ -105,6 +105,7 @@ class Case(StaysHere):
         sample: How many texts the slow measures take.
         seconds: To draw.
         spelt: The released texts where they are more than what was drawn: public parts too.
+        fresh: Which tokens were drawn for, bool (n,) each; ``None``: all.
         generated: Tokens of an answer that count; 0: all.
     """
 
@@ -118,7 +119,19 @@ class Case(StaysHere):
     sample: int
     seconds: float = 0.0
     spelt: tuple[str, ...] | None = field(default=None, repr=False)
+    fresh: tuple[NDArray[np.bool_], ...] | None = field(default=None, repr=False)
     generated: int = 0
+
+    @property
+    def perturbed(self) -> tuple[list[Ids], list[Ids]]:
+        """Raw and released ids of the tokens that were drawn for."""
+        if self.fresh is None:
+            return list(self.raw), list(self.released)
+        raw, released = (
+            [ids[own] for ids, own in zip(side, self.fresh, strict=True)]
+            for side in (self.raw, self.released)
+        )
+        return raw, released
 
     @cached_property
     def texts(self) -> list[str]:
@@ -185,6 +198,7 @@ class Case(StaysHere):
             raw=tuple(self.raw[k] for k in places),
             released=tuple(self.released[k] for k in places),
             spelt=None if self.spelt is None else tuple(self.spelt[k] for k in places),
+            fresh=None if self.fresh is None else tuple(self.fresh[k] for k in places),
         )
 
 

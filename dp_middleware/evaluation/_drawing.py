@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
@@ -22,19 +24,27 @@ def drawn(drafts: Iterable[Draft], drawer: Drawer, space: EmbeddingSpace) -> lis
     return [draft.fill(ids) for draft, ids in zip(own, outputs, strict=True)]
 
 
-def aligned(draft: Draft) -> tuple[Ids, Ids]:
-    """Raw and released ids of a text, both int64 (n,): -1 for a raw token that is kept.
+class Aligned(NamedTuple):
+    """What was released for the tokens of a text. Private.
 
-    A kept word that is not in the vocabulary has no id, and is left out.
+    Attributes:
+        raw: int64 (n,), -1 for a token that is not attacked: an unknown or a kept one.
+        released: int64 (n,), drawn or kept.
+        fresh: bool (n,), which were drawn for.
     """
+
+    raw: Ids
+    released: Ids
+    fresh: NDArray[np.bool_]
+
+
+def aligned(draft: Draft) -> Aligned:
+    """Token by token; a kept word that is not in the vocabulary has no id, and is left out."""
     columns = zip(draft.ids, draft.kept, draft.outputs, strict=True)
-    pairs = [
-        (number, output) if kept is None else (UNKNOWN, number)
+    rows = [
+        (number, output, True) if kept is None else (UNKNOWN, number, False)
         for number, kept, output in columns
         if kept is None or number != UNKNOWN
     ]
-    return _ids(raw for raw, _ in pairs), _ids(released for _, released in pairs)
-
-
-def _ids(tokens: Iterable[int | None]) -> Ids:
-    return np.fromiter((UNKNOWN if t is None else t for t in tokens), dtype=np.int64)
+    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return Aligned(table[:, 0], table[:, 1], table[:, 2].astype(bool))

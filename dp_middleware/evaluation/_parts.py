@@ -152,14 +152,14 @@ class Part:
     def _release(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
         """Draw a release of every text, with the operating system's entropy."""
         started = time.perf_counter()
-        space, raw, spelt = self._setup.space, whole.ids, None
+        space, raw, spelt, fresh = self._setup.space, whole.ids, None, None
         if isinstance(law.mechanism, TextMechanism):
             spelt = tuple(drawer.draw([whole.data.texts], sampler.os_entropy)[0])
             released = tuple(map(space.vocabulary.encode, spelt))
         elif whole.drafts:
             drafts = drawn(whole.drafts, drawer, space)
             spelt = tuple(draft.write(space.vocabulary) for draft in drafts)
-            raw, released = zip(*map(aligned, drafts), strict=True)
+            raw, released, fresh = zip(*map(aligned, drafts), strict=True)
         else:
             released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
         return Case(
@@ -169,6 +169,7 @@ class Part:
             raw=raw,
             released=released,
             spelt=spelt,
+            fresh=fresh,
             models=self._setup.models,
             encoder=Encoded(self._setup.service, whole.known),
             sample=self._setup.sample,

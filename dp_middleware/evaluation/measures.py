@@ -197,7 +197,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "retention": Measure(
         kind="metric",
-        run=lambda case: metrics.retention_on(case.raw, case.released, case.space),
+        run=lambda case: metrics.retention_on(*case.perturbed, case.space),
         aligned=True,
     ),
     "mapping-set-size": Measure(kind="metric", run=_mapping_set_size, aligned=True),

@@ -209,6 +209,21 @@ def test_cape_is_compared_at_equal_nominal_epsilon():
     assert (row.nominal, row.exact) == ("41 / 46 / 54 / 60", "-")
 
 
+def test_cape_is_the_papers_with_one_part_changed():
+    import cape
+
+    published = cape.cape(20.0, 14.0)
+    assert (published.sensitivity, published.context) == ("printed", "raw")
+    assert (published.buckets, published.logit_weight, published.distance_weight) == (50, 0.5, 1.0)
+    varied = cape.ablations(published)
+    assert varied.pop("as published") == published
+    changed = [
+        [name for name, value in one.parameters.items() if value != published.parameters[name]]
+        for one in varied.values()
+    ]
+    assert changed == [["sensitivity"], ["logit_weight"], ["distance_weight"], *[["buckets"]] * 2]
+
+
 def outcome(recovered, accuracy):
     from stencil_study import Outcome
 

@@ -56,7 +56,7 @@ class DemoModel:
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
-        logging.disable_progress_bar()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         if self._name is not None:
             source, options = self._name, {}
         else:

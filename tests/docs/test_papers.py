@@ -323,13 +323,13 @@ def test_candidates_are_asked_for_and_cut_to_a_line():
         return [" one\nScrambled: more" for _ in prompts]
 
     service = Vectors()
-    service.table = {"one two": (1.0, 0.0), "one": (0.6, 0.8)}
+    service.table = {"two three": (1.0, 0.0), "one": (0.6, 0.8)}
     [pool] = privrewrite.pools(
-        dp.TokenExponential(epsilon=200.0), space, ["one two"], write, Template("<$text>"), service
+        dp.TokenExponential(epsilon=200.0), space, ["two three"], write, Template("<$text>"), service
     )
-    assert asked == ["<one two>"] * privrewrite.MOST
+    assert asked == ["<two three>"] * privrewrite.MOST
     assert pool.candidates == ("one",) * privrewrite.MOST
-    assert pool.ids.tolist() == [0, 1]
+    assert pool.ids.tolist() == [1, 2]
     assert pool.cosines == pytest.approx([0.6] * privrewrite.MOST)
     assert pool.sanitized == pytest.approx(1.0)
 

@@ -78,11 +78,15 @@ class Study:
         for eta in self.etas:
             for mechanism in of_eta(eta):
                 same = at_claim(mechanism)
+                nominal = {each.name: self.outcome(mechanism, each) for each in self.sets}
+                exact = nominal
+                if same != mechanism:
+                    exact = {each.name: self.outcome(same, each) for each in self.sets}
                 found.append(
                     Noisy(
                         label=f"{label(mechanism)}, eta {eta:g}",
-                        nominal={each.name: self.outcome(mechanism, each) for each in self.sets},
-                        exact={each.name: self.outcome(same, each) for each in self.sets},
+                        nominal=nominal,
+                        exact=exact,
                         difference=self.difference(mechanism, same),
                     )
                 )
@@ -122,5 +126,7 @@ def label(mechanism: NoiseMechanism) -> str:
 
 
 def at_claim(mechanism: NoiseMechanism) -> NoiseMechanism:
-    """The same with the loss a unit of distance that is claimed for it."""
+    """The same with the loss a unit of distance that is claimed for it; itself where it has it."""
+    if isinstance(mechanism, dp.MetricNoise):
+        return mechanism
     return mechanism.at(mechanism.nominal * mechanism.claimed_epsilon / mechanism.lipschitz(None))

@@ -185,6 +185,36 @@ def test_cape_asks_the_model_once_for_a_text():
     assert asked == [2, 2]
 
 
+def test_cape_measures_texts_and_laws():
+    pytest.importorskip("rouge_score", reason="needs the extra eval")
+    import cape
+    import cape_study
+    import protocol
+
+    words = ["the", "good", "bad", "film", "old", "new"]
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), np.eye(6))
+    texts = ["the good film", "the bad film", "the old film", "the new film"] * 2
+    records = [{"text": text, "label": k % 2} for k, text in enumerate(texts)]
+    encoder = protocol.Remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
+    study = cape_study.Study(
+        space=space,
+        policy=dp.KeepPolicy.words(["the"], label="one"),
+        sets=[protocol.Labelled.of("sst2", records, 4, 4, encoder)],
+        prefixes={"cnndm": ["the old film", "the new good film"]},
+        encoder=encoder,
+    )
+    santext, custext, *_ = cape.methods({}, [], space)
+    sharp = study.measured(santext, dp.SanText(epsilon=1000.0))
+    assert sharp[cape_study.ROUGE] == sharp["cnndm, Rouge-L"] == sharp["N_t"] == 100
+    assert sharp["sst2, re-identified, k = 1"] == 100
+    assert sharp["cnndm, cosine"] == pytest.approx(100)
+    assert sharp["S_t"] == pytest.approx(1)
+    flat = study.measured(custext, dp.CusText(epsilon=1e-9, candidates=6))
+    assert flat["N_t"] == pytest.approx(100 / 6)
+    assert flat["S_t"] == pytest.approx(6)
+    assert study.bare(santext, dp.SanText(epsilon=1000.0)) == {cape_study.BARE: 100}
+
+
 def test_cape_is_compared_at_equal_nominal_epsilon():
     import cape
     from cape_study import ROUGE
@@ -262,6 +292,25 @@ def test_stencil_has_a_ceiling_with_even_windows():
     assert not stencil.shapes(ceilings, windows, noisy, 100)[0].holds
 
 
+def test_stencil_is_measured_with_its_eta_and_with_its_claims():
+    import protocol
+    import stencil_study
+
+    space = random_space(tokens=20)
+    texts = [" ".join(space.vocabulary.tokens[k : k + 6]) for k in range(12)]
+    records = [{"text": text, "label": k % 2} for k, text in enumerate(texts)]
+    encoder = protocol.Remembered(lambda some: np.array([[float(len(t))] for t in some]))
+    data = protocol.Labelled.of("sst2", records, 4, 8, encoder)
+    study = stencil_study.Study(space=space, sets=[data], etas=[5.0])
+    four, _, alone = study.noisy()
+    assert four.label == "d_chi-STENCIL, L = 4, eta 5"
+    assert alone.exact == alone.nominal
+    assert four.difference.startswith("6.972 a unit of distance, claimed 10, which allows eta 7.1")
+    ceilings = study.ceilings()
+    assert ceilings[4]["k = 1"] < ceilings[5]["k = 1"]
+    assert study.unknown() == 0
+
+
 def test_stencil_reaches_its_claim():
     import stencil_study
 
@@ -270,4 +319,4 @@ def test_stencil_reaches_its_claim():
     assert same.lipschitz(None) == pytest.approx(mechanism.claimed_epsilon)
     assert same.eta > mechanism.eta
     alone = dp.MetricNoise(eta=50.0)
-    assert stencil_study.at_claim(alone).eta == pytest.approx(50.0)
+    assert stencil_study.at_claim(alone) == alone

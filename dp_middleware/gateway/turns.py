@@ -1,0 +1,128 @@
+"""One request from its private texts to a public body, and what came back to what is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dp_middleware.gateway.accounts import Account
+from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.service import Call
+from dp_middleware.privacy.receipts import receipts
+from dp_middleware.sessions.boundary import guarded
+from dp_middleware.sessions.session import Item
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A request that was read.
+
+    Attributes:
+        transcripts: Private; looked at together, before any of them is charged.
+        conversation: Its name.
+        build: The body for the upstream, from what goes out for all items, in their order.
+    """
+
+    transcripts: Sequence[Sequence[Item]] = field(repr=False)
+    conversation: str = field(repr=False)
+    build: Callable[[Iterator[str]], dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A request whose private texts were released.
+
+    Attributes:
+        call: The request.
+        plan: What was read in it.
+        body: Public: for the upstream.
+        headers: For the response.
+    """
+
+    call: Call
+    plan: Plan
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+    @property
+    def restores(self) -> bool:
+        """Whether the client is shown something else than the remote answer."""
+        return self.call.session.restores
+
+    def restore(self, text: str) -> str:
+        """A remote answer as the client is shown it."""
+        return self.call.session.restore(text, conversation=self.plan.conversation)
+
+    def restorer(self, *, json: bool) -> Any:
+        """For an answer in pieces; only where :attr:`restores`."""
+        session: Any = self.call.session
+        return session.restorer(conversation=self.plan.conversation, json=json)
+
+    def note(self, said: Sequence[tuple[str, str]], *, left: bool = False) -> None:
+        """Tell the session what the remote model answered; it may then go out again.
+
+        Args:
+            said: Its words, one message after the other, each with what the client was shown in
+                their place, by which it is known too, behind the messages before.
+            left: The answer was left before its end; then this never waits.
+        """
+        session, name = self.call.session, self.plan.conversation
+        transcript = list(self.plan.transcripts[0])
+        for words, shown in said:
+            transcript.append((None, "assistant", shown))
+            places: list[Any] = [None] if shown == words else [None, list(transcript)]
+            for place in places:
+                if left:
+                    session.note_left(words, conversation=name, transcript=place)
+                else:
+                    session.note_remote(None, words, conversation=name, transcript=place)
+
+
+async def released(call: Call, read: Callable[[], Plan]) -> Turn:
+    """Charge and draw for all that is private in a request, in a thread.
+
+    Args:
+        call: The request.
+        read: Reads it.
+
+    Raises:
+        Failure: Something in it cannot be released; nothing was charged.
+        DPMiddlewareError: The release failed; nothing was sent. Holds no text.
+    """
+
+    def work() -> Turn:
+        started = time.perf_counter()
+        plan = read()
+        with receipts() as receipt:
+            rows = call.session.release_all(
+                plan.transcripts,
+                conversation=plan.conversation,
+                unknown="pass" if call.policy.answers == "public" else "refuse",
+            )
+        releases = [each for row in rows for each in row]
+        try:
+            body = plan.build(each.text for each in releases)
+        except ValueError:
+            body = None
+        if body is None:
+            raise Failure(400, "an assistant message cannot be released", "not_released")
+        account = Account.of(call.policy_name, releases, receipt.charged)
+        seconds = time.perf_counter() - started
+        call.gateway.measures.released(account.draws, account.nats, seconds)
+        return Turn(call=call, plan=plan, body=body, headers=account.headers(call))
+
+    return await in_thread(work)
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """A function that handles private text, run in a thread: its failures hold none of it.
+
+    Raises:
+        DPMiddlewareError: The library's as it is, of others the type only.
+    """
+    return await asyncio.to_thread(guarded, work)

@@ -1,0 +1,138 @@
+"""A gateway on loopback in front of a server that remembers, with small mechanisms."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import httpx
+import numpy as np
+import uvicorn
+from support.entities import detector
+
+import dp_middleware as dp
+from dp_middleware.gateway import Settings, create_app
+from dp_middleware.gateway.clients import hash_of, new_key
+from dp_middleware.testing import OpenAIServer
+
+SECRET = secrets.token_urlsafe(32)
+UPSTREAM_KEY = "sk-upstream-5f1c"
+KEYS = {name: new_key() for name in ("ann", "ann2", "bob")}
+SUBJECTS = {"ann": "ann", "ann2": "ann", "bob": "bob"}
+WORDS = [f"w{i}" for i in range(40)]
+MODEL = "gpt-4o-mini"
+
+
+def releases(policy: Any, ledger: Any, subject: str) -> Any:
+    """What a policy asks for, on a space of 40 words or with known entities."""
+    terms = {"ledger": ledger, "subject": subject}
+    sanitizer = None
+    if policy.mode != "pseudonyms":
+        vectors = np.random.default_rng(0).normal(size=(len(WORDS), 4))
+        space = dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
+        sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space, **terms)
+    if policy.mode == "sanitizer":
+        return sanitizer
+    return dp.Pseudonyms(detector(), sanitizer=sanitizer, on_empty=policy.on_empty, **terms)
+
+
+def settings(url: str, *, budget: float | None = None, **given: Any) -> Settings:
+    """Of three clients with two subjects."""
+    clients = [
+        {"id": name, "subject": SUBJECTS[name], "key_hash": hash_of(SECRET, key)}
+        for name, key in KEYS.items()
+    ]
+    upstream = {"url": url, "models": [MODEL], "seconds": 5.0, **given.pop("upstream", {})}
+    return Settings.of(
+        secret=SECRET, upstream_key=UPSTREAM_KEY, upstream=upstream, clients=clients, **given
+    )
+
+
+class Running:
+    """A gateway that answers.
+
+    Attributes:
+        url: Base URL for clients, with ``/v1``.
+        upstream: What it asks.
+        app: The ASGI application.
+    """
+
+    def __init__(self, upstream: OpenAIServer, app: Any, port: int) -> None:
+        self.upstream, self.app = upstream, app
+        self.root = f"http://127.0.0.1:{port}"
+        self.url = f"{self.root}/v1"
+
+    def post(self, path: str, body: Any, client: str = "ann", **headers: str) -> httpx.Response:
+        """A request of a client; names of headers with underscores for dashes."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        given = {"authorization": f"Bearer {KEYS[client]}", **named}
+        return httpx.post(self.url + path, json=body, headers=given, timeout=30)
+
+    def get(self, path: str, client: str = "ann") -> httpx.Response:
+        """A request of a client."""
+        headers = {"authorization": f"Bearer {KEYS[client]}"}
+        return httpx.get(self.url + path, headers=headers, timeout=30)
+
+    def chat(self, *messages: Any, client: str = "ann", **more: Any) -> httpx.Response:
+        """A chat completion for texts of the user and messages."""
+        given = [{"role": "user", "content": m} if isinstance(m, str) else m for m in messages]
+        headers = more.pop("headers", {})
+        body = {"model": MODEL, "messages": given, **more}
+        return self.post("/chat/completions", body, client, **headers)
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[int]:
+    """An ASGI application under uvicorn, in a thread; gives its port."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive(), "the gateway did not start"
+            time.sleep(0.01)
+        yield listening.getsockname()[1]
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def running(reply: Any = "a fine answer", mode: Any = "ok", **given: Any) -> Iterator[Running]:
+    """A gateway with settings as of :func:`settings`, in front of a new server."""
+    with OpenAIServer(reply=reply, mode=mode) as upstream:
+        app = create_app(settings(upstream.url, **given), releases=releases)
+        with serving(app) as port:
+            yield Running(upstream, app, port)
+
+
+class AllLogs(logging.Handler):
+    """Everything that is logged, at any level."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.NOTSET)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Kept with what its exception says."""
+        self.lines.append(logging.Formatter().format(record))
+
+    def __enter__(self) -> AllLogs:
+        root = logging.getLogger()
+        self._level = root.level
+        root.addHandler(self)
+        root.setLevel(logging.NOTSET)
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        root = logging.getLogger()
+        root.removeHandler(self)
+        root.setLevel(self._level)

@@ -18,6 +18,7 @@ from dp_middleware.cli.mechanisms import mechanisms
 from dp_middleware.cli.pseudonymize import pseudonymize
 from dp_middleware.cli.rewrite import rewrite
 from dp_middleware.cli.sanitize import sanitize
+from dp_middleware.cli.serve import serve
 
 app = typer.Typer(
     cls=Commands,
@@ -36,6 +37,7 @@ for command in (
     chat,
     attack,
     evaluate,
+    serve,
     demo,
 ):
     app.command()(command)

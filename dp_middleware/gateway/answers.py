@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dp_middleware.gateway.failures import Failure
@@ -15,8 +16,15 @@ def garbage() -> Failure:
     return Failure(502, message, "upstream_garbage", kind="server_error")
 
 
-def shown_chat(turn: Turn, answer: dict[str, Any]) -> dict[str, Any]:
+def shown_chat(
+    turn: Turn, answer: dict[str, Any], fit: Callable[[Said], Said] | None = None
+) -> dict[str, Any]:
     """A whole answer as the client is shown it; what was said in it is noted.
+
+    Args:
+        turn: What was asked.
+        answer: Of the upstream.
+        fit: Changes what the client is shown further.
 
     Raises:
         Failure: It is none.
@@ -31,6 +39,8 @@ def shown_chat(turn: Turn, answer: dict[str, Any]) -> dict[str, Any]:
             raise garbage()
         said = said_in(message)
         visible = restored(turn, said)
+        if fit is not None:
+            visible = fit(visible)
         turn.note([(said.words(), visible.words())])
         shown.append({**choice, "message": {**message, **_changed(message, visible)}})
     return {**answer, "choices": shown}

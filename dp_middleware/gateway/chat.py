@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -10,12 +11,13 @@ from starlette.responses import JSONResponse, Response
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.answers import shown_chat
 from dp_middleware.gateway.conversations import conversation_of
+from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.fields import Check, declared, flag, number, one_of, record, text, whole
 from dp_middleware.gateway.messages import items_of, slots_of
 from dp_middleware.gateway.pieces import ChatStream
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.streaming import DONE, EventStream
+from dp_middleware.gateway.streaming import DONE, EventStream, sse
 from dp_middleware.gateway.turns import Plan, Turn, in_thread, released
 
 PATH = "/chat/completions"
@@ -26,15 +28,41 @@ _TOOLS = 256
 async def chat(call: Call) -> Response:
     """Release the messages, ask the upstream, show its answer."""
     turn = await released(call, lambda: plan_of(call))
+    extraction = call.gateway.sessions.extraction(call.policy_name)
+    if extraction is not None:
+        return await _extracted(turn, extraction)
     if turn.body.get("stream"):
         return EventStream(turn, PATH, ChatStream(turn), ends=DONE)
-    return JSONResponse(await asked(turn), headers=turn.headers)
+    answer = await call.gateway.upstream.ask(PATH, turn.body)
+    shown = await in_thread(lambda: shown_chat(turn, answer))
+    return JSONResponse(shown, headers=turn.headers)
 
 
-async def asked(turn: Turn) -> dict[str, Any]:
-    """The upstream's answer as the client is shown it."""
-    answer = await turn.call.gateway.upstream.ask(PATH, turn.body)
-    return await in_thread(lambda: shown_chat(turn, answer))
+async def _extracted(turn: Turn, extraction: Extraction) -> Response:
+    """The answer that a local model made of the upstream's, which is waited for whole."""
+    whole = {k: value for k, value in turn.body.items() if k not in ("stream", "stream_options")}
+    answer = await turn.call.gateway.upstream.ask(PATH, whole)
+    transcript = turn.plan.transcripts[0]
+    shown = await in_thread(
+        lambda: shown_chat(turn, answer, lambda said: extraction.fitted(said, transcript))
+    )
+    if not turn.body.get("stream"):
+        return JSONResponse(shown, headers=turn.headers)
+    text = "".join(map(sse, _chunks(shown))) + DONE
+    return Response(text, media_type="text/event-stream", headers=turn.headers)
+
+
+def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A whole answer as the events of a stream: one for each choice, and one for its end."""
+    head = {k: value for k, value in answer.items() if k not in ("choices", "usage")}
+    head["object"] = "chat.completion.chunk"
+    for choice in answer["choices"]:
+        delta = dict(choice["message"])
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
+        end = {"index": choice.get("index", 0), "delta": {}, "finish_reason": None}
+        yield {**head, "choices": [{**end, "delta": delta}]}
+        yield {**head, "choices": [{**end, "finish_reason": choice.get("finish_reason")}]}
 
 
 def plan_of(call: Call) -> Plan:

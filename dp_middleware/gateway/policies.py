@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import dp_middleware as dp
+from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.settings import Client, Policy, Settings
 from dp_middleware.privacy.releases import Ledger
 
@@ -49,6 +50,16 @@ def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
     return ledger
 
 
+def prepare(settings: Settings) -> None:
+    """Calibrate and certify for all policies, and keep that on disk for the workers.
+
+    Raises:
+        DPMiddlewareError: Something cannot be had.
+    """
+    for policy in settings.policies.values():
+        _ = releases_of(policy, None, _NOBODY).certificate
+
+
 class Sessions:
     """The session of every policy, and their twins in the names of clients.
 
@@ -68,6 +79,8 @@ class Sessions:
             made = releases(policy, ledger, _NOBODY)
             pseudonyms = isinstance(made, dp.Pseudonyms)
             self._sessions[name] = made.session(**kept) if pseudonyms else dp.Session(made, **kept)
+        extracting = {name: p for name, p in settings.policies.items() if p.extractor}
+        self._extractions = {name: Extraction(policy) for name, policy in extracting.items()}
         self._twins: dict[tuple[str, str], dp.Session] = {}
 
     def of(self, policy: str, client: Client) -> dp.Session:
@@ -77,6 +90,10 @@ class Sessions:
             twin = self._sessions[policy].for_subject(client.subject)
             self._twins.setdefault(name, twin)
         return self._twins[name]
+
+    def extraction(self, policy: str) -> Extraction | None:
+        """What fits answers under a policy to the private text, if anything does."""
+        return self._extractions.get(policy)
 
     def prepare(self) -> None:
         """Compute all certificates, so that no request waits for one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.policies import Releases, Sessions, open_ledger
 from dp_middleware.gateway.settings import Client, Policy, Settings
 from dp_middleware.gateway.upstream import Upstream
+
+_THREADS = 32  # that release, each mostly waiting for the ledger
 
 
 class Gateway:
@@ -43,6 +46,8 @@ class Gateway:
         Raises:
             DPMiddlewareError: They cannot be had.
         """
+        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dp-gateway")
+        asyncio.get_running_loop().set_default_executor(threads)  # it has as many as processors
         await asyncio.to_thread(self._open)
         self.upstream.open()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from dp_middleware.errors import MissingExtra, ParameterError
 
@@ -21,6 +21,9 @@ ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embed
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+T = TypeVar("T", bound=BaseModel)
 
 
 class _Section(BaseModel):
@@ -59,9 +62,9 @@ class Policy(_Section):
         stop: As ``tools``, for stop sequences.
         answers: What happens to an assistant's message that the gateway has not seen: ``"refuse"``,
             or ``"public"``: it goes out as it is, under pseudonyms with these.
-        extractor: Base URL of a local model, up to and with ``/v1``, that fits an answer to the
-            private text (InferDPT); on loopback or in ``trusted_hosts``. ``None``: none.
-        extractor_model: Its name.
+        extractor: A local model that fits answers of ``/v1/chat/completions`` to the private text
+            (InferDPT), as ``ollama:MODEL`` or ``openai:MODEL@URL``; on loopback or in
+            ``trusted_hosts``. ``None``: none.
         trusted_hosts: Further hosts that may see raw text.
     """
 
@@ -76,7 +79,6 @@ class Policy(_Section):
     stop: Literal["refuse", "public"] = "refuse"
     answers: Literal["refuse", "public"] = "refuse"
     extractor: str | None = None
-    extractor_model: str = "local"
     trusted_hosts: tuple[str, ...] = ()
 
 
@@ -94,6 +96,15 @@ class Client(_Section):
     subject: Name
     key_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
     budget: Positive | None = None
+
+    @classmethod
+    def made(cls, **data: Any) -> Client:
+        """One that was checked.
+
+        Raises:
+            ParameterError: A name with other characters; quotes it not.
+        """
+        return _checked(cls, data)
 
 
 class Ledger(_Section):
@@ -207,9 +218,13 @@ class Settings(BaseSettings):
         Raises:
             ParameterError: Not what they should be; quotes no value.
         """
-        try:
-            return cls(**data)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the settings"
-            raise ParameterError(f"{where}: {first['msg']}") from None
+        return _checked(cls, data)
+
+
+def _checked(kind: type[T], data: dict[str, Any]) -> T:
+    try:
+        return kind(**data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the settings"
+        raise ParameterError(f"{where}: {first['msg']}") from None

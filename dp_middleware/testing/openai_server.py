@@ -11,6 +11,12 @@ from threading import Event, Lock, Thread
 from typing import Any, Literal, Self
 
 from dp_middleware.testing._openai_wire import Said, completion, embeddings, events
+from dp_middleware.testing._responses_wire import (
+    response,
+    response_events,
+    text_completion,
+    text_events,
+)
 from dp_middleware.testing._sources import close
 
 Mode = Literal["ok", "echo", "slow", "error", "malformed", "empty", "redirect"]
@@ -21,7 +27,8 @@ Reply = Said | Callable[[dict[str, Any]], Said]
 class OpenAIServer:
     """``with OpenAIServer() as server``: point a client at ``server.url``.
 
-    Answers chat completions, whole or streamed, and embeddings.
+    Answers chat completions, responses and completions of prompts, whole or streamed, and
+    embeddings; which of them, the path says.
 
     Attributes:
         mode: ``"ok"`` answers ``reply``; ``"echo"`` the text of the last message; ``"slow"`` waits
@@ -103,8 +110,7 @@ class OpenAIServer:
         if self.mode == "empty":
             return None
         if self.mode == "echo":
-            content = request["messages"][-1]["content"]
-            return content if isinstance(content, str) else "".join(p["text"] for p in content)
+            return _last_text(request)
         with self._lock:
             reply = self.script.popleft() if self.script else self.reply
         return reply(request) if callable(reply) else reply
@@ -146,12 +152,26 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self._send(server.n_status, json.dumps({"error": {"message": "no n"}}).encode())
             elif server.mode == "malformed":
                 self._send(200, b'{"choices": [{"message": ')
-            elif "input" in request:
-                self._send(200, json.dumps(embeddings(request)).encode())
             elif request.get("stream"):
-                self._send(200, events(server._said(request)), kind="text/event-stream")
+                self._send(200, self._events(request), kind="text/event-stream")
             else:
-                self._send(200, json.dumps(completion(server._all_said(request))).encode())
+                self._send(200, json.dumps(self._whole(request)).encode())
+
+        def _whole(self, request: dict[str, Any]) -> dict[str, Any]:
+            if self.path.endswith("/responses"):
+                return response(server._said(request), len(server.requests))
+            if "input" in request:
+                return embeddings(request)
+            if "prompt" in request:
+                return text_completion([str(server._said(request))])
+            return completion(server._all_said(request))
+
+        def _events(self, request: dict[str, Any]) -> bytes:
+            if self.path.endswith("/responses"):
+                return response_events(server._said(request), len(server.requests))
+            if "prompt" in request:
+                return text_events(str(server._said(request)))
+            return events(server._said(request))
 
         def _send(
             self, status: int, body: bytes, kind: str = "application/json", **headers: str
@@ -165,6 +185,16 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
     return Handler
+
+
+def _last_text(request: dict[str, Any]) -> str:
+    """Of the last message, or of the last item or prompt."""
+    last = request.get("messages") or request.get("input") or request["prompt"]
+    if isinstance(last, list):
+        last = last[-1]
+    if isinstance(last, dict):
+        last = last.get("content", last.get("output"))
+    return last if isinstance(last, str) else "".join(part["text"] for part in last)
 
 
 def _parsed(body: bytes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import socket
@@ -67,17 +68,24 @@ class Running:
         self.upstream, self.app = upstream, app
         self.root = f"http://127.0.0.1:{port}"
         self.url = f"{self.root}/v1"
+        self._http = httpx.Client(timeout=30, verify=False, trust_env=False)
+
+    def close(self) -> None:
+        """Close connections."""
+        self._http.close()
 
     def post(self, path: str, body: Any, client: str = "ann", **headers: str) -> httpx.Response:
-        """A request of a client; names of headers with underscores for dashes."""
+        """A request of a client, with JSON or bytes; names of headers with underscores."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         given = {"authorization": f"Bearer {KEYS[client]}", **named}
-        return httpx.post(self.url + path, json=body, headers=given, timeout=30)
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        given.setdefault("content-type", "application/json")
+        return self._http.post(self.url + path, content=data, headers=given)
 
     def get(self, path: str, client: str = "ann") -> httpx.Response:
         """A request of a client."""
         headers = {"authorization": f"Bearer {KEYS[client]}"}
-        return httpx.get(self.url + path, headers=headers, timeout=30)
+        return self._http.get(self.url + path, headers=headers)
 
     def chat(self, *messages: Any, client: str = "ann", **more: Any) -> httpx.Response:
         """A chat completion for texts of the user and messages."""
@@ -111,7 +119,9 @@ def running(reply: Any = "a fine answer", mode: Any = "ok", **given: Any) -> Ite
     with OpenAIServer(reply=reply, mode=mode) as upstream:
         app = create_app(settings(upstream.url, **given), releases=releases)
         with serving(app) as port:
-            yield Running(upstream, app, port)
+            gateway = Running(upstream, app, port)
+            yield gateway
+            gateway.close()
 
 
 class AllLogs(logging.Handler):

@@ -1,0 +1,99 @@
+"""``dp-middleware serve``: the gateway, and keys for its clients."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dp_middleware.cli.progress import working
+from dp_middleware.errors import MissingExtra, ParameterError
+
+if TYPE_CHECKING:
+    from dp_middleware.gateway import Settings
+
+_SECRET = "DP_GATEWAY_SECRET"
+_SHORTEST = 32  # characters of a secret
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Option("--config", help="The gateway's TOML file.")
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="Where it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 8300,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    new_client: Annotated[
+        str | None,
+        typer.Option("--new-client", metavar="ID", help="Make a key, print it, and serve nothing."),
+    ] = None,
+) -> None:
+    """An OpenAI-compatible gateway: what clients send is released before it goes upstream.
+
+    Secrets are read from the environment: DP_GATEWAY_SECRET, which you make once and keep, and
+    DP_GATEWAY_UPSTREAM_KEY.
+    """
+    if new_client is not None:
+        _print_client(new_client)
+        return
+    if config is None:
+        raise ParameterError("expected --config FILE, or --new-client ID")
+    with working("loading the library"):
+        from dp_middleware.gateway import Settings
+    settings = Settings.read(config)
+    if workers > 1 and settings.memo is None:
+        raise ParameterError(
+            "expected memo = FILE in the configuration for several workers: each has a memory of "
+            "its own, and a message that another one has seen would be charged for again"
+        )
+    _run(settings, config, host, port, workers)
+
+
+def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -> None:
+    """Serve until a signal; requests that have begun are finished first."""
+    try:
+        import uvicorn
+    except ModuleNotFoundError:
+        raise MissingExtra("uvicorn", "gateway") from None
+    from dp_middleware.gateway.app import CONFIG
+    from dp_middleware.gateway.policies import prepare
+
+    os.environ[CONFIG] = str(config.resolve())
+    with working("calibrating (minutes, the first time)"):
+        prepare(settings)  # once, here, and not in every worker
+    with tempfile.TemporaryDirectory() as folder:
+        if workers > 1:
+            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+        uvicorn.run(
+            "dp_middleware.gateway.app:from_environment",
+            factory=True,
+            host=host,
+            port=port,
+            workers=workers,
+            access_log=False,  # it has queries; the gateway's own has routes
+            server_header=False,
+            timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
+        )
+
+
+def _print_client(name: str) -> None:
+    """A new key, and the lines for the configuration that let it in."""
+    secret = os.environ.get(_SECRET, "")
+    if len(secret) < _SHORTEST:
+        raise ParameterError(
+            f"expected ${_SECRET}, {_SHORTEST} characters or more; make one with: openssl rand "
+            "-hex 32"
+        )
+    from dp_middleware.gateway.clients import hash_of, new_key
+    from dp_middleware.gateway.settings import Client
+
+    key = new_key()
+    client = Client.made(id=name, subject=name, key_hash=hash_of(secret, key))
+    typer.echo(f"key, shown once: {key}", err=True)
+    typer.echo(
+        f'[[clients]]\nid = "{client.id}"\nsubject = "{client.subject}"\n'
+        f'key_hash = "{client.key_hash}"'
+    )

@@ -1,0 +1,163 @@
+"""The door: keys before bodies, limits, paths that are not repeated, metrics, logs, budgets."""
+
+from __future__ import annotations
+
+import socket
+
+import httpx
+import pytest
+from support.gateway import KEYS, MODEL, AllLogs, running
+from support.texts import CANARY
+
+
+def test_health(gateway):
+    for path in ("/healthz", "/readyz"):
+        assert httpx.get(gateway.root + path).status_code == 200
+    models = gateway.get("/models").json()
+    assert [model["id"] for model in models["data"]] == [MODEL]
+    assert gateway.get(f"/models/{MODEL}").json()["id"] == MODEL
+    assert gateway.get(f"/models/{CANARY}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", [f"/{CANARY}", f"/v1/{CANARY}", f"/v1/chat/completions/?q={CANARY}"]
+)
+def test_unknown_paths_are_not_repeated(gateway, path):
+    answer = httpx.post(gateway.root + path)
+    assert answer.status_code in (404, 405)
+    assert CANARY not in answer.text + str(answer.headers)
+    assert answer.json()["error"]["code"] == "not_found"
+
+
+def test_a_query_is_refused(gateway):
+    answer = gateway.post(f"/chat/completions?x={CANARY}", {"model": MODEL, "messages": []})
+    assert (answer.status_code, CANARY in answer.text) == (400, False)
+
+
+@pytest.mark.parametrize("key", [None, "", "Bearer", f"Bearer {CANARY}", KEYS["ann"]])
+def test_a_wrong_key_is_refused_before_the_body(gateway, key):
+    """Of a body that never comes: the answer does not wait for it."""
+    port = int(gateway.root.rpartition(":")[2])
+    named = "" if key is None else f"authorization: {key}\r\n"
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{named}"
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(
+            f"{head}content-type: application/json\r\ncontent-length: 99\r\n\r\n".encode()
+        )
+        answer = connection.recv(4096).decode()
+    assert answer.startswith("HTTP/1.1 401")
+    assert CANARY not in answer
+
+
+def test_limits():
+    with running(
+        limits={"body_bytes": 200, "body_seconds": 0.2, "requests_per_minute": 3}
+    ) as small:
+        assert small.chat("x" * 300).status_code == 413
+        port = int(small.root.rpartition(":")[2])
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
+            f"authorization: Bearer {KEYS['ann']}\r\ncontent-type: application/json\r\n"
+            "content-length: 99\r\n\r\n{"
+        )
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(head.encode())
+            assert connection.recv(4096).startswith(b"HTTP/1.1 408")
+        assert small.chat("x").status_code == 200
+        slowed = small.chat("x")
+        assert slowed.status_code == 429
+        assert slowed.json()["error"]["code"] == "rate_limit_exceeded"
+        assert int(slowed.headers["retry-after"]) > 0
+        assert small.chat("x", client="bob").status_code == 200
+
+
+def test_metrics_have_no_text(gateway):
+    gateway.chat(CANARY)
+    text = httpx.get(f"{gateway.root}/metrics").text
+    assert 'dp_gateway_requests_total{route="/v1/chat/completions",status="200"}' in text
+    assert "dp_gateway_charged_nats_total" in text
+    assert not any(secret in text for secret in (CANARY, *KEYS.values(), "ann", "bob"))
+
+
+def test_logs_have_no_text(gateway):
+    with AllLogs() as logs:
+        gateway.chat(CANARY)
+        gateway.chat(CANARY, user=CANARY)
+        gateway.chat(CANARY, stream=True)
+        gateway.upstream.mode = "error"
+        gateway.chat(CANARY)
+        httpx.post(f"{gateway.root}/{CANARY}", json={CANARY: CANARY})
+    ours = [line for line in logs.lines if "POST /v1/chat/completions 200" in line]
+    assert ours
+    own = f"HTTP Request: POST {gateway.root}"  # of this test's client
+    text = "\n".join(line for line in logs.lines if own not in line)
+    assert not any(secret in text for secret in (CANARY, KEYS["ann"], "sk-upstream"))
+
+
+def test_budgets(tmp_path):
+    ledger = {"url": f"sqlite:///{tmp_path}/ledger.db", "budget": 2.5}
+    with running(ledger=ledger, memo=str(tmp_path / "memo.db")) as paid:
+        first = paid.chat(f"{CANARY} one")
+        nats = float(first.headers["x-dp-charged-nats"])
+        assert float(first.headers["x-dp-budget-remaining"]) == pytest.approx(2.5 - nats, rel=1e-4)
+        assert paid.get("/dp/budget").json()["spent"] == pytest.approx(nats, rel=1e-4)
+        assert paid.get("/dp/budget", "ann2").json() == paid.get("/dp/budget").json()
+        assert paid.get("/dp/budget", "bob").json()["spent"] == 0
+        assert paid.chat(f"{CANARY} one").headers["x-dp-draws"] == "0"
+        assert paid.chat("two", client="ann2").status_code == 200
+        count = len(paid.upstream.requests)
+        broke = paid.chat(f"{CANARY} three")
+        assert broke.status_code == 429
+        assert (
+            broke.json()["error"]["code"] == broke.json()["error"]["type"] == "insufficient_quota"
+        )
+        assert broke.headers["x-should-retry"] == "false"
+        assert len(paid.upstream.requests) == count
+        assert paid.chat("four", client="bob").status_code == 200
+        release = paid.get(f"/dp/releases/{first.headers['x-dp-release-id']}").json()
+        assert release["nats"] == pytest.approx(nats, rel=1e-4)
+        assert release["certificate"]["method"] == "exact"
+        assert (release["messages"], release["draws"], release["tokens"]) == (1, 1, 2)
+        for client, name in (("bob", first.headers["x-dp-release-id"]), ("ann", "rel-" + "A" * 90)):
+            assert paid.get(f"/dp/releases/{name}", client).status_code == 404
+    for path in tmp_path.iterdir():
+        data = path.read_bytes()
+        assert CANARY.encode() not in data
+        assert not any(key.encode() in data for key in KEYS.values())
+
+
+def test_a_restart_forgets_nothing(tmp_path):
+    kept = {
+        "ledger": {"url": f"sqlite:///{tmp_path}/ledger.db", "budget": 100},
+        "memo": str(tmp_path / "memo.db"),
+        "policies": {"default": {"mode": "pseudonyms", "on_empty": "pass"}},
+    }
+    text = "Mirela Tamburi lives in Berlin"
+    with running(mode="echo", **kept) as before:
+        message = before.chat(text).json()["choices"][0]["message"]
+        sent = before.upstream.requests[-1]["messages"]
+        response = before.post("/responses", {"model": MODEL, "input": text}).json()
+    with running(mode="echo", **kept) as after:
+        answer = after.chat(text, message, "Tell Mirela Tamburi")
+        assert answer.status_code == 200
+        assert after.upstream.requests[-1]["messages"][:1] == sent
+        body = {"model": MODEL, "input": "Berlin?", "previous_response_id": response["id"]}
+        assert after.post("/responses", body).status_code == 200
+        assert not any(after.upstream.saw(word) for word in ("Mirela", "Berlin"))
+
+
+def test_a_gateway_that_fails_says_the_type_only(gateway, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError(CANARY)
+
+    monkeypatch.setattr("dp_middleware.gateway.chat.plan_of", fail)
+    with AllLogs() as logs:
+        answer = gateway.chat("x")
+    assert answer.status_code == 503
+    assert "RuntimeError" in answer.text
+    assert CANARY not in answer.text + "".join(logs.lines)
+    monkeypatch.setattr("dp_middleware.gateway.accounts.budget_of", fail)
+    with AllLogs() as logs:
+        answer = gateway.get("/dp/budget")
+    assert answer.status_code == 500
+    assert CANARY not in answer.text + "".join(logs.lines)

@@ -1,0 +1,254 @@
+"""``/v1/chat/completions``: what goes out, what comes back, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.gateway import MODEL, WORDS, running
+from support.texts import CANARY
+
+from dp_middleware.testing import ToolCall
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "description": "Finds people.",
+        "parameters": {"type": "object", "properties": {"who": {"type": "string"}}},
+    },
+}
+
+
+def said(answer):
+    return answer.json()["choices"][0]["message"]
+
+
+def sent(gateway, place=-1):
+    return gateway.upstream.requests[place]["messages"]
+
+
+def streamed(answer):
+    """Content and arguments of a stream's first choice, and whether it ended as it should."""
+    lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
+    deltas = [json.loads(line)["choices"][0]["delta"] for line in lines if line != "[DONE]"]
+    calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
+    text = "".join(delta.get("content") or "" for delta in deltas)
+    return text, "".join(c["function"]["arguments"] for c in calls), lines[-1] == "[DONE]"
+
+
+def test_only_released_text_goes_out(gateway):
+    parts = [{"type": "text", "text": CANARY}, {"type": "text", "text": f"{CANARY} again"}]
+    answer = gateway.chat(
+        {"role": "system", "content": f"you are {CANARY}"},
+        {"role": "developer", "content": CANARY},
+        {"role": "user", "content": parts},
+    )
+    assert answer.status_code == 200
+    assert not gateway.upstream.saw(CANARY)
+    roles = [(m["role"], type(m["content"])) for m in sent(gateway)]
+    assert roles == [("system", str), ("developer", str), ("user", list)]
+    assert [len(m["content"]) for m in sent(gateway)][2] == 2
+    assert gateway.upstream.raw[-1].startswith(b"POST /v1/chat/completions")
+    assert answer.headers["x-dp-messages"] == "4"
+    assert answer.headers["x-dp-draws"] == "4"
+
+
+def test_a_transcript_is_released_once(gateway):
+    first = gateway.chat("one two three", n=1, temperature=0.5, max_tokens=7)
+    before = sent(gateway)
+    assert gateway.upstream.requests[-1]["temperature"] == 0.5
+    again = gateway.chat("one two three")
+    assert sent(gateway) == before
+    assert again.headers["x-dp-draws"] == "0"
+    assert again.headers["x-dp-charged-nats"] == "0"
+    gateway.chat("one two three", said(first), "four")
+    assert sent(gateway)[:1] == before
+    assert sent(gateway)[1]["content"] == said(first)["content"]
+    assert all(word in WORDS for word in sent(gateway)[2]["content"].split())
+
+
+def test_an_answer_that_did_not_come_through_is_refused(gateway):
+    count = len(gateway.upstream.requests)
+    answer = gateway.chat("one", {"role": "assistant", "content": CANARY}, "two")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "unknown_answer"
+    assert len(gateway.upstream.requests) == count
+    assert CANARY not in answer.text
+
+
+def test_clients_with_equal_openings_share_no_release(gateway):
+    text = " ".join(f"unknown{k}" for k in range(12))
+    drawn = []
+    for client in ("ann", "ann2", "bob"):
+        gateway.chat(text, client=client)
+        drawn.append(sent(gateway)[0]["content"])
+    assert len(set(drawn)) == 3  # equal by chance: 40^-12
+    reply = said(gateway.chat(text))
+    assert gateway.chat(text, reply, "more", client="ann2").status_code == 400
+
+
+def test_a_named_conversation_is_another_one(gateway):
+    text = " ".join(f"unknown{k}" for k in range(12))
+    named = {"x_dp_conversation": "trip-1"}
+    drawn = set()
+    for headers in ({}, named, {"x_dp_conversation": "trip-2"}, named):
+        assert gateway.chat(text, headers=headers).status_code == 200
+        drawn.add(sent(gateway)[0]["content"])
+    assert len(drawn) == 3
+    assert not gateway.upstream.saw("trip-1")
+    assert gateway.chat("x", headers={"x_dp_conversation": "a b"}).status_code == 400
+
+
+def test_tools(gateway):
+    gateway.upstream.mode = "ok"
+    gateway.upstream.reply = [ToolCall(name="find", arguments={"who": "w1", "a": 2})]
+    asked = gateway.chat("find her", tools=[TOOL], tool_choice="auto")
+    message = said(asked)
+    gateway.upstream.mode = "echo"
+    call = message["tool_calls"][0]
+    call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), indent=1)
+    result = {"role": "tool", "tool_call_id": call["id"], "content": f"{CANARY} is there"}
+    done = gateway.chat("find her", message, result, tools=[TOOL])
+    assert done.status_code == 200, done.text
+    assert gateway.upstream.requests[-1]["tools"] == [TOOL]
+    assert json.loads(sent(gateway)[1]["tool_calls"][0]["function"]["arguments"])["who"] == "w1"
+    assert sent(gateway)[2]["tool_call_id"] == call["id"]
+    assert not gateway.upstream.saw(CANARY)
+    other = {**result, "tool_call_id": CANARY}
+    refused = gateway.chat("find her", message, other, tools=[TOOL])
+    assert refused.json()["error"]["param"] == "messages[2].tool_call_id"
+    changed = json.loads(json.dumps(message).replace("w1", CANARY))
+    assert gateway.chat("find her", changed, result, tools=[TOOL]).status_code == 400
+
+
+def test_streams(gateway):
+    answer = gateway.chat("a streamed one", stream=True, stream_options={"include_usage": True})
+    text, _, done = streamed(answer)
+    assert done
+    assert text == sent(gateway)[0]["content"]
+    assert answer.headers["x-dp-draws"] == "1"
+    more = gateway.chat("a streamed one", {"role": "assistant", "content": text}, "more")
+    assert more.status_code == 200
+
+
+PRIVATE = "Mirela Tamburi lives in Berlin"
+
+
+def test_pseudonyms_come_back(names):
+    whole = names.chat(PRIVATE)
+    assert said(whole)["content"] == PRIVATE
+    text, _, done = streamed(names.chat(PRIVATE, stream=True))
+    assert (text, done) == (PRIVATE, True)
+    assert not any(names.upstream.saw(word) for word in ("Mirela", "Tamburi", "Berlin"))
+    pseudonym = sent(names)[0]["content"]
+    names.chat(PRIVATE, said(whole), "Where in Berlin?")
+    assert sent(names)[1]["content"] == pseudonym
+    assert sent(names)[2]["content"].removesuffix("?").split()[-1] in pseudonym
+    assert not any(names.upstream.saw(word) for word in ("Mirela", "Tamburi", "Berlin"))
+
+
+def test_pseudonyms_come_back_in_arguments(names):
+    names.upstream.mode = "ok"
+    names.upstream.reply = lambda request: [
+        ToolCall(name="find", arguments={"who": request["messages"][0]["content"]})
+    ]
+    whole = said(names.chat("Mirela Tamburi", tools=[TOOL]))
+    assert json.loads(whole["tool_calls"][0]["function"]["arguments"])["who"] == "Mirela Tamburi"
+    _, arguments, done = streamed(names.chat("Mirela Tamburi", tools=[TOOL], stream=True))
+    assert (json.loads(arguments)["who"], done) == ("Mirela Tamburi", True)
+    result = {"role": "tool", "tool_call_id": "call-1", "content": "in Berlin"}
+    names.upstream.reply = "thanks"
+    assert names.chat("Mirela Tamburi", whole, result, tools=[TOOL]).status_code == 200
+    assert not any(names.upstream.saw(word) for word in ("Mirela", "Tamburi", "Berlin"))
+
+
+def test_both_perturb_the_rest(both):
+    answer = both.chat(f"Mirela Tamburi says {CANARY}")
+    assert said(answer)["content"].startswith("Mirela Tamburi")
+    assert not any(both.upstream.saw(word) for word in ("Mirela", "Tamburi", CANARY, "says"))
+
+
+FIELDS = {
+    "user": CANARY,
+    "metadata": {"a": CANARY},
+    "safety_identifier": CANARY,
+    "prompt_cache_key": CANARY,
+    "logit_bias": {"5": 1},
+    "functions": [],
+    "function_call": CANARY,
+    "prediction": {"type": "content", "content": CANARY},
+    "audio": {},
+    "modalities": ["audio"],
+    "web_search_options": {},
+    CANARY: 1,
+    "model": CANARY,
+    "temperature": CANARY,
+    "n": 100,
+    "tool_choice": {"type": "function", "function": {"name": CANARY}},
+    "response_format": {"type": CANARY},
+    "tools": [{"type": CANARY}],
+    "stream": CANARY,
+    "stop": {"a": CANARY},
+    "messages": CANARY,
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_other_fields_are_refused(gateway, field):
+    answer = gateway.chat("text", **{field: FIELDS[field]})
+    assert answer.status_code == 400
+    assert CANARY not in answer.text
+    assert not gateway.upstream.requests
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+MESSAGES = [
+    CANARY,
+    [],
+    [CANARY],
+    [{"role": CANARY, "content": "x"}],
+    [{"role": "user"}],
+    [{"role": "user", "content": None}],
+    [{"role": "user", "content": 3}],
+    [{"role": "user", "content": []}],
+    [{"role": "user", "content": "x", "name": CANARY}],
+    [{"role": "user", "content": "x", CANARY: CANARY}],
+    [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": CANARY}}]}],
+    [{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": CANARY}]}],
+    [{"role": "user", "content": "\ud800"}],
+    [{"role": "tool", "content": "x", "tool_call_id": CANARY}],
+    [{"role": "assistant", "content": CANARY, "tool_calls": [{"id": CANARY}]}],
+    [{"role": "function", "content": "x", "name": CANARY}],
+]
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+def test_other_messages_are_refused(gateway, messages):
+    body = json.dumps({"model": MODEL, "messages": messages})
+    answer = gateway.post("/chat/completions", body.encode())
+    assert answer.status_code == 400, answer.text
+    assert CANARY not in answer.text
+    assert not gateway.upstream.requests
+
+
+def test_what_was_not_declared_public_is_refused():
+    with running() as strict:
+        schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
+        for field, value in (("tools", [TOOL]), ("response_format", schema), ("stop", "x")):
+            answer = strict.chat("text", **{field: value})
+            assert answer.json()["error"]["code"] == "not_declared_public"
+            assert f'{field} = "public"' in answer.json()["error"]["message"]
+        assert not strict.upstream.requests
+        strict.chat("text", response_format={"type": "json_object"})
+        assert strict.upstream.requests[-1]["response_format"] == {"type": "json_object"}
+
+
+def test_public_system_prompts_and_answers():
+    with running(policies={"default": {"system": "public", "answers": "public"}}) as loose:
+        system = {"role": "system", "content": "Be brief."}
+        answer = loose.chat(system, "hi", {"role": "assistant", "content": "yes"}, CANARY)
+        assert answer.status_code == 200
+        assert sent(loose)[0] == system
+        assert sent(loose)[2]["content"] == "yes"
+        assert not loose.upstream.saw(CANARY)

@@ -1,0 +1,155 @@
+"""One scenario through real clients: a canary in every private slot, found nowhere but here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from support.gateway import KEYS, MODEL, AllLogs, running
+from support.texts import CANARY
+
+from dp_middleware.testing import ToolCall
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "parameters": {"type": "object", "properties": {"who": {"type": "string"}}},
+    },
+}
+SYSTEM, QUESTION, RESULT = (f"{CANARY} {word}" for word in ("system", "question", "result"))
+CALL = [ToolCall(name="find", arguments={"who": "w1"})]
+
+
+@pytest.fixture(params=["sanitizer", "both"])
+def protected(request, tmp_path):
+    """A gateway with ledger and memo; when the test ends, the canary is in none of its traces."""
+    policy = {"mode": request.param, "tools": "public", "on_empty": "pass"}
+    kept = {
+        "ledger": {"url": f"sqlite:///{tmp_path}/ledger.db", "budget": 1000},
+        "memo": str(tmp_path / "memo.db"),
+        "policies": {"default": policy},
+    }
+    with AllLogs() as logs, running("it is done", **kept) as gateway:
+        gateway.upstream.script.extend([CALL])
+        yield gateway
+        metrics = httpx.get(f"{gateway.root}/metrics").text
+        spent = gateway.get("/dp/budget").json()["spent"]
+    sent = b"\n".join(gateway.upstream.raw).decode()
+    ours = "\n".join(line for line in logs.lines if "openai" not in line.lower())
+    files = "\n".join(path.read_bytes().decode("latin-1") for path in tmp_path.iterdir())
+    assert len(gateway.upstream.requests) >= 2
+    assert "w1" in sent
+    for name, text in {"sent": sent, "metrics": metrics, "logs": ours, "disk": files}.items():
+        for secret in (CANARY, *KEYS.values()):
+            assert secret not in text, name
+    assert spent > 0
+
+
+def sync(url):
+    import openai
+
+    with openai.OpenAI(base_url=url, api_key=KEYS["ann"], max_retries=0) as client:
+        messages: list[Any] = [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": QUESTION},
+        ]
+        create = client.chat.completions.create
+        asked = create(model=MODEL, messages=messages, tools=[TOOL]).choices[0].message
+        messages += [asked, {"role": "tool", "tool_call_id": "call-1", "content": RESULT}]
+        done = create(model=MODEL, messages=messages, tools=[TOOL]).choices[0].message
+        messages += [done, {"role": "user", "content": QUESTION}]
+        create(model=MODEL, messages=messages, tools=[TOOL])
+        return asked.tool_calls[0].function.arguments, done.content
+
+
+def asynchronous(url):
+    import openai
+
+    async def talk():
+        async with openai.AsyncOpenAI(base_url=url, api_key=KEYS["ann"], max_retries=0) as client:
+            messages: list[Any] = [{"role": "user", "content": QUESTION}]
+            create = client.chat.completions.create
+            asked = (await create(model=MODEL, messages=messages, tools=[TOOL])).choices[0].message
+            messages += [
+                asked.model_dump(),
+                {"role": "tool", "tool_call_id": "call-1", "content": RESULT},
+            ]
+            done = await create(model=MODEL, messages=messages, tools=[TOOL])
+            return asked.tool_calls[0].function.arguments, done.choices[0].message.content
+
+    return asyncio.run(talk())
+
+
+def streaming(url):
+    import openai
+
+    with openai.OpenAI(base_url=url, api_key=KEYS["ann"], max_retries=0) as client:
+        messages: list[Any] = [{"role": "user", "content": QUESTION}]
+        stream = client.chat.completions.stream
+        with stream(model=MODEL, messages=messages, tools=[TOOL]) as events:
+            asked = events.get_final_completion().choices[0].message
+        result = {"role": "tool", "tool_call_id": "call-1", "content": RESULT}
+        messages += [asked.model_dump(exclude={"parsed"}), result]
+        del messages[1]["tool_calls"][0]["function"]["parsed_arguments"]
+        with stream(model=MODEL, messages=messages, tools=[TOOL]) as events:
+            done = events.get_final_completion().choices[0].message
+        return asked.tool_calls[0].function.arguments, done.content
+
+
+def responses(url):
+    import openai
+
+    flat = {"type": "function", **TOOL["function"], "strict": False}
+    with openai.OpenAI(base_url=url, api_key=KEYS["ann"], max_retries=0) as client:
+        create = client.responses.create
+        given: list[Any] = [{"role": "user", "content": QUESTION}]
+        asked = create(model=MODEL, input=given, instructions=SYSTEM, tools=[flat])
+        result = {"type": "function_call_output", "call_id": "call-1", "output": RESULT}
+        more = {"model": MODEL, "instructions": SYSTEM, "tools": [flat]}
+        create(input=[*given, *asked.output, result], **more)
+        done = create(input=[result], previous_response_id=asked.id, **more)
+        return asked.output[0].arguments, done.output_text
+
+
+def langchain(url):
+    from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+    from langchain_openai import ChatOpenAI
+
+    model = ChatOpenAI(model=MODEL, base_url=url, api_key=KEYS["ann"], max_retries=0)
+    bound = model.bind_tools([TOOL])
+    messages: list[Any] = [SystemMessage(SYSTEM), HumanMessage(QUESTION)]
+    messages.append(bound.invoke(messages))
+    messages.append(ToolMessage(RESULT, tool_call_id="call-1"))
+    text = "".join(piece.text for piece in bound.stream(messages))
+    return json.dumps(messages[2].tool_calls[0]["args"]), text
+
+
+def llama_index(url):
+    from llama_index.core.llms import ChatMessage
+    from llama_index.llms.openai import OpenAI
+
+    model = OpenAI(model=MODEL, api_base=url, api_key=KEYS["ann"], max_retries=0)
+    messages = [ChatMessage(role="system", content=SYSTEM), ChatMessage(QUESTION)]
+    asked = model.chat(messages, tools=[TOOL]).message
+    messages += [
+        asked,
+        ChatMessage(role="tool", content=RESULT, additional_kwargs={"tool_call_id": "call-1"}),
+    ]
+    done = list(model.stream_chat(messages, tools=[TOOL]))[-1].message.content
+    (call,) = [block for block in asked.blocks if block.block_type == "tool_call"]
+    arguments = call.tool_kwargs
+    return arguments if isinstance(arguments, str) else json.dumps(arguments), done
+
+
+CLIENTS = [sync, asynchronous, streaming, responses, langchain, llama_index]
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__)
+def test_the_scenario(protected, client):
+    arguments, text = client(protected.url)
+    assert json.loads(arguments) == {"who": "w1"}
+    assert text == "it is done"

@@ -1,0 +1,110 @@
+"""Settings: what a file may say, secrets that it may not, and errors that quote no value."""
+
+from __future__ import annotations
+
+import pytest
+from support.gateway import MODEL, SECRET, settings
+from support.texts import CANARY
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.gateway import Settings
+from dp_middleware.gateway.clients import Clients, hash_of, new_key
+from dp_middleware.gateway.settings import Client
+
+FILE = f"""
+memo = "memo.db"
+
+[upstream]
+url = "https://api.example.com/v1"
+models = ["{MODEL}"]
+
+[policies.default]
+epsilon = 5
+tools = "public"
+
+[policies.names]
+mode = "pseudonyms"
+
+[routes]
+"/v1/responses" = "names"
+"""
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    monkeypatch.setenv("DP_GATEWAY_SECRET", SECRET)
+    monkeypatch.setenv("DP_GATEWAY_UPSTREAM_KEY", "sk-secret")
+
+
+def read(tmp_path, text):
+    path = tmp_path / "gateway.toml"
+    path.write_text(text)
+    return Settings.read(path)
+
+
+def test_a_file_and_the_environment(tmp_path, environment):
+    settings = read(tmp_path, FILE)
+    assert settings.policies["default"].epsilon == 5.0
+    assert settings.policy("/v1/responses") == "names"
+    assert settings.policy("/v1/chat/completions") == "default"
+    assert settings.upstream_key.get_secret_value() == "sk-secret"
+    shown = repr(settings)
+    assert SECRET not in shown
+    assert "sk-secret" not in shown
+
+
+@pytest.mark.parametrize("name", ["secret", "upstream_key"])
+def test_a_secret_in_the_file_is_refused(tmp_path, environment, name):
+    with pytest.raises(ParameterError, match=f"DP_GATEWAY_{name.upper()}") as caught:
+        read(tmp_path, f'{name} = "{CANARY}"\n{FILE}')
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("epsilon = 5", "epsilon = -1", "policies.default.epsilon"),
+        ('tools = "public"', f'tools = "{CANARY}"', "policies.default.tools"),
+        ('tools = "public"', 'colour = "red"', "policies.default.colour"),
+        ('"/v1/responses" = "names"', '"/v1/responses" = "nobody"', "policy"),
+        ('"/v1/responses" = "names"', '"/v1/nowhere" = "names"', "routes"),
+        ('url = "https', f'url = "{CANARY}', "upstream.url"),
+        ("[upstream]", f"{CANARY} = 3\n[upstream]", "forbidden|not permitted"),
+        ("[upstream]", f"[{CANARY}", "TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_and_not_quoted(tmp_path, environment, old, new, where):
+    with pytest.raises(ParameterError, match=where) as caught:
+        read(tmp_path, FILE.replace(old, new))
+    assert CANARY not in str(caught.value) or new.startswith(CANARY)  # a key is a name
+    assert caught.value.__cause__ is None
+
+
+def test_no_file_and_no_secret(tmp_path, monkeypatch):
+    with pytest.raises(ParameterError, match="TOML"):
+        Settings.read(tmp_path / "none.toml")
+    monkeypatch.delenv("DP_GATEWAY_SECRET", raising=False)
+    with pytest.raises(ParameterError, match="secret"):
+        read(tmp_path, FILE)
+
+
+def test_two_clients_of_one_id_are_refused():
+    client = {"id": "a", "subject": "a", "key_hash": "0" * 64}
+    with pytest.raises(ParameterError, match="distinct"):
+        Settings.of(
+            secret=SECRET, upstream={"url": "http://x/v1", "models": ["m"]}, clients=[client] * 2
+        )
+
+
+def test_keys_are_known_by_their_hashes_alone():
+    key, other = new_key(), new_key()
+    client = Client.made(id="a", subject="s", key_hash=hash_of(SECRET, key))
+    clients = Clients(SECRET, [client])
+    assert clients.of(f"Bearer {key}") == client
+    assert clients.of(f"bearer {key}") == client
+    for wrong in (None, "", key, "Bearer ", f"Basic {key}", f"Bearer {other}", f"Bearer {key}x"):
+        assert clients.of(wrong) is None
+    assert Clients("x" * 32, [client]).of(f"Bearer {key}") is None
+    assert key not in repr(client)
+    assert key not in repr(settings("http://x/v1"))
+    assert len({new_key() for _ in range(100)}) == 100

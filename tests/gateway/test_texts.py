@@ -1,0 +1,63 @@
+"""``/v1/completions`` and ``/v1/embeddings``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.gateway import MODEL, WORDS
+from support.texts import CANARY
+
+
+def ask(gateway, path, **more):
+    headers = more.pop("headers", {})
+    return gateway.post(path, {"model": MODEL, **more}, **headers)
+
+
+def test_completions(names):
+    answer = ask(names, "/completions", prompt="Mirela Tamburi", max_tokens=5)
+    assert answer.json()["choices"][0]["text"] == "Mirela Tamburi"
+    stream = ask(names, "/completions", prompt=["Mirela Tamburi"], stream=True)
+    lines = [line[6:] for line in stream.text.splitlines() if line.startswith("data: ")]
+    texts = [json.loads(line)["choices"][0]["text"] for line in lines[:-1]]
+    assert ("".join(texts), lines[-1]) == ("Mirela Tamburi", "[DONE]")
+    assert not names.upstream.saw("Mirela")
+
+
+def test_embeddings_are_of_released_text(gateway):
+    texts = [f"{CANARY} one", f"{CANARY} two"]
+    answer = ask(gateway, "/embeddings", input=texts, encoding_format="float")
+    assert [each["index"] for each in answer.json()["data"]] == [0, 1]
+    sent = gateway.upstream.requests[-1]["input"]
+    assert all(word in WORDS for text in sent for word in text.split())
+    assert answer.headers["x-dp-draws"] == "2"
+
+
+@pytest.mark.parametrize(("path", "field"), [("/completions", "prompt"), ("/embeddings", "input")])
+def test_every_request_is_a_new_one_unless_it_is_named(gateway, path, field):
+    draws = [ask(gateway, path, **{field: "x y"}).headers["x-dp-draws"] for _ in range(2)]
+    named = {"x_dp_conversation": f"batch{path}"}
+    draws += [
+        ask(gateway, path, **{field: "x y"}, headers=named).headers["x-dp-draws"] for _ in range(2)
+    ]
+    assert draws == ["1", "1", "1", "0"]
+
+
+REFUSED = [
+    ("/embeddings", {"input": [1, 2, 3]}),
+    ("/embeddings", {"input": [[1, 2]]}),
+    ("/embeddings", {"input": CANARY, "user": CANARY}),
+    ("/embeddings", {"input": []}),
+    ("/completions", {"prompt": [1, 2]}),
+    ("/completions", {"prompt": "x", "suffix": CANARY}),
+    ("/completions", {"prompt": "x", "echo": True}),
+    ("/completions", {}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), REFUSED, ids=range(len(REFUSED)))
+def test_others_are_refused(gateway, path, body):
+    answer = ask(gateway, path, **body)
+    assert answer.status_code == 400
+    assert CANARY not in answer.text
+    assert not gateway.upstream.requests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +57,7 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
     """Serve until a signal; requests that have begun are finished first."""
     try:
         import uvicorn
+        from uvicorn.supervisors import Multiprocess
     except ModuleNotFoundError:
         raise MissingExtra("uvicorn", "gateway") from None
     from dp_middleware.gateway.app import CONFIG
@@ -67,16 +69,40 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
     with tempfile.TemporaryDirectory() as folder:
         if workers > 1:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
-        uvicorn.run(
-            "dp_middleware.gateway.app:from_environment",
-            factory=True,
-            host=host,
-            port=port,
-            workers=workers,
-            access_log=False,  # it has queries; the gateway's own has routes
-            server_header=False,
-            timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
+        server = uvicorn.Server(
+            uvicorn.Config(
+                "dp_middleware.gateway.app:from_environment",
+                factory=True,
+                workers=workers,
+                access_log=False,  # it has queries; the gateway's own has routes
+                server_header=False,
+                timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
+            )
         )
+        with _listening(host, port) as at:
+            typer.echo(f"listening on http://{host}:{port}/v1", err=True)
+            if workers == 1:
+                server.run(sockets=[at])
+            else:
+                Multiprocess(server.config, sockets=[at]).run()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Bound here and not by uvicorn, whose has no protocol: then asyncio lets packets wait 40 ms.
+
+    Raises:
+        ParameterError: Somebody else listens there, or there is no such place.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise ParameterError(f"expected a free --port on this --host, got {port}") from None
+    bound.set_inheritable(True)
+    return bound
 
 
 def _print_client(name: str) -> None:

@@ -98,7 +98,7 @@ class Running:
 @contextmanager
 def serving(app: Any) -> Iterator[int]:
     """An ASGI application under uvicorn, in a thread; gives its port."""
-    with socket.socket() as listening:
+    with socket.socket(proto=socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
         server = uvicorn.Server(config)
@@ -132,8 +132,9 @@ class AllLogs(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Kept with what its exception says."""
-        self.lines.append(logging.Formatter().format(record))
+        """Kept with what its exception says, unless it is of a client, which is told the text."""
+        if not record.name.startswith("openai"):
+            self.lines.append(f"{record.name}: {logging.Formatter().format(record)}")
 
     def __enter__(self) -> AllLogs:
         root = logging.getLogger()

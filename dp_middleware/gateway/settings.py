@@ -11,7 +11,11 @@ from dp_middleware.errors import MissingExtra, ParameterError
 
 try:
     from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
-    from pydantic_settings import BaseSettings, SettingsConfigDict
+    from pydantic_settings import (
+        BaseSettings,
+        PydanticBaseSettingsSource,
+        SettingsConfigDict,
+    )
 except ModuleNotFoundError:
     raise MissingExtra("pydantic-settings", "gateway") from None
 
@@ -143,6 +147,8 @@ class Limits(_Section):
 class Settings(BaseSettings):
     """The configuration of a gateway. Frozen; its ``repr`` holds no secret.
 
+    What is in the environment comes first: ``$DP_GATEWAY_LEDGER__URL`` for ``url`` in ``[ledger]``.
+
     Attributes:
         secret: Keys the hashes of client keys and of what is remembered; from
             ``$DP_GATEWAY_SECRET``, never from the file. 32 characters or more.
@@ -188,13 +194,25 @@ class Settings(BaseSettings):
             raise ValueError("expected distinct ids of clients")
         return self
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment comes before the file."""
+        return (env_settings, init_settings)
+
     def policy(self, path: str) -> str:
         """The name of the policy of a route."""
         return self.routes.get(path, "default")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Settings:
-        """The settings in a TOML file; those in the environment are added, not replaced.
+        """The settings in a TOML file; what the environment says comes before it.
 
         Raises:
             ParameterError: No such file, not TOML, or not what it should be; quotes no value.

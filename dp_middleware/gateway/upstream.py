@@ -88,6 +88,17 @@ class Upstream:
             yield self._events(response)
 
     async def _events(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+        """As of :meth:`stream`; a connection that fails in the middle is a failure here."""
+        outcome = None
+        try:
+            async for event in self._parsed(response):
+                yield event
+        except _BROKEN as error:
+            outcome = _outcome(error)
+        if outcome is not None:
+            raise self._failed(outcome)
+
+    async def _parsed(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         size, done = 0, False
         async for line in _lines(response, self._terms.max_bytes):
             size += len(line)
@@ -124,10 +135,8 @@ class Upstream:
                     yield response
                 finally:
                     await response.aclose()
-        except (TimeoutError, httpx.TimeoutException):
-            outcome = "timeout"
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError):
-            outcome = "unreachable"
+        except _BROKEN as error:
+            outcome = _outcome(error)
         if outcome is not None:
             raise self._failed(outcome)
 
@@ -147,12 +156,19 @@ class Upstream:
         return Failure(status, _SAID[outcome], f"upstream_{outcome}", kind="server_error")
 
 
+_BROKEN = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)
 _SAID = {
     "timeout": "the upstream did not answer in time; what was charged stays spent",
     "unreachable": "the upstream could not be reached or closed the connection",
     "garbage": "the upstream answered with something else than this protocol",
     "too_long": "the upstream's answer is longer than max_bytes",
 }
+
+
+def _outcome(error: Exception) -> str:
+    """How a connection failed; the error itself may tell the address, and more."""
+    late = isinstance(error, TimeoutError | httpx.TimeoutException)
+    return "timeout" if late else "unreachable"
 
 
 async def _lines(response: httpx.Response, most: int) -> AsyncIterator[str]:

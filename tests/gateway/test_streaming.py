@@ -1,0 +1,97 @@
+"""Streams that break off, hang or never end, and clients that leave."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import httpx
+import pytest
+from support.faulty import faulty
+from support.gateway import KEYS, MODEL, AllLogs, Running, releases, serving, settings
+from support.texts import CANARY
+
+from dp_middleware.gateway import create_app
+
+BODY = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": CANARY}]}
+
+
+@pytest.fixture(scope="module")
+def upstream():
+    with faulty() as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module")
+def gateway(upstream):
+    terms = {"seconds": 0.5, "max_bytes": 200_000}
+    app = create_app(settings(upstream.url, upstream=terms), releases=releases)
+    with serving(app) as port:
+        running = Running(upstream, app, port)
+        yield running
+        running.close()
+
+
+def events(answer):
+    return [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
+
+
+CODES = {
+    "close": "upstream_ended",
+    "hang": "upstream_timeout",
+    "garbage": "upstream_garbage",
+    "error": "upstream_garbage",
+    "list": "upstream_garbage",
+    "odd": "upstream_garbage",
+    "forever": "upstream_too_long",
+}
+
+
+@pytest.mark.parametrize("fault", CODES)
+def test_a_stream_that_breaks_ends_with_an_error(gateway, upstream, fault):
+    upstream.fault = fault
+    with AllLogs() as logs:
+        answer = gateway.post("/chat/completions", BODY)
+    assert answer.status_code == 200
+    lines = events(answer)
+    assert json.loads(lines[0])["choices"][0]["delta"]["content"] == "a"
+    assert json.loads(lines[-1])["error"]["code"] == CODES[fault]
+    assert CANARY not in answer.text
+    assert not [line for line in logs.lines if CANARY in line]
+    assert "ERROR" not in "".join(logs.lines)
+
+
+def test_a_client_that_leaves_frees_the_upstream(gateway, upstream):
+    upstream.fault = "forever"
+    upstream.left.clear()
+    headers = {"authorization": f"Bearer {KEYS['ann']}"}
+    url = f"{gateway.url}/chat/completions"
+    with httpx.stream("POST", url, json=BODY, headers=headers) as answer:
+        next(answer.iter_bytes())
+    assert upstream.left.wait(10)
+    deadline = time.monotonic() + 5
+    while "dp_gateway_inside 0.0" not in httpx.get(f"{gateway.root}/metrics").text:
+        assert time.monotonic() < deadline
+
+
+def test_what_was_read_of_a_left_answer_may_come_back(gateway, upstream):
+    upstream.fault = "hang"
+    user = {"role": "user", "content": f"{CANARY} and leave"}
+    headers = {"authorization": f"Bearer {KEYS['ann']}"}
+    url, text = f"{gateway.url}/chat/completions", ""
+    with httpx.stream("POST", url, json={**BODY, "messages": [user]}, headers=headers) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data: "):
+                text += json.loads(line[6:])["choices"][0]["delta"]["content"]
+            if text == "a b":
+                break
+    time.sleep(0.2)
+    upstream.fault = "slow"
+    messages = [user, {"role": "assistant", "content": text}, {"role": "user", "content": "on"}]
+    assert gateway.post("/chat/completions", {**BODY, "messages": messages}).status_code == 200
+
+
+def test_a_slow_upstream_is_within_its_time_between_pieces(gateway, upstream):
+    upstream.fault = "slow"
+    lines = events(gateway.post("/chat/completions", BODY))
+    assert json.loads(lines[-1])["error"]["code"] == "upstream_timeout"

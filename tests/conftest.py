@@ -22,7 +22,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30  # bytes; a container may have only a few there
 
-pytest_plugins = ["support.servers"]
+pytest_plugins = ["support.servers", "support.browser"]
 
 
 def pytest_configure(config):

@@ -16,6 +16,7 @@ from rich.text import Text
 import dp_middleware as dp
 from dp_middleware.cli import budget
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
+from dp_middleware.privacy.wording import UNITS as UNITS, nats as nats
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
@@ -48,11 +49,6 @@ def printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable() or c in "\n\t")
 
 
-def nats(epsilon: float) -> str:
-    """Four decimals, rounded up: a loss is never understated."""
-    return "infinite" if math.isinf(epsilon) else f"{math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.10g}"
-
-
 def percent(share: float | None) -> str:
     """A probability for a table."""
     return "not computed" if share is None else f"{100 * share:.3g} %"
@@ -61,9 +57,6 @@ def percent(share: float | None) -> str:
 def json_number(value: float) -> float | str:
     """JSON has no infinity."""
     return "inf" if math.isinf(value) else value
-
-
-UNITS = {"occurrence": "token", "text": "text", "value": "value"}
 
 
 def guarantee(statement: Guarantee, unit: Unit = "occurrence") -> str:

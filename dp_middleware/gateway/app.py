@@ -25,6 +25,7 @@ from dp_middleware.gateway.accounts import budget, release
 from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.models import model, models
+from dp_middleware.gateway.playground import gateway_routes
 from dp_middleware.gateway.policies import Releases, releases_of
 from dp_middleware.gateway.responses import responses
 from dp_middleware.gateway.service import Call, Gateway
@@ -84,6 +85,8 @@ def _routes(gateway: Gateway) -> list[BaseRoute]:
     ]
     for path, method, handler in _table():
         routes.append(Route(path, _Door(gateway, path, method, handler), methods=[method]))
+    if gateway.settings.playground:
+        routes += gateway_routes(gateway)
     return routes
 
 

@@ -1,0 +1,140 @@
+"""A text and its release in marked pieces: what stayed, what changed, how likely that was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from dp_middleware.gateway.playground.noting import Notes
+from dp_middleware.pseudonyms.matching import Names
+from dp_middleware.pseudonyms.rewriting import ordinary
+from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
+
+What = Literal["blank", "stayed", "changed", "kept", "pseudonym"]
+_SLACK = 3  # signs that may stand between two tokens of a released text
+
+
+class Piece(NamedTuple):
+    """A part of a text. **Private**.
+
+    Attributes:
+        text: Its characters; all pieces joined are the text.
+        what: ``"stayed"``: drawn as itself; ``"changed"``: drawn as another; ``"kept"``: public,
+            so it goes out as it is; ``"pseudonym"``: one, or what one stands for; ``"blank"``.
+        stays: Probability of being drawn as itself, where a law per token tells it.
+    """
+
+    text: str
+    what: What
+    stays: float | None = None
+
+
+class _Mark(NamedTuple):
+    start: int
+    end: int
+    what: What
+    stays: float | None = None
+
+
+def of_original(
+    text: str, notes: Notes, draft: Draft, vocabulary: Vocabulary, stays: Mapping[str, float]
+) -> list[Piece]:
+    """The typed text: the tokens that were drawn for, and what pseudonyms stand for.
+
+    Args:
+        text: Private.
+        notes: Of its release.
+        draft: Of these.
+        vocabulary: Of the sanitizer.
+        stays: Probability of staying, by token.
+    """
+    tokens = [
+        (start, token)
+        for start, end in notes.spans
+        for token in vocabulary.occurrences(text[start:end])
+    ]
+    marks = _outside(text, notes.spans)
+    for number, (offset, token) in enumerate(tokens):
+        name = None if token.id == UNKNOWN else vocabulary.tokens[token.id]
+        chance = stays.get(name) if name is not None else 0.0 if stays else None
+        what = _became(draft, number)
+        marks.append(_Mark(offset + token.start, offset + token.end, what, chance))
+    return _pieces(text, marks, "blank")
+
+
+def of_release(text: str, draft: Draft, vocabulary: Vocabulary) -> list[Piece]:
+    """The released text: what was drawn for each token, and pseudonyms.
+
+    Args:
+        text: Public.
+        draft: Private, with its outputs.
+        vocabulary: Of the sanitizer.
+    """
+    tokenizer, cursor = vocabulary.tokenizer, 0
+    marks, spans = list[_Mark](), list[tuple[int, int]]()
+    for public, span in zip(draft.public, draft.private, strict=False):  # one more is public
+        start = cursor = cursor + len(public)
+        numbers = range(span.tokens.start, span.tokens.stop)
+        words = [_written(draft, number, vocabulary) for number in numbers]
+        for number, word in zip(numbers, words, strict=True):
+            bare = word.removeprefix(tokenizer.continuation).strip()
+            place = text.find(bare, cursor, cursor + len(bare) + _SLACK)
+            if place >= 0:  # else it was contracted with the one before
+                cursor = place + len(bare)
+                marks.append(_Mark(place, cursor, _became(draft, number)))
+        cursor = start + len(tokenizer.join(words))
+        spans.append((start, cursor))
+    return _pieces(text, [*marks, *_outside(text, spans)], "blank")
+
+
+def of_names(text: str, names: Iterable[str]) -> list[Piece]:
+    """A text with pseudonyms, or with what they stand for; the rest goes out as it is."""
+    looked_for = Names[str]()
+    for name in names:
+        looked_for.add(name, name)
+    found = (
+        _Mark(start, end, "pseudonym")
+        for start, end, name in looked_for.find(text)
+        if not ordinary(text[start:end], name)
+    )
+    return _pieces(text, found, "kept")
+
+
+def _became(draft: Draft, number: int) -> What:
+    if draft.kept[number] is not None:
+        return "kept"
+    same = draft.outputs[number] == draft.ids[number]
+    return "stayed" if same else "changed"
+
+
+def _written(draft: Draft, number: int, vocabulary: Vocabulary) -> str:
+    output = draft.outputs[number]
+    return (draft.kept[number] or "") if output is None else vocabulary.tokens[output]
+
+
+def _outside(text: str, spans: Iterable[tuple[int, int]]) -> list[_Mark]:
+    """What stands between spans, without the blanks at its ends: pseudonyms, or their values."""
+    marks = []
+    for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), len(text))]):
+        between = text[end:start]
+        if between.strip():
+            first = end + len(between) - len(between.lstrip())
+            marks.append(_Mark(first, first + len(between.strip()), "pseudonym"))
+    return marks
+
+
+def _pieces(text: str, marks: Iterable[_Mark], other: What) -> list[Piece]:
+    """The whole text in pieces; tokens that overlap, as parts of one sign may, are cut."""
+    return [piece for piece in _cut(text, sorted(marks), other) if piece.text]
+
+
+def _cut(text: str, marks: Iterable[_Mark], other: What) -> Iterator[Piece]:
+    cursor = 0
+    for start, end, what, stays in marks:
+        start, end = max(start, cursor), max(end, cursor)
+        yield Piece(text[cursor:start], other)
+        yield Piece(text[start:end], what, stays)
+        cursor = end
+    yield Piece(text[cursor:], other)

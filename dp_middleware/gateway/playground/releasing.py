@@ -1,0 +1,231 @@
+"""A typed text released, and all that the page tells of it. **Private**: for the page alone."""
+
+from __future__ import annotations
+
+import math
+from asyncio import to_thread
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+from dp_middleware import _validate
+from dp_middleware.errors import LedgerError, ParameterError
+from dp_middleware.gateway.failures import failure_of
+from dp_middleware.gateway.playground import marks
+from dp_middleware.gateway.playground.choices import Choice, Releaser
+from dp_middleware.gateway.playground.noting import Notes, notes
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+from dp_middleware.privacy.receipts import Receipt, receipts
+from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.wording import guess, nats, recovery, sentence
+from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
+from dp_middleware.sanitizers.explanation import Explanation
+from dp_middleware.sessions.session import Session
+
+LONGEST = 20_000
+"""Characters of a text."""
+
+_LARGEST = 1000.0  # nats
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "text": str,
+    "choice": str,
+    "epsilon": (int, float, type(None)),
+    "ask": bool,
+}
+_KEPT = 8  # settings that stay in memory: making one may take minutes
+
+Ask = Callable[[str], Awaitable[str]]
+"""A chat model: a released text in, its answer out."""
+
+
+async def echo(text: str) -> str:
+    """A model in this process that repeats what it was sent."""
+    return f"You wrote: {text}"
+
+
+class Playground:
+    """Releases the texts of the page.
+
+    Args:
+        choices: What may be chosen.
+        ask: Gets released texts only, where a request says so; default :func:`echo`.
+        model: What the page calls it.
+    """
+
+    def __init__(
+        self, choices: Sequence[Choice], ask: Ask | None = None, model: str | None = None
+    ) -> None:
+        self._choices = {choice.name: choice for choice in choices}
+        self._ask, self._model = ask or echo, model
+        self._lock = Lock()
+        self._made = lru_cache(_KEPT)(self._make)
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """What the page asks for; public."""
+        fields = ("name", "title", "about", "epsilon", "unit")
+        return {
+            "choices": [
+                {field: getattr(choice, field) for field in fields}
+                for choice in self._choices.values()
+            ],
+            "longest": LONGEST,
+            "largest": _LARGEST,
+            "model": self._model,
+            "warning": Explanation.warning,
+        }
+
+    async def release(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What the page shows for a request; JSON-ready, **private**.
+
+        Args:
+            asked: ``text``, ``choice``, ``epsilon`` (nats, ``None`` where there are none to choose)
+                and ``ask``: whether the model gets the release.
+
+        Raises:
+            ParameterError: Another field, or a value out of range.
+            DPMiddlewareError: As :meth:`Session.release_once`.
+        """
+        shown, release, session = await to_thread(self._release, asked)
+        return shown | (await self._answer(release, session) if asked["ask"] else {})
+
+    def _release(self, asked: dict[str, Any]) -> tuple[dict[str, Any], Release, Session]:
+        text, choice, epsilon = self._read(asked)
+        releaser = self._releaser(choice, epsilon)
+        session = releaser.session() if isinstance(releaser, Pseudonyms) else Session(releaser)
+        with receipts() as receipt, notes() as noted:
+            release = session.release_once("user", text)
+        mapping = session.mapping() if isinstance(session, PseudonymSession) else {}
+        explanation, unexplained = _explained(releaser, text, noted)
+        shown = {
+            **_texts(releaser, text, release, noted, mapping, explanation),
+            "words": _words(explanation),
+            "unexplained": unexplained,
+            "certificate": [sentence(release.certificate), *_in_all(explanation)],
+            "attackers": _attackers(releaser, release),
+            "assumptions": list(release.certificate.assumptions),
+            "budget": _budget(releaser, receipt),
+            "pseudonyms": list(mapping.items()),
+        }
+        return shown, release, session
+
+    def _read(self, asked: dict[str, Any]) -> tuple[str, Choice, float]:
+        if asked.keys() != _FIELDS.keys() or not all(
+            isinstance(asked[field], kind) for field, kind in _FIELDS.items()
+        ):
+            raise ParameterError(f"expected the fields {', '.join(_FIELDS)}, of their types")
+        text, choice = asked["text"], self._choices.get(asked["choice"])
+        if choice is None:
+            raise ParameterError(f"expected choice in {', '.join(self._choices)}, got another")
+        if not text.strip():
+            raise ParameterError("expected a text, got none")
+        if len(text) > LONGEST:
+            raise ParameterError(
+                f"expected a text of at most {LONGEST} characters, got {len(text)}"
+            )
+        epsilon = 0.0
+        if choice.epsilon is not None:
+            epsilon = choice.epsilon if asked["epsilon"] is None else float(asked["epsilon"])
+            _validate.positive(epsilon=epsilon)
+            if epsilon > _LARGEST:
+                raise ParameterError(f"expected epsilon <= {_LARGEST:g}, got epsilon={epsilon:g}")
+        return text, choice, epsilon
+
+    def _releaser(self, choice: Choice, epsilon: float) -> Releaser:
+        with self._lock:  # the same is not made twice
+            return self._made(choice.name, epsilon)
+
+    def _make(self, name: str, epsilon: float) -> Releaser:
+        releaser = self._choices[name].make(epsilon)
+        releaser.certificate  # noqa: B018 - computed at first use
+        return releaser
+
+    async def _answer(self, release: Release, session: Session) -> dict[str, Any]:
+        """The model's answer to the release, and the same with the originals in place."""
+        try:
+            answer = await self._ask(release.text)
+        except Exception as error:  # the release is paid for: it is shown whatever happens here
+            return {"failed": failure_of(error).message}
+        return {"answer": answer, "restored": session.restore(answer) if session.restores else None}
+
+
+def _explained(releaser: Releaser, text: str, noted: Notes) -> tuple[Explanation | None, str]:
+    """The dry run of a text, or why there is none."""
+    sanitizer = releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+    if sanitizer is None:
+        return None, "Nothing is drawn for what is not found: it goes out as it is."
+    try:
+        return sanitizer.explain(text, scope=noted.spans if noted.draft else None), ""
+    except ParameterError:
+        return None, "There is no law of each token alone that could be shown."
+
+
+def _texts(
+    releaser: Releaser,
+    text: str,
+    release: Release,
+    noted: Notes,
+    mapping: dict[str, str],
+    explanation: Explanation | None,
+) -> dict[str, Any]:
+    """Both texts in pieces, and how many there are of which."""
+    sanitizer = releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+    whole = release.certificate.unit == "text"
+    if sanitizer is None:
+        original = marks.of_names(text, mapping.values())
+        released = marks.of_names(release.text, mapping)
+    elif noted.draft is None:
+        original = [marks.Piece(text, "changed")]
+        released = [marks.Piece(release.text, "changed")]
+    else:
+        alternatives = explanation.alternatives if explanation else ()
+        stays = {row.token: row.retention for row in alternatives}
+        vocabulary = sanitizer.space.vocabulary
+        original = marks.of_original(text, noted, noted.draft, vocabulary, stays)
+        released = marks.of_release(release.text, noted.draft, vocabulary)
+    counts = Counter(piece.what for piece in original if piece.what != "blank")
+    return {"original": original, "released": released, "counts": counts, "whole": whole}
+
+
+def _words(explanation: Explanation | None) -> list[dict[str, Any]]:
+    return [
+        {"token": row.token, "count": row.count, "stays": row.retention, "likely": row.likely}
+        for row in (explanation.alternatives if explanation else ())
+    ]
+
+
+def _in_all(explanation: Explanation | None) -> list[str]:
+    """What a certificate of tokens comes to for the text that was typed, in a sentence."""
+    if explanation is None:
+        return []
+    drawn = explanation.tokens_total - explanation.tokens_verbatim
+    return [f"For the {drawn} tokens drawn here together that is {nats(explanation.epsilon)} nats."]
+
+
+def _attackers(releaser: Releaser, release: Release) -> list[str]:
+    """What the best ones reach, in sentences."""
+    sanitizer = releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+    said = recovery(sanitizer.certificate) if sanitizer is not None else ""
+    return [each for each in (said, guess(release.certificate)) if each]
+
+
+def _budget(releaser: Releaser, receipt: Receipt) -> str:
+    """What this release cost and what is left, in a sentence."""
+    charged = nats(math.fsum(certificate.epsilon for certificate in receipt.charged))
+    if not isinstance(releaser.ledger, PrivacyLedger) or releaser.subject is None:
+        return f"This release is worth {charged} nats. There is no ledger: nothing was charged."
+    paid = f"This release was charged {charged} nats to {releaser.subject}"
+    try:
+        account = releaser.ledger.account(releaser.subject)
+    except LedgerError:  # a release that was paid for is not lost
+        return f"{paid}; what is left could not be read."
+    return f"{paid}, who has spent {nats(account.spent)}; {_left(account.remaining)}."
+
+
+def _left(remaining: float) -> str:
+    """Four decimals, rounded down."""
+    if math.isinf(remaining):
+        return "the budget is unlimited"
+    return f"{math.floor(remaining * 1e4 + 1e-6) / 1e4:.10g} remain"

@@ -1,0 +1,178 @@
+"use strict";
+
+const HEAT = [[0.9, 4, "over 90 %"], [0.5, 3, "over 50 %"], [0.1, 2, "over 10 %"], [0.001, 1, "over 0.1 %"]];
+const UNLIKELY = 0;
+const WAIT = "A setting or an epsilon that is new here can take some minutes.";
+const get = (id) => document.getElementById(id);
+const state = { choices: [], busy: false };
+
+// Texts are only ever set as text: no markup is made of them.
+function made(tag, { text = "", kind = "", title = "" } = {}, ...children) {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  if (kind) element.className = kind;
+  if (title) element.title = title;
+  element.append(...children);
+  return element;
+}
+
+const percent = (share) =>
+  share > 0 && share < 0.0001 ? "under 0.01 %" : `${Number((100 * share).toPrecision(3))} %`;
+
+function heat(stays) {
+  const level = HEAT.find(([from]) => stays >= from);
+  return `heat-${level ? level[1] : UNLIKELY}`;
+}
+
+function shown(pieces, inRelease) {
+  return pieces.map(([text, what, stays]) => {
+    if (what === "blank") return document.createTextNode(text);
+    const warm = stays !== null && !inRelease;
+    const tag = what === "stayed" && inRelease ? "mark" : "span";
+    const title = warm ? `stays with ${percent(stays)}` : "";
+    return made(tag, { text, kind: warm ? `${what} ${heat(stays)}` : what, title });
+  });
+}
+
+function legend(answer) {
+  const whats = new Set([...answer.original, ...answer.released].map(([, what]) => what));
+  const items = [];
+  const item = (kind, sign, says, inside = "") =>
+    items.push(made("li", { kind: inside }, made("span", { kind, text: sign }), ` ${says}`));
+  if (whats.has("stayed")) item("stayed", "word", "came through as it is", "released");
+  if (whats.has("changed")) item("changed", "word", "was drawn, another or none", "released");
+  if (whats.has("pseudonym")) item("pseudonym", "word", "a pseudonym, or what it stands for");
+  if (whats.has("kept")) item("kept", "word", "is public: goes out as it is");
+  if (answer.original.some(([, , stays]) => stays !== null)) {
+    for (const [, level, says] of [...HEAT].reverse()) {
+      item(`heat-${level}`, "word", `in your text: stays with ${says}`);
+    }
+  }
+  return items;
+}
+
+function counted(counts) {
+  const said = [];
+  const say = (what, one) => {
+    if (counts[what]) said.push(`${counts[what]} ${one}`);
+  };
+  say("stayed", "came through as they are");
+  say("changed", "were drawn as something else");
+  say("pseudonym", "got pseudonyms");
+  say("kept", "parts went out as they are");
+  return `Of your text: ${said.join(", ")}.`;
+}
+
+function row(...cells) {
+  return made("tr", {}, ...cells.map((text) =>
+    made("td", { text, kind: /^[\d.]+( %)?$/.test(text) ? "number" : "" })));
+}
+
+function show(answer) {
+  get("original").replaceChildren(...shown(answer.original, false));
+  get("released").replaceChildren(...shown(answer.released, true));
+  get("released").className = "text released";
+  get("counts").textContent = answer.whole
+    ? "The whole text was replaced; nothing of it is public." : counted(answer.counts);
+  get("legend").replaceChildren(...(answer.whole ? [] : legend(answer)));
+  for (const name of ["certificate", "attackers"]) {
+    get(name).replaceChildren(...answer[name].map((text) => made("p", { text })));
+  }
+  get("budget").textContent = answer.budget;
+  get("answered").hidden = !("answer" in answer || "failed" in answer);
+  get("answer").textContent = answer.answer ?? answer.failed ?? "";
+  get("restored-part").hidden = !answer.restored;
+  get("restored").textContent = answer.restored ?? "";
+  get("pseudonyms-part").hidden = !answer.pseudonyms?.length;
+  get("pseudonyms").replaceChildren(...(answer.pseudonyms ?? []).map((pair) => row(...pair)));
+  get("words-part").hidden = !answer.words.length;
+  get("words").replaceChildren(...answer.words.map((word) => row(
+    word.token, String(word.count), percent(word.stays),
+    word.likely.map(([token, share]) => `${token} ${percent(share)}`).join(", "))));
+  get("unexplained").textContent = answer.unexplained;
+  get("assumptions").replaceChildren(...answer.assumptions.map((text) => made("li", { text })));
+  get("result").hidden = false;
+  get("result-title").focus();
+}
+
+function choice() {
+  const checked = document.querySelector("input[name=choice]:checked");
+  return state.choices.find((each) => each.name === checked?.value);
+}
+
+function chosen() {
+  const { epsilon, unit } = choice();
+  get("epsilon-field").hidden = epsilon === null;
+  get("epsilon").disabled = epsilon === null;
+  get("unit").textContent = `(nats per ${unit})`;
+  if (epsilon !== null) get("epsilon").value = String(epsilon);
+}
+
+function option(each, number) {
+  const input = made("input");
+  Object.assign(input, { type: "radio", name: "choice", value: each.name, id: `choice-${each.name}` });
+  input.checked = number === 0;
+  input.setAttribute("aria-describedby", `about-${each.name}`);
+  input.addEventListener("change", chosen);
+  const label = made("label", { text: each.title });
+  label.htmlFor = input.id;
+  const about = made("span", { text: each.about, kind: "hint" });
+  about.id = `about-${each.name}`;
+  return made("div", { kind: "option" }, input, made("div", {}, label, about));
+}
+
+async function asked(path, body) {
+  const request = body === undefined ? {} : {
+    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
+  };
+  const answer = await fetch(path, { ...request, credentials: "omit", cache: "no-store" });
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.error.message);
+  return said;
+}
+
+function busy(is, says = "") {
+  state.busy = is;
+  get("form").setAttribute("aria-busy", String(is));
+  get("send").setAttribute("aria-disabled", String(is));
+  get("status").textContent = says;
+}
+
+async function send(event) {
+  event.preventDefault();
+  if (state.busy) return;
+  const { name, epsilon } = choice();
+  get("error").textContent = "";
+  busy(true, `Releasing. ${WAIT}`);
+  try {
+    const answer = await asked("/playground/release", {
+      text: get("text").value,
+      choice: name,
+      epsilon: epsilon === null ? null : Number(get("epsilon").value),
+      ask: get("ask").checked,
+    });
+    show(answer);
+    busy(false, "Released.");
+  } catch (error) {
+    busy(false);
+    get("result").hidden = true;
+    get("error").textContent = `Not released: ${error.message}`;
+  }
+}
+
+async function start() {
+  const form = await asked("/playground/form");
+  state.choices = form.choices;
+  get("choices").replaceChildren(...form.choices.map(option));
+  get("longest").textContent = `At most ${form.longest} characters.`;
+  get("text").maxLength = form.longest;
+  get("epsilon").max = String(form.largest);
+  get("warning").textContent = form.warning;
+  get("ask").checked = form.model === null;
+  get("ask-label").textContent = form.model === null
+    ? "Answer with an echo in this process" : `Send the release to ${form.model}`;
+  chosen();
+  get("form").addEventListener("submit", send);
+}
+
+start().catch((error) => { get("error").textContent = `The page could not start: ${error.message}`; });

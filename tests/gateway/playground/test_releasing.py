@@ -1,0 +1,198 @@
+"""What the page is told: the whole truth about a release, and of errors no text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+import pytest
+from support.playground import CHOICES, TEXT, client, playground
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.playground import Choice, Playground
+
+CANARY = "Zephyrine"
+
+
+def request(choice="words", **changes):
+    return {"text": TEXT, "choice": choice, "epsilon": 3.0, "ask": True, **changes}
+
+
+@pytest.fixture(scope="module")
+def made():
+    return playground()
+
+
+def joined(pieces):
+    return "".join(text for text, _, _ in pieces)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_pieces_are_the_texts_and_the_model_gets_the_release(made, choice):
+    answer = client(made).post("/playground/release", json=request(choice)).json()
+    assert joined(answer["original"]) == TEXT
+    assert answer["answer"] == f"You wrote: {joined(answer['released'])}"
+    assert "Mirela" not in joined(answer["released"])
+    assert answer["whole"] == (choice == "text")
+    assert sum(answer["counts"].values()) == len([p for p in answer["original"] if p[1] != "blank"])
+
+
+def test_words_have_the_certified_epsilon_their_laws_and_what_it_comes_to(made):
+    answer = client(made).post("/playground/release", json=request()).json()
+    assert "e^3 times as likely (3 nats per token, exact)" in answer["certificate"][0]
+    assert answer["certificate"][1] == "For the 14 tokens drawn here together that is 42 nats."
+    assert "recovers" in answer["attackers"][0]
+    assert "at most 95.2575 %" in answer["attackers"][1]
+    assert answer["restored"] is None
+    words = {row["token"]: row for row in answer["words"]}
+    assert words["(unknown)"]["stays"] == 0
+    assert words["has"]["count"] == 1
+    shown = {text: stays for text, what, stays in answer["original"] if what != "blank"}
+    assert shown["has"] == words["has"]["stays"]
+
+
+@pytest.mark.parametrize("choice", ["pseudonyms", "both"])
+def test_pseudonyms_are_shown_and_turned_back(made, choice):
+    answer = client(made).post("/playground/release", json=request(choice)).json()
+    pairs = dict(answer["pseudonyms"])
+    assert {*pairs.values()} == {"Mirela", "Tamburi", "Berlin"}
+    assert all(pseudonym in joined(answer["released"]) for pseudonym in pairs)
+    assert "Mirela Tamburi" in answer["restored"]
+    marked = " ".join(text for text, what, _ in answer["original"] if what == "pseudonym")
+    assert marked == "Mirela Tamburi Berlin"
+    others = {what for _, what, _ in answer["original"]} - {"pseudonym", "blank"}
+    assert others == {"kept"} if choice == "pseudonyms" else others <= {"stayed", "changed"}
+
+
+def test_nothing_of_a_whole_text_is_public(made):
+    answer = client(made).post("/playground/release", json=request("text")).json()
+    assert joined(answer["released"]) in {"aab", "bbc", "cd"}
+    assert answer["words"] == []
+    assert "no law" in answer["unexplained"]
+
+
+def test_two_releases_share_no_pseudonyms(made):
+    answers = [
+        client(made).post("/playground/release", json=request("pseudonyms")).json()["pseudonyms"]
+        for _ in range(4)
+    ]
+    assert len({json.dumps(pairs) for pairs in answers}) > 1
+
+
+def test_the_ledger_is_charged_and_its_end_is_said(tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", budget=7)
+    browser = client(playground(ledger))
+    said = [browser.post("/playground/release", json=request(c)) for c in ("words", "both")]
+    assert [answer.json()["budget"] for answer in said] == [
+        f"This release was charged 3 nats to playground, who has spent {spent}; {left} remain."
+        for spent, left in ((3, 4), (6, 1))
+    ]
+    last = browser.post("/playground/release", json=request("text"))
+    assert (last.status_code, last.json()["error"]["code"]) == (429, "insufficient_quota")
+    assert ledger.spent("playground") == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"text": ""},
+        {"text": " \n"},
+        {"text": 3},
+        {"text": f"{CANARY} " * 5000},
+        {"choice": CANARY},
+        {"choice": None},
+        {"epsilon": 0},
+        {"epsilon": -1},
+        {"epsilon": 1e9},
+        {"epsilon": CANARY},
+        {"ask": CANARY},
+        {CANARY: 1},
+    ],
+)
+def test_a_wrong_request_is_refused_without_its_text(made, wrong, caplog):
+    caplog.set_level(logging.DEBUG)
+    answer = client(made).post("/playground/release", json=request(**wrong))
+    assert answer.status_code == 400
+    assert {*answer.json()["error"]} == {"message", "type", "param", "code"}
+    assert CANARY not in answer.text + str(answer.headers) + caplog.text
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"text": NaN}', b"\xff", b'"Zephyrine"'])
+def test_no_json_object_is_refused(made, body):
+    headers = {"content-type": "application/json"}
+    answer = client(made).post("/playground/release", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert CANARY not in answer.text
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("text", ["\ud800 has", "\x00", "<script>alert(1)</script>", "a" * 5000])
+def test_any_text_is_released_or_refused(made, choice, text):
+    body = json.dumps(request(choice, text=text))
+    headers = {"content-type": "application/json"}
+    answer = client(made).post("/playground/release", content=body, headers=headers)
+    assert answer.status_code in (200, 400)
+    if answer.status_code == 200:
+        assert joined(answer.json()["original"]) == text
+
+
+def broken(error):
+    def make(_):
+        raise error
+
+    choice = Choice(name="words", title="", about="", epsilon=1.0, unit="token", make=make)
+    return Playground([choice])
+
+
+def test_what_another_library_says_is_withheld(caplog):
+    caplog.set_level(logging.DEBUG)
+    answer = client(broken(RuntimeError(CANARY))).post("/playground/release", json=request())
+    assert answer.status_code == 500
+    assert "RuntimeError" in answer.text
+    assert CANARY not in answer.text + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Failure(502, "no upstream", "upstream_x"), "no upstream"),
+        (OSError(CANARY), "the gateway failed with OSError"),
+    ],
+)
+def test_a_model_that_fails_loses_no_release(error, said):
+    async def ask(_):
+        raise error
+
+    answer = client(playground(ask=ask, model="m")).post("/playground/release", json=request())
+    assert answer.status_code == 200
+    assert answer.json()["failed"] == said
+    assert "answer" not in answer.json()
+
+
+def test_the_model_is_asked_only_where_the_request_says_so():
+    seen = []
+
+    async def ask(text):
+        seen.append(text)
+        return text
+
+    browser = client(playground(ask=ask, model="m"))
+    answer = browser.post("/playground/release", json=request(ask=False)).json()
+    assert seen == []
+    assert "answer" not in answer
+    assert browser.get("/playground/form").json()["model"] == "m"
+
+
+def test_a_setting_is_made_once(made):
+    first = made._made("words", 3.0)
+    asyncio.run(made.release(request()))
+    assert made._made("words", 3.0) is first
+
+
+def test_an_error_of_the_library_has_no_text(made):
+    with pytest.raises(ParameterError) as caught:
+        asyncio.run(made.release(request(choice=CANARY)))
+    assert CANARY not in str(caught.value)

@@ -1,0 +1,85 @@
+"""Screenshots of the playground for docs/playground.md, by the Chromium of the system.
+
+    python benchmarks/playground.py [--epsilon 10]
+
+One release of pseudonyms and words on the default space, whose certificate takes minutes where it
+is not on disk; 1280 pixels wide in light colours, 390 in dark ones, reduced to 64 colours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from starlette.applications import Starlette
+
+from dp_middleware.gateway.limits import Gate
+from dp_middleware.gateway.playground import Playground, default_choices, routes
+from dp_middleware.gateway.settings import Limits
+
+ROOT = Path(__file__).parents[1]
+TEXT = (
+    "Mirela Tamburi wrote from mirela.tamburi@acme.test about her visit in Berlin on 2024-03-01 "
+    "and her left knee, swollen since the surgery, for which she takes strong medicine."
+)
+SCREENS = ((1280, "light"), (390, "dark"))
+COLOURS = 64
+PATIENCE = 600  # seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--epsilon", type=float, default=10.0)
+    epsilon = parser.parse_args().epsilon
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.asgi import serving
+    from support.browser import chromium, show
+
+    made = Playground(default_choices())
+    app = Starlette(routes=routes(lambda: made, Gate(Limits())))
+    with (
+        serving(app) as url,
+        tempfile.TemporaryDirectory() as folder,
+        chromium(Path(folder)) as browser,
+    ):
+        for width, scheme in SCREENS:
+            show(browser, width, scheme)
+            release(browser, url, epsilon)
+            height = browser.execute_script("return document.documentElement.offsetHeight")
+            show(browser, width, scheme, height)
+            path = ROOT / "docs" / "images" / f"playground_{width}.png"
+            save(browser.get_screenshot_as_png(), path)
+            print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} KB")
+
+
+def release(browser: Any, url: str, epsilon: float) -> None:
+    """Fill in the form and wait for what it shows."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    def wait(script: str) -> None:
+        WebDriverWait(browser, PATIENCE).until(lambda running: running.execute_script(script))
+
+    browser.get(f"{url}/")
+    wait("return document.querySelectorAll('input[name=choice]').length")
+    browser.find_element("id", "text").send_keys(TEXT)
+    browser.find_element("id", "choice-both").click()
+    number = browser.find_element("id", "epsilon")
+    number.clear()
+    number.send_keys(f"{epsilon:g}")
+    browser.find_element("id", "send").click()
+    wait("return document.getElementById('status').textContent === 'Released.'")
+
+
+def save(png: bytes, path: Path) -> None:
+    """With few colours: small enough for a repository."""
+    with Image.open(io.BytesIO(png)) as image:
+        image.convert("RGB").quantize(COLOURS).save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

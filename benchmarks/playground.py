@@ -37,19 +37,19 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=10.0)
     epsilon = parser.parse_args().epsilon
     sys.path.insert(0, str(ROOT / "tests"))
-    from support.asgi import serving
     from support.browser import chromium, show
+    from support.gateway import serving
 
     made = Playground(default_choices())
     app = Starlette(routes=routes(lambda: made, Gate(Limits())))
     with (
-        serving(app) as url,
+        serving(app) as port,
         tempfile.TemporaryDirectory() as folder,
         chromium(Path(folder)) as browser,
     ):
         for width, scheme in SCREENS:
             show(browser, width, scheme)
-            release(browser, url, epsilon)
+            release(browser, f"http://127.0.0.1:{port}", epsilon)
             height = browser.execute_script("return document.documentElement.offsetHeight")
             show(browser, width, scheme, height)
             path = ROOT / "docs" / "images" / f"playground_{width}.png"

@@ -14,8 +14,6 @@ import dp_middleware as dp
 from dp_middleware.gateway.limits import Gate
 from dp_middleware.gateway.playground import Playground, default_choices, routes
 from dp_middleware.gateway.settings import Limits
-from dp_middleware.mechanisms import DocumentResponse
-from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 SENTENCE = "the patient has a severe allergy to penicillin and lives in with her sister <b>"
 WORDS = tuple(SENTENCE.split())
@@ -28,17 +26,21 @@ def space() -> dp.EmbeddingSpace:
     return dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
 
 
-def playground(ledger=None, ask=None, model=None) -> Playground:
+def choices(ledger=None):
     """With a small codebook for whole texts."""
-    options = {} if ledger is None else {"ledger": ledger, "subject": "playground"}
+    payer = {} if ledger is None else {"ledger": ledger, "subject": "playground"}
     words, text, *others = default_choices(space=space(), detector=detector(), ledger=ledger)
 
     def whole(epsilon):
-        mechanism = DocumentResponse(epsilon=epsilon, rounds=1, codebook=("aab", "bbc", "cd"))
-        return Sanitizer(mechanism, space(), encoder=Letters(), **options)
+        mechanism = dp.DocumentResponse(epsilon=epsilon, rounds=1, codebook=("aab", "bbc", "cd"))
+        return dp.Sanitizer(mechanism, space(), encoder=Letters(), **payer)
 
-    text = replace(text, make=whole)
-    return Playground((words, text, *others), *([] if ask is None else [ask, model]))
+    return (words, replace(text, make=whole), *others)
+
+
+def playground(ledger=None, ask=None, model=None) -> Playground:
+    """Whose model is an echo unless there is another."""
+    return Playground(choices(ledger), ask, model)
 
 
 def served(made: Playground) -> Starlette:

@@ -7,8 +7,8 @@ from importlib.resources import files
 from itertools import pairwise
 
 import pytest
-from support.asgi import serving
 from support.browser import chromium, show
+from support.gateway import serving
 from support.playground import CHOICES, TEXT, playground, served
 
 SCREENS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
@@ -48,8 +48,8 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address():
-    with serving(served(playground())) as url:
-        yield url
+    with serving(served(playground())) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def opened(browser, address, width=1280, scheme="light"):

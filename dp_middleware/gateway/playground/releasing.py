@@ -10,7 +10,6 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from dp_middleware import _validate
 from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.gateway.failures import failure_of
 from dp_middleware.gateway.playground import marks
@@ -27,7 +26,7 @@ from dp_middleware.sessions.session import Session
 LONGEST = 20_000
 """Characters of a text."""
 
-_LARGEST = 1000.0  # nats
+_RANGE = (0.1, 1000.0)  # nats
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "text": str,
     "choice": str,
@@ -72,7 +71,7 @@ class Playground:
                 for choice in self._choices.values()
             ],
             "longest": LONGEST,
-            "largest": _LARGEST,
+            "range": _RANGE,
             "model": self._model,
             "warning": Explanation.warning,
         }
@@ -125,13 +124,13 @@ class Playground:
             raise ParameterError(
                 f"expected a text of at most {LONGEST} characters, got {len(text)}"
             )
-        epsilon = 0.0
-        if choice.epsilon is not None:
-            epsilon = choice.epsilon if asked["epsilon"] is None else float(asked["epsilon"])
-            _validate.positive(epsilon=epsilon)
-            if epsilon > _LARGEST:
-                raise ParameterError(f"expected epsilon <= {_LARGEST:g}, got epsilon={epsilon:g}")
-        return text, choice, epsilon
+        if choice.epsilon is None:
+            return text, choice, 0.0
+        epsilon = choice.epsilon if asked["epsilon"] is None else asked["epsilon"]
+        smallest, largest = _RANGE
+        if isinstance(epsilon, bool) or not smallest <= epsilon <= largest:
+            raise ParameterError(f"expected {smallest:g} <= epsilon <= {largest:g}, got another")
+        return text, choice, float(epsilon)
 
     def _releaser(self, choice: Choice, epsilon: float) -> Releaser:
         with self._lock:  # the same is not made twice

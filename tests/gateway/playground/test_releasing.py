@@ -7,6 +7,7 @@ import json
 import logging
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from support.playground import CHOICES, TEXT, client, playground
 
 import dp_middleware as dp
@@ -107,6 +108,8 @@ def test_the_ledger_is_charged_and_its_end_is_said(tmp_path):
         {"epsilon": 0},
         {"epsilon": -1},
         {"epsilon": 1e9},
+        {"epsilon": 10**400},
+        {"epsilon": True},
         {"epsilon": CANARY},
         {"ask": CANARY},
         {CANARY: 1},
@@ -137,6 +140,26 @@ def test_any_text_is_released_or_refused(made, choice, text):
     assert answer.status_code in (200, 400)
     if answer.status_code == 200:
         assert joined(answer.json()["original"]) == text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200)
+@given(
+    field=st.sampled_from(["text", "choice", "epsilon", "ask"]),
+    value=JSON,
+    choice=st.sampled_from(CHOICES),
+)
+def test_any_value_of_a_field_is_answered_or_refused(made, field, value, choice):
+    body = json.dumps({**request(choice), "epsilon": None, field: value})
+    headers = {"content-type": "application/json"}
+    answer = client(made).post("/playground/release", content=body, headers=headers)
+    assert answer.status_code in (200, 400)
 
 
 def broken(error):

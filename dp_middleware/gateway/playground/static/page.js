@@ -166,7 +166,7 @@ async function start() {
   get("choices").replaceChildren(...form.choices.map(option));
   get("longest").textContent = `At most ${form.longest} characters.`;
   get("text").maxLength = form.longest;
-  get("epsilon").max = String(form.largest);
+  [get("epsilon").min, get("epsilon").max] = form.range;
   get("warning").textContent = form.warning;
   get("ask").checked = form.model === null;
   get("ask-label").textContent = form.model === null

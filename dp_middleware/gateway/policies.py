@@ -53,11 +53,16 @@ def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
 def prepare(settings: Settings) -> None:
     """Calibrate and certify for all policies, and keep that on disk for the workers.
 
+    Also opens the ledger, so that what is wrong with it is said before they begin.
+
     Raises:
         DPMiddlewareError: Something cannot be had.
     """
     for policy in settings.policies.values():
         _ = releases_of(policy, None, _NOBODY).certificate
+    ledger = open_ledger(settings)
+    if ledger is not None:
+        ledger.close()
 
 
 class Sessions:

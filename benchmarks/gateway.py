@@ -1,0 +1,321 @@
+"""What the gateway adds to a request, and what it does when things break.
+
+    python benchmarks/gateway.py [--requests 200] [--toy] [--callers 1 32 256] [--folder DIR]
+
+An upstream on loopback answers after 200 ms. A plain pass-through (Starlette and httpx, no privacy)
+and the gateway stand in front of it, each a process of its own, with one worker. Callers ask one
+after the other, each for a new text of 60 words; what is added is the gateway's percentile less
+that of the pass-through, in milliseconds of one run in which they alternate. "no ledger" charges
+nothing; "SQLite" waits for the disk before every draw; its file is in --folder.
+
+Then faults, with the ledger: a kill -9 under load, an upstream that hangs, closes, answers garbage
+or never ends, and 64 clients that send a byte of their body and wait. After each the ledger is
+verified, and what the upstream received is compared with what was charged.
+
+Caches should be warm: the default space calibrates for minutes, once. --toy takes 40 words instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+import dp_middleware as dp
+from dp_middleware.gateway import Settings, create_app
+from dp_middleware.gateway.clients import hash_of, new_key
+
+DELAY = 0.2  # seconds of the upstream
+WORDS = (Path(__file__).parent.parent / "README.md").read_text("utf-8").split()
+LENGTH = 60  # words of a text
+FAULTS = ("hang", "close", "garbage", "forever")
+BUDGET = 4_000_000.0  # nats
+
+# the three processes ------------------------------------------------------------------------------
+
+
+def upstream():
+    """Answers after a while, or as the model's name says; counts what it received."""
+    seen = []
+
+    async def chat(request: Request):
+        body = await request.json()
+        seen.append(len(body["messages"]))
+        if body["model"] in FAULTS:
+            return StreamingResponse(faulty(body["model"]), media_type="text/event-stream")
+        await asyncio.sleep(DELAY)
+        message = {"role": "assistant", "content": "a fine answer"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return JSONResponse({"id": "c", "object": "chat.completion", "choices": [choice]})
+
+    async def count(request: Request):
+        return JSONResponse({"requests": len(seen)})
+
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/readyz", count),
+        ]
+    )
+
+
+async def faulty(fault):
+    choice = {"index": 0, "delta": {"content": "word "}, "finish_reason": None}
+    piece = f"data: {json.dumps({'choices': [choice]})}\n\n"
+    yield piece
+    if fault == "hang":
+        await asyncio.sleep(60)
+    if fault == "garbage":
+        yield "data: nonsense\n\n"
+    while fault == "forever":
+        yield piece * 100
+        await asyncio.sleep(0)
+
+
+_ALL = httpx.Limits(max_connections=512, max_keepalive_connections=512)
+
+
+def passing(url):
+    """The least that a proxy does."""
+    http = httpx.AsyncClient(timeout=30, limits=_ALL)
+
+    async def chat(request: Request):
+        body = json.loads(await request.body())
+        answer = await http.post(f"{url}/chat/completions", json=body)
+        return JSONResponse(answer.json(), answer.status_code)
+
+    async def ready(request: Request):
+        return JSONResponse({})
+
+    routes = [Route("/v1/chat/completions", chat, methods=["POST"]), Route("/readyz", ready)]
+    return Starlette(routes=routes)
+
+
+def gateway(options):
+    """The gateway, on the default space or on 40 words."""
+    settings = Settings.of(
+        secret=options["secret"],
+        upstream={
+            "url": options["url"],
+            "models": ["m", *FAULTS],
+            "seconds": 3.0,
+            "max_bytes": 1_000_000,
+        },
+        clients=[{"id": "a", "subject": "a", "key_hash": options["hash"]}],
+        ledger={"url": options["ledger"], "budget": BUDGET} if options["ledger"] else {},
+        limits={"requests_per_minute": 10**9, "body_seconds": 5.0},
+    )
+    if not options["toy"]:
+        return create_app(settings)
+    vectors = np.random.default_rng(0).normal(size=(40, 4))
+    space = dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(40)]), vectors)
+
+    def releases(policy, ledger, subject):
+        return dp.Sanitizer(dp.TokenExponential(epsilon=2), space, ledger=ledger, subject=subject)
+
+    return create_app(settings, releases=releases)
+
+
+def serve(role, options):
+    apps = {
+        "upstream": upstream,
+        "passing": lambda: passing(options["url"]),
+        "gateway": lambda: gateway(options),
+    }
+    bound = socket.socket(proto=socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(("127.0.0.1", options["port"]))
+    config = uvicorn.Config(apps[role](), access_log=False, log_level="error")
+    uvicorn.Server(config).run(sockets=[bound])
+
+
+class Process:
+    """One of them, ready."""
+
+    def __init__(self, role, **options):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            options["port"] = free.getsockname()[1]
+        self.root = f"http://127.0.0.1:{options['port']}"
+        command = [sys.executable, __file__, "--role", role, "--options", json.dumps(options)]
+        self.process = subprocess.Popen(command)
+        for _ in range(3000):
+            try:
+                if httpx.get(f"{self.root}/readyz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.1)
+        raise RuntimeError(f"{role} did not start")
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.process.wait(60)
+
+
+# load ---------------------------------------------------------------------------------------------
+
+
+def body_of(rng, **more):
+    text = " ".join(rng.choice(WORDS, size=LENGTH))
+    return {"model": "m", "messages": [{"role": "user", "content": text}], **more}
+
+
+async def load(root, key, callers, requests, killed=None):
+    """Milliseconds of every request that was answered with 200, and how many were not."""
+    taken, failed, rng = [], 0, np.random.default_rng()
+    bodies = [body_of(rng) for _ in range(requests)]
+    limits = httpx.Limits(max_connections=callers, max_keepalive_connections=callers)
+
+    async def caller(client):
+        nonlocal failed
+        await client.get("/readyz")  # connects
+        while bodies:
+            body, started = bodies.pop(), time.perf_counter()
+            try:
+                answer = await client.post("/v1/chat/completions", json=body)
+                ok = answer.status_code == 200
+            except httpx.TransportError:
+                ok = False
+            if ok:
+                taken.append(1000 * (time.perf_counter() - started))
+            else:
+                failed += 1
+            if killed is not None and len(taken) == requests // 4:
+                killed()
+
+    headers = {"authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(
+        base_url=root, headers=headers, limits=limits, timeout=60
+    ) as client:
+        await asyncio.gather(*(caller(client) for _ in range(callers)))
+    return taken, failed
+
+
+def percentiles(taken):
+    return np.percentile(taken, [50, 99]) if taken else np.array([np.nan, np.nan])
+
+
+def added(fronts, key, callers, requests):
+    """A row for each front: p50 and p99, and what it adds to the first."""
+    taken = {name: [] for name in fronts}
+    for _ in range(2):
+        for name, process in fronts.items():
+            taken[name] += asyncio.run(load(process.root, key, callers, requests))[0]
+    base = percentiles(taken["pass-through"])
+    for name in fronts:
+        own = percentiles(taken[name])
+        cells = (*own, *(own - base))
+        print(f"| {callers} | {name} | {' | '.join(f'{cell:.1f}' for cell in cells)} |", flush=True)
+
+
+# faults -------------------------------------------------------------------------------------------
+
+
+def charged(url):
+    """Charges of the ledger, which must be whole."""
+    ledger = dp.PrivacyLedger(url)
+    ledger.verify()
+    count = sum(row.event == "charge" for row in ledger.rows("a"))
+    ledger.close()
+    return count
+
+
+def received(process):
+    return httpx.get(f"{process.root}/readyz").json()["requests"]
+
+
+def faults(options, key, sent_to, requests):
+    url = options["ledger"]
+    before, sent = charged(url), received(sent_to)
+    front = Process("gateway", **options)
+    kill = iter([lambda: front.stop(signal.SIGKILL)])
+    taken, failed = asyncio.run(
+        load(front.root, key, 32, requests, killed=lambda: next(kill, lambda: None)())
+    )
+    more, out = charged(url) - before, received(sent_to) - sent
+    print(
+        f"\nkill -9 under load: {len(taken)} answered, {failed} failed; {more} charged, {out} sent"
+    )
+    assert out <= more
+    front = Process("gateway", **options)
+    headers = {"authorization": f"Bearer {key}"}
+    for fault in FAULTS:
+        body = {**body_of(np.random.default_rng()), "model": fault, "stream": True}
+        started = time.perf_counter()
+        answer = httpx.post(
+            f"{front.root}/v1/chat/completions", json=body, headers=headers, timeout=60
+        )
+        last = [line for line in answer.text.splitlines() if line.startswith("data: ")][-1]
+        code = json.loads(last[6:]).get("error", {}).get("code")
+        print(f"upstream {fault}: {code} after {time.perf_counter() - started:.1f} s", flush=True)
+    port = int(front.root.rpartition(":")[2])
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+    head += "content-type: application/json\r\ncontent-length: 99\r\n\r\n{"
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
+    for each in slow:
+        each.sendall(head.encode())
+    taken, failed = asyncio.run(load(front.root, key, 8, 40))
+    p50, p99 = percentiles(taken)
+    print(f"beside 64 slow clients: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {failed} failed")
+    ends = [each.recv(100)[9:12].decode() for each in slow]
+    print(f"the slow clients got {', '.join(sorted(set(ends)))}")
+    front.stop()
+    more, out = charged(url) - before, received(sent_to) - sent
+    print(f"in all {more} charged, {out} sent: nothing that was not charged")
+    assert out <= more
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--callers", type=int, nargs="*", default=[1, 32, 256])
+    parser.add_argument("--toy", action="store_true")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--role")
+    parser.add_argument("--options", type=json.loads)
+    given = parser.parse_args()
+    if given.role:
+        serve(given.role, given.options)
+        return
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        key, secret = new_key(), secrets.token_hex(32)
+        back = Process("upstream")
+        options = {"url": f"{back.root}/v1", "secret": secret, "hash": hash_of(secret, key)}
+        options |= {"toy": given.toy, "ledger": None}
+        paid = {**options, "ledger": f"sqlite:///{os.fspath(folder)}/ledger.db"}
+        fronts = {
+            "pass-through": Process("passing", **options),
+            "no ledger": Process("gateway", **options),
+            "SQLite": Process("gateway", **paid),
+        }
+        print("| callers | front | p50 ms | p99 ms | added p50 | added p99 |")
+        print("|---|---|---|---|---|---|", flush=True)
+        for callers in given.callers:
+            added(fronts, key, callers, max(given.requests if callers > 1 else 40, 2 * callers))
+        for each in fronts.values():
+            each.stop()
+        faults(paid, key, back, given.requests)
+        back.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -32,7 +32,13 @@ LAYERS = [
     {"evaluation"},
     {"gateway"},
     {"cli", "testing"},
-    {"langchain_dp_middleware", "llama_index_dp_middleware"},
+    {
+        "langchain_dp_middleware",
+        "litellm_dp_middleware",
+        "llama_index_dp_middleware",
+        "openai_agents_dp_middleware",
+        "pydantic_ai_dp_middleware",
+    },
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # what an integration may import

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import secrets
+import sys
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -235,4 +236,8 @@ def _of_frameworks() -> list[Recorder]:
         from dp_middleware.testing._llama_index import LlamaIndexRecorder
 
         found.append(LlamaIndexRecorder())
+    if "agents.tracing" in sys.modules:  # it takes long to load
+        from dp_middleware.testing._openai_agents import OpenAIAgentsRecorder
+
+        found.append(OpenAIAgentsRecorder())
     return found

@@ -1,0 +1,188 @@
+"""The trace-safe contract for models of the OpenAI Agents SDK."""
+# ruff: noqa: RUF012 - the tables of a contract are class attributes
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("agents")
+
+import openai
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    Runner,
+    function_tool,
+)
+from agents.models.interface import ModelTracing
+from openai_agents_dp_middleware import DPModel, release_input
+
+from dp_middleware.testing import ToolCall, TraceSafeContract
+
+TRACES = frozenset({"OpenAI Agents traces"})
+BRIEF = "be brief"
+
+
+def remote_model(probe):
+    client = openai.DefaultAsyncHttpxClient(verify=False)
+    key = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}
+    return OpenAIChatCompletionsModel(
+        "gpt-4o-mini", openai.AsyncOpenAI(base_url=probe.remote.url, http_client=client, **key)
+    )
+
+
+def helper(probe, instructions=BRIEF):
+    """An agent whose tool's output is private too; the model calls it first."""
+
+    @function_tool
+    def look_up(word: str) -> str:
+        """Look a word up."""
+        return f"{word} {probe.private_text}"
+
+    def reply(request):
+        if request["messages"][-1]["role"] == "tool":
+            return "a fine answer"
+        return [ToolCall(name="look_up", arguments={"word": "w1x"})]
+
+    probe.remote.reply = reply
+    return Agent("helper", instructions=instructions, tools=[look_up])
+
+
+def history(probe, text):
+    """A message in each private role, and the canary in each private slot."""
+    return [
+        {"role": "user", "content": text, "name": probe.canary},
+        {"role": "developer", "content": probe.private_text},
+        {"role": "user", "content": [{"type": "input_text", "text": probe.private_text}] * 2},
+    ]
+
+
+async def run(model, probe, agent=None):
+    config = RunConfig(model=model, trace_include_sensitive_data=False)
+    result = await Runner.run(agent or helper(probe), probe.new_text(), run_config=config)
+    return result.raw_responses, result.final_output
+
+
+async def run_streamed(model, probe):
+    config = RunConfig(model=model, trace_include_sensitive_data=False)
+    result = Runner.run_streamed(helper(probe), probe.new_text(), run_config=config)
+    events = [event async for event in result.stream_events()]
+    return [event.data for event in events if event.type == "raw_response_event"]
+
+
+def asked(given):
+    """Arguments of a model's own methods."""
+    rest = [ModelSettings(), [], None, [], ModelTracing.DISABLED]
+    ids = {"previous_response_id": None, "conversation_id": None, "prompt": None}
+    return ("be brief", given, *rest), ids
+
+
+async def get_response(model, given, **more):
+    args, ids = asked(given)
+    return (await model.get_response(*args, **{**ids, **more})).output
+
+
+async def stream_response(model, given):
+    args, ids = asked(given)
+    return [event async for event in model.stream_response(*args, **ids)]
+
+
+async def tried_twice(model, probe):
+    given = history(probe, probe.new_text())
+    try:
+        return await get_response(model, given)
+    except Exception:
+        return await get_response(model, given)
+
+
+def refused(item):
+    return lambda model, probe: get_response(
+        model, [*history(probe, probe.new_text()), item(probe)]
+    )
+
+
+class TestDPModel(TraceSafeContract):
+    requires = TRACES
+    retries = {"get_response": tried_twice}
+    calls = {
+        "get_response": lambda model, probe: get_response(model, history(probe, probe.new_text())),
+        "stream_response": lambda model, probe: stream_response(model, probe.new_text()),
+    }
+    replays = {
+        "get_response": lambda model, probe: get_response(model, history(probe, "w1x")),
+        "stream_response": lambda model, probe: stream_response(model, probe.private_text),
+    }
+    refusals = {
+        "image": refused(
+            lambda p: {"role": "user", "content": [{"type": "input_image", "image_url": p.canary}]}
+        ),
+        "own words": refused(lambda p: {"role": "assistant", "content": p.canary}),
+        "own call": refused(
+            lambda p: {
+                "type": "function_call",
+                "name": "f",
+                "arguments": p.canary,
+                "call_id": "c",
+            }
+        ),
+        "output of no call": refused(
+            lambda p: {"type": "function_call_output", "call_id": p.canary, "output": "w1x"}
+        ),
+        "another kind": refused(lambda p: {"type": p.canary}),
+        "no item": refused(lambda p: p.canary),
+        "another role": refused(lambda p: {"role": p.canary, "content": "w1x"}),
+        "kept elsewhere": lambda model, probe: get_response(
+            model, probe.new_text(), conversation_id=probe.canary
+        ),
+        "variables of a prompt": lambda model, probe: get_response(
+            model, "w1x", prompt={"id": "p", "variables": {"name": probe.canary}}
+        ),
+    }
+
+    def adapter(self, probe):
+        return DPModel(probe.session(), remote_model(probe), public_instructions=[BRIEF])
+
+
+class TestRuns(TraceSafeContract):
+    """Agents, whose tools give private text too."""
+
+    requires = TRACES
+    calls = {
+        "run": run,
+        "run_streamed": run_streamed,
+        "private instructions": lambda model, probe: run(
+            model, probe, helper(probe, instructions=probe.private_text)
+        ),
+        "instructions that are made": lambda model, probe: run(
+            model, probe, helper(probe, lambda context, agent: probe.new_text())
+        ),
+    }
+
+    def adapter(self, probe):
+        return DPModel(probe.session(), remote_model(probe), public_instructions=[BRIEF])
+
+
+class TestFilter(TraceSafeContract):
+    """The filter alone, with the SDK's own model."""
+
+    requires = TRACES
+    calls = {
+        "run": lambda config, probe: run_with(config, helper(probe), probe),
+        "private instructions": lambda config, probe: run_with(
+            config, helper(probe, probe.private_text), probe
+        ),
+    }
+
+    def adapter(self, probe):
+        return RunConfig(
+            model=remote_model(probe),
+            call_model_input_filter=release_input(probe.session(), public_instructions=[BRIEF]),
+            trace_include_sensitive_data=False,
+        )
+
+
+async def run_with(config, agent, probe):
+    result = await Runner.run(agent, probe.new_text(), run_config=config)
+    return result.final_output

@@ -1,0 +1,192 @@
+"""Agents of pydantic-ai under pseudonyms: tools and users see the originals, the remote none."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+pytest.importorskip("pydantic_ai")
+pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+
+import openai
+from pydantic import BaseModel
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.function import DeltaThinkingPart, FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.usage import RequestUsage
+from pydantic_ai_dp_middleware import DPModel
+from support.entities import CONTRACT, ENTITIES, detector, private
+
+import dp_middleware as dp
+from dp_middleware.testing import OpenAIServer, ToolCall
+
+SECOND = "And what of Berlin?"
+PLAIN = ModelRequestParameters()
+
+
+@pytest.fixture
+def remote():
+    with OpenAIServer() as server:
+        yield server
+    assert private(server) == []
+
+
+@pytest.fixture
+def model(remote):
+    client = openai.AsyncOpenAI(api_key="none", base_url=remote.url, max_retries=0)
+    inner = OpenAIChatModel("gpt-4o-mini", provider=OpenAIProvider(openai_client=client))
+    return DPModel(pseudonyms(), inner)
+
+
+def pseudonyms():
+    return dp.Pseudonyms(detector(ENTITIES), on_empty="pass").session()
+
+
+def name_in(text):
+    return re.search(r"Who is ([\w-]+ [\w-]+)", str(text))[1]
+
+
+def helper(model, found):
+    agent = Agent(model, instructions="Help Mirela Tamburi.")
+
+    @agent.tool_plain
+    def look_up(name: str) -> list[str]:
+        found.append(name)
+        return [name, "Acme Trading Ltd"]
+
+    return agent
+
+
+def calling(request):
+    """Calls the tool with the name in the question, then says what it said."""
+    last = request["messages"][-1]
+    if last["role"] == "tool":
+        return last["content"]
+    return [ToolCall(name="look_up", arguments={"name": name_in(last["content"])})]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_tools_and_users_see_the_originals(streams, model, remote):
+    found, pieces = [], []
+    remote.reply = calling
+    agent = helper(model, found)
+
+    async def run():
+        if not streams:
+            return (await agent.run("Who is Mirela Tamburi?")).output
+        async with agent.run_stream("Who is Mirela Tamburi?") as result:
+            pieces.extend([text async for text in result.stream_text(delta=True, debounce_by=None)])
+            return await result.get_output()
+
+    said = '["Mirela Tamburi","Acme Trading Ltd"]'
+    assert asyncio.run(run()).replace(", ", ",") == said
+    assert found == ["Mirela Tamburi"]
+    if streams:
+        assert "".join(pieces).replace(", ", ",") == said
+    first, second = remote.requests
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+
+
+def test_a_history_is_released_once(model, remote):
+    remote.mode = "echo"
+    agent = Agent(model)
+
+    async def run():
+        first = await agent.run(CONTRACT)
+        return first, await agent.run(SECOND, message_history=first.all_messages())
+
+    first, second = asyncio.run(run())
+    assert (first.output, second.output) == (CONTRACT, SECOND)
+    [asked] = remote.requests[0]["messages"]
+    again, answer, _ = remote.requests[1]["messages"]
+    assert again == asked
+    assert answer["content"] == asked["content"]  # its own words, not what was shown
+
+
+class Party(BaseModel):
+    """Who signed."""
+
+    name: str
+
+
+def test_structured_output_has_the_originals(model, remote):
+    def reply(request):
+        name = name_in(request["messages"][-1]["content"])
+        return [ToolCall(name="final_result", arguments={"name": name})]
+
+    remote.reply = reply
+    agent = Agent(model, output_type=Party)
+    result = asyncio.run(agent.run("Who is Mirela Tamburi?"))
+    assert result.output == Party(name="Mirela Tamburi")
+
+
+def test_an_answer_that_was_never_given_is_refused(model, remote):
+    history = [
+        ModelRequest([UserPromptPart(CONTRACT)]),
+        ModelResponse([TextPart("Mirela said no")]),
+    ]
+    with pytest.raises(dp.errors.EventRefused):
+        asyncio.run(Agent(model).run(SECOND, message_history=history))
+    assert not remote.requests
+
+
+async def thinking(messages, info):
+    """A thought and a text that repeat the question, in pieces."""
+    text = messages[0].parts[0].content
+    for place in range(0, len(text), 3):
+        yield {0: DeltaThinkingPart(content=text[place : place + 3])}
+    for place in range(0, len(text), 3):
+        yield text[place : place + 3]
+
+
+def test_thoughts_and_texts_in_pieces_are_restored():
+    model = DPModel(pseudonyms(), FunctionModel(stream_function=thinking))
+
+    async def run():
+        asked = [ModelRequest([UserPromptPart(CONTRACT)])]
+        async with model.request_stream(asked, None, PLAIN) as stream:
+            events = [event async for event in stream]
+            again = aiter(stream)
+            assert [event async for event in again] == []
+            return events, stream.get()
+
+    events, response = asyncio.run(run())
+    shown = {0: "", 1: ""}
+    for event in events:
+        piece = getattr(event, "delta", None) or getattr(event, "part", None)
+        if event.event_kind in ("part_start", "part_delta"):
+            shown[event.index] += getattr(piece, "content_delta", None) or getattr(
+                piece, "content", ""
+            )
+    assert shown == {0: CONTRACT, 1: CONTRACT}
+    assert [part.content for part in response.parts] == [CONTRACT, CONTRACT]
+    assert isinstance(response.parts[0], ThinkingPart)
+
+
+class Counting(FunctionModel):
+    """Counts the letters of the first prompt, on a server."""
+
+    async def count_tokens(self, messages, model_settings, model_request_parameters):
+        self.given = messages[0].parts[0].content
+        return RequestUsage(input_tokens=len(self.given))
+
+
+def test_tokens_are_counted_of_what_was_released():
+    inner = Counting(lambda messages, info: ModelResponse([TextPart("fine")]))
+    model = DPModel(pseudonyms(), inner)
+    asked = [ModelRequest([UserPromptPart(CONTRACT)])]
+    usage = asyncio.run(model.count_tokens(asked, None, PLAIN))
+    assert usage.input_tokens == len(inner.given)
+    assert "Mirela" not in inner.given
+
+
+def test_what_is_no_model_is_refused(model):
+    for inner in (model, "gpt-4o"):
+        with pytest.raises(dp.errors.ParameterError, match="a model"):
+            DPModel(pseudonyms(), inner)
+    assert repr(model) == "DPModel('gpt-4o-mini')"

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded, session_of
-from dp_middleware.sessions.session import Item, Session
+from dp_middleware.sessions.session import ONCE, Item, Session
 from dp_middleware.sessions.transcript import Unknown
 
 Said = tuple[str, str]
@@ -85,6 +85,16 @@ class Dialogue:
         released = (rule.text for [rule] in rules)
         told = [text if text in self.public else next(released) for text in instructions]
         return told, [release.text for release in sent]
+
+    def release_once(self, texts: Sequence[str]) -> list[str]:
+        """What goes out for user's texts that will never come again; in no transcript.
+
+        Raises:
+            DPMiddlewareError: The release failed. Holds no text.
+        """
+        once: list[Item] = [(ONCE, "user", text) for text in texts]
+        released = guarded(lambda: self.session.release_many(once, conversation=self.conversation))
+        return [release.text for release in released]
 
     # answers ------------------------------------------------------------------------------------
 

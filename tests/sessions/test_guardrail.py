@@ -1,0 +1,231 @@
+"""Texts as proxies hand them to guardrails: released by their roles, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from support.entities import CONTRACT, ENTITIES, detector
+from support.spaces import random_space
+
+import dp_middleware as dp
+from dp_middleware.gateway.guardrail import answer_guardrail
+from dp_middleware.sessions.dialogue import Dialogue
+from dp_middleware.sessions.guardrail import Rules, release_request, restore_response
+
+CANARY = "zxqcanary"
+PUBLIC = Rules(tools="public")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1000.0)
+
+
+@pytest.fixture
+def session(ledger):
+    mechanism = dp.TokenExponential(epsilon=2.0)
+    return dp.Session(dp.Sanitizer(mechanism, random_space(), ledger=ledger, subject="user"))
+
+
+@pytest.fixture
+def dialogue(session):
+    return Dialogue(session, public=["be brief"])
+
+
+def charges(ledger):
+    return [row for row in ledger.rows("user") if row.event == "charge"]
+
+
+def chat(*messages):
+    """What a proxy gives for a chat."""
+    texts = [part for m in messages for part in _texts(m.get("content"))]
+    calls = [call for m in messages for call in m.get("tool_calls", ())]
+    return {"texts": texts, "structured_messages": list(messages), "tool_calls": calls}
+
+
+def _texts(content):
+    return [content] if isinstance(content, str) else [part["text"] for part in content or ()]
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def answer(text):
+    return {"role": "assistant", "content": text}
+
+
+def call(arguments, name="look_up"):
+    function = {"name": name, "arguments": arguments}
+    return {"id": "c1", "type": "function", "function": function}
+
+
+def test_every_text_is_released_by_its_role(dialogue, ledger):
+    asked = chat(
+        {"role": "system", "content": "be brief"},
+        {"role": "developer", "content": CANARY},
+        {"role": "user", "content": [{"type": "text", "text": CANARY}] * 2},
+        {"role": "tool", "content": CANARY, "tool_call_id": "c1"},
+    )
+    texts = release_request(dialogue, asked, Rules())["texts"]
+    assert texts[0] == "be brief"
+    assert len(texts) == 5
+    assert CANARY not in str(texts)
+    assert len(charges(ledger)) == 4
+    more = chat(*asked["structured_messages"], user("w1"))
+    assert release_request(dialogue, more, Rules())["texts"][:5] == texts
+    assert len(charges(ledger)) == 5
+
+
+def test_texts_without_messages_are_new_at_every_call(dialogue, ledger):
+    for times in (1, 2):
+        found = release_request(dialogue, {"texts": [CANARY, CANARY]}, Rules())
+        assert CANARY not in str(found)
+        assert len(charges(ledger)) == 2 * times
+
+
+def test_answers_go_out_again_and_no_others(dialogue, ledger):
+    said = {"texts": ["all is well"], "tool_calls": [call('{"word": "w1"}')]}
+    assert restore_response(dialogue, said)["texts"] == ["all is well"]
+    message = {**answer("all is well"), "tool_calls": [call('{"word": "w1"}')]}
+    found = release_request(dialogue, chat(user("w1"), message, user("w2")), Rules())
+    assert found["texts"][1] == "all is well"
+    assert found["tool_calls"] == [call('{"word": "w1"}')]
+    before = len(charges(ledger))
+    for other in (
+        answer(CANARY),
+        {**message, "tool_calls": [call(CANARY)]},
+        {**message, "tool_calls": [call('{"word": "w1"}', name=CANARY)]},
+    ):
+        with pytest.raises(dp.errors.EventRefused) as caught:
+            release_request(dialogue, chat(user("w1"), other), Rules())
+        assert CANARY not in str(caught.value)
+    assert len(charges(ledger)) == before
+
+
+def test_declared_answers_pass(dialogue):
+    found = release_request(dialogue, chat(user("w1"), answer("so it is")), Rules(answers="pass"))
+    assert found["texts"][1] == "so it is"
+
+
+REFUSED = {
+    "images": {**chat(user("w1")), "images": [CANARY]},
+    "tools": {**chat(user("w1")), "tools": [{"type": "function"}]},
+    "another role": chat({"role": CANARY, "content": "w1"}),
+    "another part": {
+        "texts": ["w1"],
+        "structured_messages": [
+            {"role": "user", "content": [{"type": CANARY, "text": "w1"}]},
+        ],
+    },
+    "other texts": {"texts": [CANARY], "structured_messages": [user("w1")]},
+    "missing texts": {"texts": [], "structured_messages": [user("w1")]},
+    "other calls": {"texts": ["w1"], "structured_messages": [user("w1")], "tool_calls": [call("")]},
+    "calls of a user": chat({**user("w1"), "tool_calls": [call(CANARY)]}),
+    "calls without messages": {"texts": ["w1"], "tool_calls": [call(CANARY)]},
+    "no text": {"texts": [7]},
+    "no message": {"texts": ["w1"], "structured_messages": [CANARY]},
+    "no messages": {"texts": ["w1"], "structured_messages": 7},
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_released_is_refused(asked, dialogue, session, ledger):
+    with pytest.raises(dp.errors.DPMiddlewareError) as caught:
+        release_request(dialogue, asked, Rules())
+    assert CANARY not in str(caught.value)
+    found = answer_guardrail(session, {"input_type": "request", **asked})
+    assert found["action"] == "BLOCKED"
+    assert CANARY not in str(found)
+    assert "texts" not in found
+    assert not charges(ledger)
+
+
+def test_tools_are_sent_where_they_are_public(dialogue):
+    asked = {**chat(user("w1")), "tools": [{"type": "function"}]}
+    assert release_request(dialogue, asked, PUBLIC)["texts"]
+
+
+def test_rules_are_checked():
+    for options in ({"tools": "yes"}, {"answers": "noted"}):
+        with pytest.raises(dp.errors.ParameterError):
+            Rules(**options)
+
+
+def pseudonyms():
+    pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+    return dp.Pseudonyms(detector(ENTITIES), on_empty="pass").session()
+
+
+def test_pseudonyms_come_back_as_originals_also_in_arguments():
+    dialogue = Dialogue(pseudonyms())
+    [sent] = release_request(dialogue, chat(user("Mirela Tamburi")), Rules())["texts"]
+    assert "Mirela" not in sent
+    said = {"texts": [f"{sent} agreed"], "tool_calls": [call(f'{{"word": "{sent}"}}')]}
+    shown = restore_response(dialogue, said)
+    assert shown["texts"] == ["Mirela Tamburi agreed"]
+    assert shown["tool_calls"] == [call('{"word": "Mirela Tamburi"}')]
+    again = {**answer(shown["texts"][0]), "tool_calls": shown["tool_calls"]}
+    found = release_request(dialogue, chat(user("Mirela Tamburi"), again), Rules())
+    assert found["texts"] == [sent, said["texts"][0]]
+    assert found["tool_calls"] == said["tool_calls"]
+
+
+def test_what_could_become_a_pseudonym_is_held_back():
+    """The texts that a proxy may show after each piece only grow, and end with the whole."""
+    dialogue = Dialogue(pseudonyms())
+    [sent] = release_request(dialogue, chat(user(CONTRACT)), Rules())["texts"]
+    seen = ""
+    for end in range(1, len(sent) + 1):
+        found = restore_response(dialogue, {"texts": [sent[:end]]})
+        [shown], [held] = found["texts"], found["stream_holdback_chars"]
+        certain = shown[: len(shown) - held]
+        assert certain.startswith(seen)
+        seen = certain
+    assert shown == CONTRACT
+
+
+def webhook(session, kind, owner="a", **more):
+    request = {"input_type": kind, "request_data": {"user_api_key_hash": owner}, **more}
+    return answer_guardrail(session, request)
+
+
+def test_the_webhook_releases_and_restores(session, ledger):
+    asked = chat(user(CANARY))
+    first = webhook(session, "request", **asked)
+    assert first["action"] == "GUARDRAIL_INTERVENED"
+    assert first == webhook(session, "request", **asked)
+    assert len(charges(ledger)) == 1
+    assert webhook(session, "response", texts=["fine"])["texts"] == ["fine"]
+    assert webhook(session, "request", **chat(user(CANARY), answer("fine")))["texts"][1] == "fine"
+    assert webhook(session, "nothing")["action"] == "BLOCKED"
+
+
+def test_clients_and_their_sessions_share_nothing(session, ledger):
+    asked = chat(user(CANARY))
+    webhook(session, "request", owner="a", **asked)
+    webhook(session, "request", owner="b", **asked)
+    headers = {"X-LiteLLM-Session-Id": "7"}
+    webhook(session, "request", owner="a", request_headers=headers, **asked)
+    assert len(charges(ledger)) == 3
+    webhook(session, "response", owner="a", texts=["fine"])
+    assert webhook(session, "request", owner="b", **chat(answer("fine")))["action"] == "BLOCKED"
+
+
+def test_a_subject_is_charged_and_must_be_there(session, ledger):
+    asked = {"input_type": "request", **chat(user("w1 w2"))}
+    about = {"request_data": {"user_api_key_user_id": "jo"}}
+    found = answer_guardrail(session, {**asked, **about}, subject="user_api_key_user_id")
+    assert found["action"] == "GUARDRAIL_INTERVENED"
+    assert ledger.spent("jo") > 0
+    found = answer_guardrail(session, asked, subject="user_api_key_user_id")
+    assert found["action"] == "BLOCKED"
+
+
+def test_an_exhausted_budget_blocks(tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1e-6)
+    mechanism = dp.TokenExponential(epsilon=2.0)
+    sanitizer = dp.Sanitizer(mechanism, random_space(), ledger=ledger, subject="user")
+    found = webhook(sanitizer, "request", **chat(user(CANARY)))
+    assert found["action"] == "BLOCKED"
+    assert "BudgetExhausted" in found["blocked_reason"]
+    assert CANARY not in str(found)

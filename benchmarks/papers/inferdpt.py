@@ -54,12 +54,17 @@ def rows(
 ) -> list[Row]:
     """One mechanism at one epsilon: a line for each cell."""
     kind, finite = KINDS[name]
-    instead = "" if finite is kind else f" Exact: `{finite.name}`, since {name}'s loss is infinite."
+    instead = ""
+    if finite is not kind:
+        instead = f" Of the stop words {name} keeps some or all, so that its loss is infinite; "
+        instead += f"the exact column is `{finite.name}`."
     made = []
     for measured, cell in nominal.items():
         score = measured in SCORES
         printed = epsilon == 6.0 and measured == FIRST
-        difference = "Other vectors."
+        difference = "Vectors of MiniLM for ada-002's; one data set, no average."
+        if measured.startswith("inversion of words"):
+            difference = "The paper counts tokens; a word in another spelling is recovered, too."
         if score:
             difference = "A smaller model writes: compare with the bound."
         made.append(
@@ -99,9 +104,10 @@ def run(study: Study, options: argparse.Namespace, report: common.Report) -> Non
     report.add(
         f"{len(prefixes)} prefixes of {PREFIX} tokens, {unknown:.0%} of which are outside the "
         "vocabulary: the paper leaves these out, here they become uniform tokens and are not "
-        f"attacked. The model attacks {options.guessed} texts and continues {options.texts}."
+        "attacked."
     )
     if study.writers:
+        report.add(f"The model attacks {options.guessed} texts and continues {options.texts}.")
         cells = [study.bound()[score] for score in SCORES]
         report.add(common.markdown(("bound without privacy", *SCORES), [("raw prefix", *cells)]))
     shapes: list[Shape] = []

@@ -157,7 +157,9 @@ def test_a_mechanism_of_inferdpts_table():
     privacy, score = inferdpt.rows("SANTEXT+", 6.0, nominal, exact)
     assert privacy.paper == "RANTEXT 0.58 times higher"
     assert (privacy.nominal, privacy.exact) == ("74.0%", "99.0%")
-    assert privacy.difference.endswith("Exact: `santext`, since SANTEXT+'s loss is infinite.")
+    assert privacy.difference.endswith(
+        "so that its loss is infinite; the exact column is `santext`."
+    )
     assert score.paper == "not at hand"
     assert inferdpt.rows("RANTEXT", 3.0, nominal, {})[0].paper == "not at hand"
     assert inferdpt.rows("RANTEXT", 3.0, nominal, {})[0].exact == "-"
@@ -325,7 +327,12 @@ def test_candidates_are_asked_for_and_cut_to_a_line():
     service = Vectors()
     service.table = {"two three": (1.0, 0.0), "one": (0.6, 0.8)}
     [pool] = privrewrite.pools(
-        dp.TokenExponential(epsilon=200.0), space, ["two three"], write, Template("<$text>"), service
+        dp.TokenExponential(epsilon=200.0),
+        space,
+        ["two three"],
+        write,
+        Template("<$text>"),
+        service,
     )
     assert asked == ["<two three>"] * privrewrite.MOST
     assert pool.candidates == ("one",) * privrewrite.MOST
@@ -368,3 +375,39 @@ def test_a_model_that_only_continues_attacks_with_what_it_expects(tmp_path):
     nothing, all_of_it = dp.TokenExponential(epsilon=1e-9), dp.TokenExponential(epsilon=400.0)
     assert study._guess(raw, sent, nothing).rate <= 1 / 3
     assert study._guess(raw, raw, all_of_it).rate == 1.0
+
+
+def test_the_script_of_privrewrite_runs(tmp_path, monkeypatch, capsys):
+    import privrewrite
+
+    words = [f"w{k}" for k in range(30)]
+    vectors = np.random.default_rng(0).normal(size=(30, 4))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
+
+    class Service:
+        def encode(self, texts):
+            rows = np.array(
+                [vectors[[words.index(w) for w in t.split()]].sum(axis=0) for t in texts]
+            )
+            return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    class Writer:
+        chats = False
+
+        def __call__(self, prompts, tokens):
+            sent = [prompt.splitlines()[-2].removeprefix("Scrambled: ") for prompt in prompts]
+            return [f"{text} w{number % 7}" for number, text in enumerate(sent)]
+
+    (tmp_path / "sst2").mkdir()
+    lines = [f'{{"text": "{" ".join(words[k : k + 12])}"}}\n' for k in (0, 5, 9)]
+    (tmp_path / "sst2" / "dev.jsonl").write_text("".join(lines))
+    monkeypatch.setattr(dp, "default_space", lambda: space)
+    monkeypatch.setattr(dp, "EmbeddingService", Service)
+    monkeypatch.setattr(privrewrite, "open_writer", lambda model, temperature: Writer())
+    monkeypatch.setattr("sys.argv", ["privrewrite.py", str(tmp_path), "--model", "m"])
+    privrewrite.main()
+    shown = capsys.readouterr().out
+    assert all(f"| {name} | not at hand |" in shown for name in privrewrite.GRID)
+    assert "| the best candidate |" in shown
+    assert "| a peak in alpha (Fig. 3) | " in shown

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -149,10 +152,86 @@ def llama_index(url):
     return arguments if isinstance(arguments, str) else json.dumps(arguments), done
 
 
+def agents_chat(url):
+    return _agents(url, "OpenAIChatCompletionsModel")
+
+
+def agents_responses(url):
+    return _agents(url, "OpenAIResponsesModel")
+
+
+def _agents(url, kind):
+    agents = pytest.importorskip("agents")
+    import openai
+
+    given = []
+
+    @agents.function_tool
+    def find(who: str) -> str:
+        """Finds people."""
+        given.append(who)
+        return RESULT
+
+    agents.set_tracing_disabled(True)
+    client = openai.AsyncOpenAI(base_url=url, api_key=KEYS["ann"], max_retries=0)
+    model = getattr(agents, kind)(model=MODEL, openai_client=client)
+    agent = agents.Agent(name="helper", instructions=SYSTEM, model=model, tools=[find])
+
+    async def run():
+        async with client:
+            return (await agents.Runner.run(agent, QUESTION)).final_output
+
+    text = asyncio.run(run())
+    return json.dumps({"who": given[0]}), text
+
+
+def pydantic_ai(url):
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+    import openai
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    client = openai.AsyncOpenAI(base_url=url, api_key=KEYS["ann"], max_retries=0)
+    model = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client))
+    agent, given = pydantic_ai.Agent(model, system_prompt=SYSTEM), []
+
+    @agent.tool_plain
+    def find(who: str) -> str:
+        given.append(who)
+        return RESULT
+
+    async def run():
+        async with client:
+            return (await agent.run(QUESTION)).output
+
+    text = asyncio.run(run())
+    return json.dumps({"who": given[0]}), text
+
+
+def node(url):
+    """With the package ``openai`` of npm, where ``$NODE_PATH`` leads to it."""
+    command = shutil.which("node") or "false"
+    if subprocess.run([command, "-e", "require('openai')"], capture_output=True).returncode:
+        pytest.skip("needs node, and npm's openai on $NODE_PATH")
+    script = Path(__file__).with_name("scenario.js")
+    done = subprocess.run(
+        [command, script, url, KEYS["ann"], MODEL, CANARY],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return json.loads(done.stdout)
+
+
 CLIENTS = [sync, asynchronous, streaming, responses, langchain, llama_index]
+SLOW = [agents_chat, agents_responses, pydantic_ai, node]
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__)
+ALL = [*CLIENTS, *(pytest.param(client, marks=pytest.mark.slow) for client in SLOW)]
+
+
+@pytest.mark.parametrize("client", ALL, ids=lambda client: client.__name__)
 def test_the_scenario(protected, client):
     arguments, text = client(protected.url)
     assert json.loads(arguments) == {"who": "w1"}

@@ -131,7 +131,7 @@ def _reasoning(item: dict[str, Any], where: str) -> Entry:
 def thought_words(item: dict[str, Any]) -> str:
     """By what a session knows a reasoning item again."""
     kept = {name: item[name] for name in _KEPT if item.get(name) is not None}
-    return json.dumps({_THOUGHT: kept}, sort_keys=True)
+    return json.dumps({_THOUGHT: kept}, sort_keys=True, ensure_ascii=False)
 
 
 def _built(texts: tuple[str, ...], listed: bool, released: Iterator[str]) -> Any:

@@ -64,11 +64,8 @@ class Upstream:
                 data += piece
                 if len(data) > self._terms.max_bytes:
                     raise self._failed("too_long")
-        try:
-            answer = json.loads(data)
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
+        answer = _object(bytes(data))
+        if answer is None:
             raise self._failed("garbage")
         self._measures.upstream("200")
         return answer
@@ -110,11 +107,8 @@ class Upstream:
             if data == "[DONE]":
                 done = True
                 break
-            try:
-                event = json.loads(data)
-            except (ValueError, RecursionError):
-                event = None
-            if not isinstance(event, dict) or ("error" in event and event.get("error")):
+            event = _object(data.encode())
+            if event is None or event.get("error"):
                 raise self._failed("garbage")
             yield event
         self._measures.upstream("200" if done else "ended")
@@ -163,6 +157,17 @@ _SAID = {
     "garbage": "the upstream answered with something else than this protocol",
     "too_long": "the upstream's answer is longer than max_bytes",
 }
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    """A JSON object of texts that UTF-8 can spell; ``None`` for anything else."""
+    try:
+        value = json.loads(data)
+        if b"\\ud" in data.lower():  # maybe half of a pair
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _outcome(error: Exception) -> str:

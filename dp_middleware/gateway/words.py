@@ -40,11 +40,14 @@ class Said:
     calls: Sequence[ToolCall] = ()
 
     def words(self) -> str:
-        """The text itself, or JSON if there is more, or if it could be taken for such JSON."""
+        """The text itself, or JSON if there is more, or if it could be taken for such JSON.
+
+        Letters are spelled as they are: a detector may have to find names in it.
+        """
         if not self.refusal and not self.calls and _MARK not in self.text:
             return self.text
         calls = [[call.id, call.name, _canonical(call.arguments)] for call in self.calls]
-        return json.dumps({_MARK: [self.text, self.refusal, calls]})
+        return json.dumps({_MARK: [self.text, self.refusal, calls]}, ensure_ascii=False)
 
     @classmethod
     def of_words(cls, words: str) -> Said:
@@ -86,6 +89,8 @@ class Said:
 def _canonical(arguments: str) -> str:
     """JSON is spelled in one way, as clients parse and spell it anew; other text stays."""
     try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
+        spelled = json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
+        spelled.encode()  # lone surrogates may stand in it as escapes
     except (ValueError, RecursionError):
         return arguments
+    return spelled

@@ -163,6 +163,18 @@ def test_pseudonyms_come_back_in_arguments(names):
     assert not any(names.upstream.saw(word) for word in ("Mirela", "Tamburi", "Berlin"))
 
 
+def test_names_in_arguments_of_public_answers():
+    """Of an answer that the gateway has not seen, in whatever escapes its JSON is spelled."""
+    policy = {"mode": "pseudonyms", "on_empty": "pass", "answers": "public", "tools": "public"}
+    with running(policies={"default": policy}) as loose:
+        arguments = '{"who": "Mirela \\u0054amburi"}'
+        call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        answer = loose.chat("hi", message, {"role": "tool", "tool_call_id": "1", "content": "x"})
+        assert answer.status_code == 200
+        assert not any(loose.upstream.saw(word) for word in ("Mirela", "amburi"))
+
+
 def test_both_perturb_the_rest(both):
     answer = both.chat(f"Mirela Tamburi says {CANARY}")
     assert said(answer)["content"].startswith("Mirela Tamburi")

@@ -35,6 +35,15 @@ def test_statuses(gateway, status):
     assert answer.json()["error"]["code"] == "upstream_error"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_half_a_pair_is_no_text(gateway, stream):
+    gateway.upstream.mode, gateway.upstream.reply = "ok", "half \ud800"
+    answer = gateway.chat("x", stream=stream)
+    assert "upstream_garbage" in answer.text
+    gateway.upstream.reply = "a pair \U0001f600"
+    assert gateway.chat("x", stream=stream).status_code == 200
+
+
 def test_time_is_limited():
     with running(mode="slow", upstream={"seconds": 0.3}) as slow:
         started = time.perf_counter()

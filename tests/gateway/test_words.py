@@ -41,6 +41,13 @@ def test_arguments_spelled_otherwise_are_the_same_words():
     assert words("not JSON") != words('"not JSON"')
 
 
+def test_names_are_spelled_as_they_are():
+    call = ToolCall(id="1", name="f", arguments='{"who": "Zo\\u00eb"}')
+    assert "Zoë" in Said(calls=[call]).words()
+    half = ToolCall(id="1", name="f", arguments='{"who": "\\ud800"}')
+    Said(calls=[half]).words().encode()
+
+
 def test_a_text_that_looks_like_words_is_not_taken_for_them():
     inner = Said(calls=[ToolCall(id="1", name="f", arguments="{}")]).words()
     assert Said.of_words(Said(text=inner).words()).text == inner

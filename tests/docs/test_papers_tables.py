@@ -229,7 +229,8 @@ def test_cape_is_compared_at_equal_nominal_epsilon():
     nominal["InferDPT", 20.0][ROUGE] = 99.0
     nominal["SANTEXT", 6.0][ROUGE] = 99.0
     varied = {"as published": 50.0, "1 bucket": 40.0}
-    above, leaks, jump, parts = cape.shapes(nominal, varied)
+    above, twice, leaks, jump, parts = cape.shapes(nominal, varied)
+    assert (twice.holds, twice.because) == (False, "31.0 and 41.0 where both keep the same words")
     assert (above.holds, above.because) == (False, "in 3 of 4; not at 20")
     assert leaks.holds
     assert jump.holds

@@ -34,7 +34,11 @@ def test_a_query_is_refused(gateway):
     assert (answer.status_code, CANARY in answer.text) == (400, False)
 
 
-@pytest.mark.parametrize("key", [None, "", "Bearer", f"Bearer {CANARY}", KEYS["ann"]])
+@pytest.mark.parametrize(
+    "key",
+    [None, "", "Bearer", f"Bearer {CANARY}", KEYS["ann"]],
+    ids=["none", "empty", "no key", "another", "no scheme"],
+)
 def test_a_wrong_key_is_refused_before_the_body(gateway, key):
     """Of a body that never comes: the answer does not wait for it."""
     port = int(gateway.root.rpartition(":")[2])

@@ -154,7 +154,14 @@ class Process:
             free.bind(("127.0.0.1", 0))
             options["port"] = free.getsockname()[1]
         self.root = f"http://127.0.0.1:{options['port']}"
-        command = [sys.executable, __file__, "--role", role, "--options", json.dumps(options)]
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "--role",
+            role,
+            "--options",
+            json.dumps(options),
+        ]
         self.process = subprocess.Popen(command)
         for _ in range(3000):
             try:
@@ -217,7 +224,9 @@ def percentiles(taken):
 def added(fronts, key, callers, requests):
     """A row for each front: p50 and p99, and what it adds to the first."""
     taken = {name: [] for name in fronts}
-    for _ in range(2):
+    for process in fronts.values():  # warm
+        asyncio.run(load(process.root, key, callers, callers))
+    for _ in range(3):
         for name, process in fronts.items():
             taken[name] += asyncio.run(load(process.root, key, callers, requests))[0]
     base = percentiles(taken["pass-through"])

@@ -99,7 +99,7 @@ def logged(data: Mapping[str, Any], logging: Any, texts: Sequence[str]) -> None:
     """Put texts in the place of the raw ones where the proxy keeps them for its logs."""
     body = (data.get("proxy_server_request") or {}).get("body")
     if isinstance(body, dict):
-        for field in (*_TEXTS, "user"):
+        for field in _TEXTS:
             body.pop(field, None)
     if logging is None:
         return
@@ -112,9 +112,12 @@ def logged(data: Mapping[str, Any], logging: Any, texts: Sequence[str]) -> None:
 
 
 def cleared(data: dict[str, Any], logging: Any) -> None:
-    """Take a request out of what the proxy logs of its failure."""
+    """Take a request out of what the proxy logs of its failure: all that is not public."""
+    body = (data.get("proxy_server_request") or {}).get("body") or {}
+    private = {*_TEXTS, *body} - {*_PUBLIC, *_PROXYS}
     logged(data, logging, [])
-    for field in (*_TEXTS, "user"):
+    for field in private:
+        body.pop(field, None)
         value = data.get(field)
         if isinstance(value, list):
             value.clear()  # the proxy has more than one copy of the request

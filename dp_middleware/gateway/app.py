@@ -140,10 +140,11 @@ class _Door:
             message = "expected a key of this gateway: Authorization: Bearer KEY"
             raise Failure(401, message, "invalid_api_key")
         gateway.gate.count(client.id)
-        if request.url.query:
+        if request.scope.get("query_string"):  # not request.url: Host has a part in that
             raise Failure(400, "expected no query behind the path", "unknown_field")
         body = await gateway.gate.body(request) if self._method == "POST" else {}
-        return await self._handler(Call(gateway=gateway, client=client, request=request, body=body))
+        call = Call(gateway=gateway, client=client, path=self._path, request=request, body=body)
+        return await self._handler(call)
 
 
 class _Quiet:

@@ -93,19 +93,21 @@ class Call:
     Attributes:
         gateway: What all calls share.
         client: Who asks.
-        request: Its headers and path; the body was read.
+        path: Of the route, as the table spells it; never one that a header can make up.
+        request: Its headers; the body was read.
         body: Private: a JSON object.
     """
 
     gateway: Gateway
     client: Client
+    path: str
     request: Request
     body: dict[str, Any]
 
     @property
     def policy_name(self) -> str:
         """Of this route."""
-        return self.gateway.settings.policy(self.request.url.path)
+        return self.gateway.settings.policy(self.path)
 
     @property
     def policy(self) -> Policy:

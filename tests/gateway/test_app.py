@@ -6,6 +6,8 @@ import socket
 
 import httpx
 import pytest
+from starlette.datastructures import URL
+from starlette.requests import HTTPConnection
 from support.gateway import KEYS, MODEL, AllLogs, running
 from support.texts import CANARY
 
@@ -32,6 +34,19 @@ def test_unknown_paths_are_not_repeated(gateway, path):
 def test_a_query_is_refused(gateway):
     answer = gateway.post(f"/chat/completions?x={CANARY}", {"model": MODEL, "messages": []})
     assert (answer.status_code, CANARY in answer.text) == (400, False)
+
+
+def test_the_header_host_decides_nothing(monkeypatch):
+    """Starlette makes a URL of it: neither the policy nor the query may be read from there."""
+    made_up = URL("http://x/v1/embeddings#")
+    monkeypatch.setattr(HTTPConnection, "url", property(lambda _: made_up))
+    policies = {"default": {}, "lax": {"mode": "pseudonyms", "on_empty": "pass"}}
+    with running(policies=policies, routes={"/v1/embeddings": "lax"}) as routed:
+        assert routed.chat(CANARY).status_code == 200
+        for host in ("x/v1/embeddings#", "[", "x#"):
+            answer = routed.post(f"/chat/completions?{CANARY}", {}, host=host)
+            assert (answer.status_code, CANARY in answer.text) == (400, False)
+        assert not routed.upstream.saw(CANARY)
 
 
 @pytest.mark.parametrize(

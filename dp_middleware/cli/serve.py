@@ -60,7 +60,7 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
         from uvicorn.supervisors import Multiprocess
     except ModuleNotFoundError:
         raise MissingExtra("uvicorn", "gateway") from None
-    from dp_middleware.gateway.app import CONFIG
+    from dp_middleware.gateway.app import CONFIG, server_options
     from dp_middleware.gateway.policies import prepare
 
     os.environ[CONFIG] = str(config.resolve())
@@ -74,8 +74,7 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
                 "dp_middleware.gateway.app:from_environment",
                 factory=True,
                 workers=workers,
-                access_log=False,  # it has queries; the gateway's own has routes
-                server_header=False,
+                **server_options(),
                 timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
             )
         )

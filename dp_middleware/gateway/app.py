@@ -77,6 +77,14 @@ def from_environment() -> ASGIApp:
     return create_app(Settings.read(os.environ[CONFIG]))
 
 
+def server_options() -> dict[str, Any]:
+    """What uvicorn must be told: no log line has a query, no header tells what runs here.
+
+    A WebSocket's handshake would be logged with its query; no route has any.
+    """
+    return {"access_log": False, "server_header": False, "ws": "none"}
+
+
 def _routes(gateway: Gateway) -> list[BaseRoute]:
     routes: list[BaseRoute] = [
         Route("/healthz", _healthz, methods=["GET"]),

@@ -113,6 +113,21 @@ def test_logs_have_no_text(gateway):
     assert not any(secret in text for secret in (CANARY, KEYS["ann"], "sk-upstream"))
 
 
+def test_no_websocket_and_no_query_in_a_log(gateway):
+    """Uvicorn would log the path of a handshake as it came."""
+    port = int(gateway.root.rpartition(":")[2])
+    head = (
+        f"GET /v1/realtime?text={CANARY} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\n"
+        "upgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    with AllLogs() as logs, socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(head.encode())
+        answer = connection.recv(4096).decode()
+    assert answer.startswith("HTTP/1.1 404")
+    assert CANARY not in answer + "".join(logs.lines)
+
+
 def test_budgets(tmp_path):
     ledger = {"url": f"sqlite:///{tmp_path}/ledger.db", "budget": 2.5}
     with running(ledger=ledger, memo=str(tmp_path / "memo.db")) as paid:

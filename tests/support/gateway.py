@@ -19,6 +19,7 @@ from support.entities import detector
 
 import dp_middleware as dp
 from dp_middleware.gateway import Settings, create_app
+from dp_middleware.gateway.app import server_options
 from dp_middleware.gateway.clients import hash_of, new_key
 from dp_middleware.testing import OpenAIServer
 
@@ -100,7 +101,7 @@ def serving(app: Any) -> Iterator[int]:
     """An ASGI application under uvicorn, in a thread; gives its port."""
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
+        config = uvicorn.Config(app, log_config=None, lifespan="on", **server_options())
         server = uvicorn.Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

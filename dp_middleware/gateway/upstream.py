@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ from dp_middleware.gateway.settings import Settings
 
 _PASSED = {400, 404, 408, 409, 413, 422, 429}  # statuses that a client can do something about
 _CONNECTIONS = 512
+_PLAIN = {"accept-encoding": "identity"}  # a compressed answer has no size before it is unpacked
 
 
 class Upstream:
@@ -34,7 +37,8 @@ class Upstream:
         """Before the first request; no proxy or password is read from the environment."""
         key = self._settings.upstream_key.get_secret_value()
         self._http = httpx.AsyncClient(
-            headers={"authorization": f"Bearer {key}"} if key else {},
+            headers={**_PLAIN, **({"authorization": f"Bearer {key}"} if key else {})},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keeps none
             timeout=httpx.Timeout(self._terms.seconds),
             limits=httpx.Limits(
                 max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS
@@ -96,11 +100,8 @@ class Upstream:
             raise self._failed(outcome)
 
     async def _parsed(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        size, done = 0, False
-        async for line in _lines(response, self._terms.max_bytes):
-            size += len(line)
-            if size > self._terms.max_bytes:
-                raise self._failed("too_long")
+        done = False
+        async for line in self._lines(response):
             if not line.startswith("data:"):
                 continue
             data = line[5:].strip()
@@ -112,6 +113,22 @@ class Upstream:
                 raise self._failed("garbage")
             yield event
         self._measures.upstream("200" if done else "ended")
+
+    async def _lines(self, response: httpx.Response) -> AsyncIterator[str]:
+        """The lines of a stream; a byte is looked at once, however small the pieces are."""
+        size, begun = 0, bytearray()
+        async for piece in response.aiter_bytes():
+            size += len(piece)
+            if size > self._terms.max_bytes:
+                raise self._failed("too_long")
+            *ends, last = piece.split(b"\n")
+            for end in ends:
+                begun += end
+                yield begun.rstrip(b"\r").decode("utf-8", "replace")
+                begun.clear()
+            begun += last
+        if begun:
+            yield begun.decode("utf-8", "replace")
 
     @asynccontextmanager
     async def _answer(self, path: str, body: dict[str, Any]) -> AsyncIterator[httpx.Response]:
@@ -126,6 +143,8 @@ class Upstream:
                 try:
                     if response.status_code != 200:
                         raise self._refused(response)
+                    if response.headers.get("content-encoding", "identity") != "identity":
+                        raise self._failed("garbage")
                     yield response
                 finally:
                     await response.aclose()
@@ -160,9 +179,9 @@ _SAID = {
 
 
 def _object(data: bytes) -> dict[str, Any] | None:
-    """A JSON object of texts that UTF-8 can spell; ``None`` for anything else."""
+    """A JSON object that can be spelled again, in UTF-8; ``None`` for anything else."""
     try:
-        value = json.loads(data)
+        value = json.loads(data, parse_constant=_refuse, parse_float=_finite)
         if b"\\ud" in data.lower():  # maybe half of a pair
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
@@ -170,22 +189,18 @@ def _object(data: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def _refuse(_: str) -> Any:
+    raise ValueError("not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("expected a finite number")
+    return value
+
+
 def _outcome(error: Exception) -> str:
     """How a connection failed; the error itself may tell the address, and more."""
     late = isinstance(error, TimeoutError | httpx.TimeoutException)
     return "timeout" if late else "unreachable"
-
-
-async def _lines(response: httpx.Response, most: int) -> AsyncIterator[str]:
-    """The lines of a stream, without keeping one that never ends."""
-    rest = bytearray()
-    async for piece in response.aiter_bytes():
-        rest += piece
-        *lines, last = rest.split(b"\n")
-        for line in lines:
-            yield line.rstrip(b"\r").decode("utf-8", "replace")
-        rest = bytearray(last)
-        if len(rest) > most:
-            break
-    if rest:
-        yield rest.decode("utf-8", "replace")

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import json
 import time
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
+import httpx
 import pytest
-from support.gateway import running
+from support.gateway import MODEL, Running, releases, running, serving, settings
 from support.texts import CANARY
 
+from dp_middleware.gateway import create_app
+from dp_middleware.gateway.measures import Measures
+from dp_middleware.gateway.upstream import Upstream
 from dp_middleware.testing import OpenAIServer
 
 
@@ -76,3 +86,94 @@ def test_a_retry_costs_nothing(gateway):
     assert second.headers["x-dp-draws"] == "0"
     bodies = gateway.upstream.requests
     assert bodies[0]["messages"] == bodies[1]["messages"]
+
+
+@contextmanager
+def answering(body, stream=False, **headers):
+    """A gateway in front of a server that answers in bytes; gives it and the heads that came."""
+    kind = "text/event-stream" if stream else "application/json"
+    sent = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
+    heads = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            heads.append(str(self.headers).lower())
+            self.send_response(200)
+            for name, value in sent.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            with suppress(ConnectionError):
+                self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        app = create_app(settings(url, upstream={"max_bytes": 1000}), releases=releases)
+        with serving(app) as port:
+            gateway = Running(None, app, port)
+            yield gateway, heads
+            gateway.close()
+        server.shutdown()
+        thread.join()
+
+
+def chat_body(content="fine", created="1"):
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    answer = {"id": "c", "object": "chat.completion", "model": MODEL, "choices": [choice]}
+    return json.dumps({**answer, "created": 17}).replace("17", created).encode()
+
+
+def test_a_compressed_answer_is_not_unpacked():
+    bomb = gzip.compress(chat_body())
+    with answering(bomb, Content_Encoding="gzip") as (gateway, heads):
+        answer = gateway.chat("x")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_garbage")
+        assert "accept-encoding: identity" in heads[0]
+        assert "gzip" not in heads[0]
+
+
+def test_cookies_are_not_kept():
+    with answering(chat_body(), Set_Cookie="tag=of-ann; Path=/") as (gateway, heads):
+        assert gateway.chat("x").status_code == 200
+        assert gateway.chat("y", client="bob").status_code == 200
+        assert "cookie" not in heads[1]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e999"])
+def test_numbers_that_no_json_has(number):
+    stream = b"data: " + chat_body(created=number) + b"\n\ndata: [DONE]\n\n"
+    for body, streamed in ((chat_body(created=number), False), (stream, True)):
+        with answering(body, streamed) as (gateway, _):
+            text = gateway.chat("x", stream=streamed).text
+            assert "upstream_garbage" in text
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n\n"])
+def test_empty_lines_count(ends):
+    with answering(ends * 2000, stream=True) as (gateway, _):
+        assert "upstream_too_long" in gateway.chat("x", stream=True).text
+
+
+def test_a_long_line_in_small_pieces_is_read_once():
+    """800 kB in pieces of 8 bytes: looked at anew for each piece, that would take minutes."""
+
+    async def pieces():
+        yield b"data: {\r\nda"
+        for _ in range(100_000):
+            yield b"xxxxxxxx"
+        yield b"\n\nlast"
+
+    async def read():
+        upstream = Upstream(settings("http://127.0.0.1:1/v1"), Measures())
+        return [line async for line in upstream._lines(httpx.Response(200, content=pieces()))]
+
+    started = time.perf_counter()
+    lines = asyncio.run(read())
+    assert lines == ["data: {", "da" + "x" * 800_000, "", "last"]
+    assert time.perf_counter() - started < 5

@@ -66,7 +66,10 @@ def prepare(settings: Settings) -> None:
 
 
 class Sessions:
-    """The session of every policy, and their twins in the names of clients.
+    """A session of every policy for each client, in the name of the client's subject.
+
+    Each has a memo of its own: what one client sends never drops the releases of another, who
+    would be charged for them again.
 
     Args:
         settings: Of the gateway.
@@ -75,32 +78,42 @@ class Sessions:
     """
 
     def __init__(self, settings: Settings, ledger: Ledger | None, releases: Releases) -> None:
-        key = sha256(b"session " + settings.secret.get_secret_value().encode()).digest()
-        kept: dict[str, Any] = {"key": key}
-        if settings.memo is not None:
-            kept["memo"] = settings.memo
-        self._sessions: dict[str, dp.Session] = {}
-        for name, policy in settings.policies.items():
-            made = releases(policy, ledger, _NOBODY)
-            pseudonyms = isinstance(made, dp.Pseudonyms)
-            self._sessions[name] = made.session(**kept) if pseudonyms else dp.Session(made, **kept)
+        self._key = sha256(b"session " + settings.secret.get_secret_value().encode()).digest()
+        self._settings = settings
+        self._made = {
+            name: releases(policy, ledger, _NOBODY) for name, policy in settings.policies.items()
+        }
         extracting = {name: p for name, p in settings.policies.items() if p.extractor}
         self._extractions = {name: Extraction(policy) for name, policy in extracting.items()}
-        self._twins: dict[tuple[str, str], dp.Session] = {}
+        self._sessions: dict[tuple[str, str], dp.Session] = {}
 
     def of(self, policy: str, client: Client) -> dp.Session:
-        """The session of a policy in the name of a client's subject."""
-        name = (policy, client.subject)
-        if name not in self._twins:
-            twin = self._sessions[policy].for_subject(client.subject)
-            self._twins.setdefault(name, twin)
-        return self._twins[name]
+        """The session of a policy for a client."""
+        name = (policy, client.id)
+        if name not in self._sessions:
+            self._sessions.setdefault(name, self._session(policy, client))
+        return self._sessions[name]
+
+    def _session(self, policy: str, client: Client) -> dp.Session:
+        made, file = self._made[policy], self._settings.memo
+        kept: dict[str, Any] = {"key": self._key, "capacity": self._settings.memo_entries}
+        if file is not None:
+            kept["memo"] = file.with_name(f"{file.stem}-{client.id}{file.suffix}")
+        pseudonyms = isinstance(made, dp.Pseudonyms)
+        session = made.session(**kept) if pseudonyms else dp.Session(made, **kept)
+        return session.for_subject(client.subject)
 
     def extraction(self, policy: str) -> Extraction | None:
         """What fits answers under a policy to the private text, if anything does."""
         return self._extractions.get(policy)
 
     def prepare(self) -> None:
-        """Compute all certificates, so that no request waits for one."""
-        for session in self._sessions.values():
-            _ = session.sanitizer.certificate
+        """Compute all certificates and open all memos, so that no request waits for one.
+
+        Raises:
+            ParameterError: A memo that was written with another secret.
+        """
+        for name, made in self._made.items():
+            _ = made.certificate
+            for client in self._settings.clients:
+                self.of(name, client)

@@ -26,7 +26,6 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
-
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -158,8 +157,9 @@ class Settings(BaseSettings):
         routes: Names of policies by path.
         clients: Who may ask.
         ledger: Where charges are kept.
-        memo: An SQLite file that keeps releases over restarts and is shared by workers of one
-            machine; ``None``: memory, of one worker.
+        memo: Name of SQLite files, one per client (``memo-ann.db`` for ``memo.db``), that keep
+            releases over restarts, for the workers of one machine; ``None``: memory, of one worker.
+        memo_entries: Most that is kept of a client, two per message; the oldest are dropped.
         limits: What a client or request may take.
         playground: Whether the page at ``/`` is served, to this machine only.
     """
@@ -180,6 +180,7 @@ class Settings(BaseSettings):
     clients: tuple[Client, ...] = ()
     ledger: Ledger = Ledger()
     memo: Path | None = None
+    memo_entries: Annotated[int, Field(ge=2)] = 100_000
     limits: Limits = Limits()
     playground: bool = False
 

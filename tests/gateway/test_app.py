@@ -160,6 +160,16 @@ def test_budgets(tmp_path):
         assert not any(key.encode() in data for key in KEYS.values())
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_no_client_fills_the_memo_of_another(tmp_path, kept):
+    memo = {"memo": str(tmp_path / "memo.db")} if kept else {}
+    with running(memo_entries=20, **memo) as small:
+        assert small.chat("w1 w2", client="bob").headers["x-dp-draws"] == "1"
+        blanks = [{"type": "text", "text": " " * k} for k in range(30)]
+        assert small.chat({"role": "user", "content": blanks}).status_code == 200
+        assert small.chat("w1 w2", client="bob").headers["x-dp-draws"] == "0"
+
+
 def test_a_restart_forgets_nothing(tmp_path):
     kept = {
         "ledger": {"url": f"sqlite:///{tmp_path}/ledger.db", "budget": 100},

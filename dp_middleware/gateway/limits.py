@@ -55,7 +55,7 @@ class Gate:
         most, now = float(self._limits.requests_per_minute), self._clock()
         left, then = self._tokens.get(client, (most, now))
         left = min(most, left + (now - then) * most / _MINUTE)
-        self._tokens[client] = (max(0.0, left - 1), now)
+        self._tokens[client] = (left - 1 if left >= 1 else left, now)
         if left < 1:
             wait = {"retry-after": str(int((1 - left) * _MINUTE / most) + 1)}
             message = "too many requests in a minute"

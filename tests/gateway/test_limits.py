@@ -39,6 +39,17 @@ def test_a_bucket_of_a_minute():
         gate.count("a")
 
 
+def test_a_refused_request_takes_nothing_from_the_bucket():
+    now = [0.0]
+    gate = Gate(Limits(requests_per_minute=1), clock=lambda: now[0])
+    gate.count("a")
+    for now[0] in (20.0, 40.0, 59.0):
+        with pytest.raises(Failure):
+            gate.count("a")
+    now[0] = 60.1
+    gate.count("a")
+
+
 @pytest.mark.asyncio
 async def test_room():
     gate = Gate(Limits(concurrent=1))

@@ -9,10 +9,9 @@ from typing import Any
 
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.fields import Check, anything, one_of, record, refuse, text
-from dp_middleware.gateway.words import Said, ToolCall
+from dp_middleware.gateway.words import THOUGHT, Said, ToolCall
 
 _MOST = 2000  # items, or parts of one
-_THOUGHT = "dp_gateway thought"
 _KEPT = ("id", "summary", "content", "encrypted_content")  # of a reasoning item
 
 
@@ -121,7 +120,7 @@ def _reasoning(item: dict[str, Any], where: str) -> Entry:
 
     def build(released: Iterator[str]) -> dict[str, Any]:
         try:
-            return {"type": "reasoning", **json.loads(next(released))[_THOUGHT]}
+            return {"type": "reasoning", **json.loads(next(released))[THOUGHT]}
         except (TypeError, KeyError):
             raise ValueError("not the words of a thought") from None
 
@@ -131,7 +130,7 @@ def _reasoning(item: dict[str, Any], where: str) -> Entry:
 def thought_words(item: dict[str, Any]) -> str:
     """By what a session knows a reasoning item again."""
     kept = {name: item[name] for name in _KEPT if item.get(name) is not None}
-    return json.dumps({_THOUGHT: kept}, sort_keys=True, ensure_ascii=False)
+    return json.dumps({THOUGHT: kept}, sort_keys=True, ensure_ascii=False)
 
 
 def _built(texts: tuple[str, ...], listed: bool, released: Iterator[str]) -> Any:

@@ -64,7 +64,8 @@ class Policy(_Section):
         response_format: As ``tools``, for JSON schemas of answers.
         stop: As ``tools``, for stop sequences.
         answers: What happens to an assistant's message that the gateway has not seen: ``"refuse"``,
-            or ``"public"``: it goes out as it is, under pseudonyms with these.
+            or ``"public"``: it goes out as it is; under pseudonyms with these, and only if it is
+            words: calls of tools, refusals and reasoning stay refused.
         extractor: A local model that fits answers of ``/v1/chat/completions`` to the private text
             (InferDPT), as ``ollama:MODEL`` or ``openai:MODEL@URL``; on loopback or in
             ``trusted_hosts``. ``None``: none.

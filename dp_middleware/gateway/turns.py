@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from dp_middleware.gateway.accounts import Account
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.service import Call
+from dp_middleware.gateway.words import are_json
 from dp_middleware.privacy.receipts import receipts
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.session import Item
@@ -98,11 +99,14 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
     def work() -> Turn:
         started = time.perf_counter()
         plan = read()
+        loose = call.policy.answers == "public"
+        if loose and call.session.restores:
+            _check_answers(call, plan)
         with receipts() as receipt:
             rows = call.session.release_all(
                 plan.transcripts,
                 conversation=plan.conversation,
-                unknown="pass" if call.policy.answers == "public" else "refuse",
+                unknown="pass" if loose else "refuse",
             )
         releases = [each for row in rows for each in row]
         try:
@@ -117,6 +121,25 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
         return Turn(call=call, plan=plan, body=body, headers=account.headers(call))
 
     return await in_thread(work)
+
+
+def _check_answers(call: Call, plan: Plan) -> None:
+    """Refuse answers that were declared public and in which names cannot be found for sure.
+
+    Pseudonyms are for texts; in JSON a name may be spelled in escapes, in pieces or as a number.
+
+    Raises:
+        Failure: There is one; nothing was charged.
+    """
+    for items in plan.transcripts:
+        unknown = call.session.unknown_answers(items, conversation=plan.conversation)
+        if any(are_json(items[place][2]) for place in unknown):
+            message = (
+                "expected calls of tools, refusals and reasoning that came through this gateway, "
+                'in the same conversation and unchanged; answers = "public" is for words only '
+                "where there are pseudonyms"
+            )
+            raise Failure(400, message, "unknown_answer")
 
 
 async def in_thread(work: Callable[[], T]) -> T:

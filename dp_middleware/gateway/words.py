@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_MARK = "dp_gateway said"
+_OURS = "dp_gateway "  # begins the mark of all JSON that stands for a message
+_MARK = f"{_OURS}said"
+THOUGHT = f"{_OURS}thought"
+"""The mark of a reasoning item."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,11 @@ class Said:
         elif message["content"] is None:
             message["content"] = ""
         return message
+
+
+def are_json(words: str) -> bool:
+    """Whether words may be JSON, in which a detector misses names and a sanitizer breaks signs."""
+    return _OURS in words
 
 
 def _canonical(arguments: str) -> str:

@@ -249,6 +249,17 @@ class Session:
         """
         admit(self._memo, self._digests, self._conversation(conversation), items, "refuse")
 
+    def unknown_answers(self, items: Iterable[AnyItem], *, conversation: str = "") -> list[int]:
+        """Places of the assistant's messages in a transcript that were not noted; none is charged.
+
+        Raises:
+            EventRefused: As :meth:`release`, for another message.
+        """
+        within = self._conversation(conversation)
+        admitted = admit(self._memo, self._digests, within, items, "pass")
+        origins = [None if each.public is None else each.public[1] for each in admitted]
+        return [place for place, origin in enumerate(origins) if origin == "declared-public"]
+
     def _release(self, message: Message, within: bytes) -> Release:
         event_id, role, text = message.item
         if message.public is not None:

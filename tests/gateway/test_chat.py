@@ -163,16 +163,33 @@ def test_pseudonyms_come_back_in_arguments(names):
     assert not any(names.upstream.saw(word) for word in ("Mirela", "Tamburi", "Berlin"))
 
 
-def test_names_in_arguments_of_public_answers():
-    """Of an answer that the gateway has not seen, in whatever escapes its JSON is spelled."""
-    policy = {"mode": "pseudonyms", "on_empty": "pass", "answers": "public", "tools": "public"}
+@pytest.mark.parametrize("mode", ["pseudonyms", "both"])
+def test_public_answers_under_pseudonyms_are_words_only(mode):
+    """In the JSON of a call names may be spelled in escapes: it is refused before any charge."""
+    policy = {"mode": mode, "on_empty": "pass", "answers": "public", "tools": "public"}
     with running(policies={"default": policy}) as loose:
-        arguments = '{"who": "Mirela \\u0054amburi"}'
+        arguments = json.dumps({"who": 'Mirela "Tamburi"', "number": 4155552671})
         call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
-        message = {"role": "assistant", "content": None, "tool_calls": [call]}
-        answer = loose.chat("hi", message, {"role": "tool", "tool_call_id": "1", "content": "x"})
-        assert answer.status_code == 200
-        assert not any(loose.upstream.saw(word) for word in ("Mirela", "amburi"))
+        calling = {"role": "assistant", "content": None, "tool_calls": [call]}
+        result = {"role": "tool", "tool_call_id": "1", "content": "x"}
+        words = {"role": "assistant", "content": "Mirela Tamburi is there"}
+        user, own = {"role": "user", "content": "hi"}, {"type": "function_call", "call_id": "1"}
+        item = {**own, "name": "f", "arguments": arguments}
+        thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Mirela"}]}
+        for answer in (
+            loose.chat("hi", calling, result),
+            loose.chat("hi", {"role": "assistant", "refusal": "no"}, "why"),
+            loose.post("/responses", {"model": MODEL, "input": [user, item]}),
+            loose.post("/responses", {"model": MODEL, "input": [user, thought]}),
+        ):
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unknown_answer")
+        assert not loose.upstream.requests
+        assert loose.chat("hi", words, "Where?").headers["x-dp-messages"] == "3"
+        assert not any(loose.upstream.saw(word) for word in ("Mirela", "Tamburi"))
+        loose.upstream.reply = [ToolCall(name="f", arguments={"who": "you"})]
+        calling = said(loose.chat("call", tools=[TOOL]))
+        result["tool_call_id"] = calling["tool_calls"][0]["id"]
+        assert loose.chat("call", calling, result, tools=[TOOL]).status_code == 200
 
 
 def test_both_perturb_the_rest(both):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from secrets import token_hex
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -48,7 +49,8 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
     """Texts, each an event of its own.
 
     In a conversation that the client has named, a text at the same place is the same event, so
-    that a repeated request costs nothing; without a name every request is a new one.
+    that a repeated request costs nothing; without a name every request is a new one, with
+    pseudonyms of its own, whose originals no other answer may show.
 
     Args:
         call: The request.
@@ -67,7 +69,9 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
         sent = list(released)
         return {**given, name: sent[0] if isinstance(given[name], str) else sent}
 
-    within = f"{call.client.id}\x1ftexts" if conversation is None else conversation
+    within = (
+        f"{call.client.id}\x1ftexts\x1f{token_hex(16)}" if conversation is None else conversation
+    )
     return Plan(transcripts=[events], conversation=within, build=build)
 
 

@@ -135,7 +135,7 @@ class ChatStream:
             self._turn.note([(choice.words("said"), choice.words("shown"))], left=left)
 
     def _growing(self, json: bool) -> Growing:
-        return Growing(self._turn.restorer(json=json) if self._turn.restores else None)
+        return Growing(self._turn.restorer(json=json))
 
 
 class TextStream:
@@ -165,8 +165,7 @@ class TextStream:
     def _choice(self, choice: dict[str, Any]) -> dict[str, Any]:
         place = int(choice.get("index", 0))
         if place not in self._texts:
-            restorer = self._turn.restorer(json=False) if self._turn.restores else None
-            self._texts[place] = Growing(restorer)
+            self._texts[place] = Growing(self._turn.restorer(json=False))
             self._open.add(place)
         text = self._texts[place].feed(choice.get("text") or "")
         if choice.get("finish_reason"):

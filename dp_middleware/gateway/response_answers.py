@@ -166,8 +166,7 @@ class ResponseStream:
         key = (stem, event.get("item_id"), event.get("output_index"), event.get("content_index"))
         if key not in self._growing:
             turn, is_json = self.shower.turn, stem == "response.function_call_arguments"
-            restorer = turn.restorer(json=is_json) if turn.restores else None
-            self._growing[key] = Growing(restorer)
+            self._growing[key] = Growing(turn.restorer(json=is_json))
         return self._growing[key]
 
     def _numbered(self, event: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.words import are_json
 from dp_middleware.privacy.receipts import receipts
+from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.session import Item
 
@@ -43,26 +44,31 @@ class Turn:
         plan: What was read in it.
         body: Public: for the upstream.
         headers: For the response.
+        restorers: Makes what restores an answer, of JSON or not; never waits. ``None``: the client
+            is shown the remote answer.
     """
 
     call: Call
     plan: Plan
     body: dict[str, Any]
     headers: dict[str, str]
+    restorers: Callable[[bool], Any] | None = field(repr=False)
 
     @property
     def restores(self) -> bool:
         """Whether the client is shown something else than the remote answer."""
-        return self.call.session.restores
+        return self.restorers is not None
 
     def restore(self, text: str) -> str:
         """A remote answer as the client is shown it."""
-        return self.call.session.restore(text, conversation=self.plan.conversation)
+        if self.restorers is None:
+            return text
+        restorer = self.restorers(False)
+        return str(restorer.feed(text) + restorer.close())
 
     def restorer(self, *, json: bool) -> Any:
-        """For an answer in pieces; only where :attr:`restores`."""
-        session: Any = self.call.session
-        return session.restorer(conversation=self.plan.conversation, json=json)
+        """For an answer in pieces; ``None`` where the client is shown these."""
+        return None if self.restorers is None else self.restorers(json)
 
     def note(self, said: Sequence[tuple[str, str]], *, left: bool = False) -> None:
         """Tell the session what the remote model answered; it may then go out again.
@@ -98,12 +104,12 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
 
     def work() -> Turn:
         started = time.perf_counter()
-        plan = read()
+        plan, session = read(), call.session
         loose = call.policy.answers == "public"
-        if loose and call.session.restores:
+        if loose and session.restores:
             _check_answers(call, plan)
         with receipts() as receipt:
-            rows = call.session.release_all(
+            rows = session.release_all(
                 plan.transcripts,
                 conversation=plan.conversation,
                 unknown="pass" if loose else "refuse",
@@ -118,7 +124,11 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
         account = Account.of(call.policy_name, releases, receipt.charged)
         seconds = time.perf_counter() - started
         call.gateway.measures.released(account.draws, account.nats, seconds)
-        return Turn(call=call, plan=plan, body=body, headers=account.headers(call))
+        restorers = None
+        if isinstance(session, PseudonymSession):
+            restorers = session.restorers(conversation=plan.conversation)
+        headers = account.headers(call)
+        return Turn(call=call, plan=plan, body=body, headers=headers, restorers=restorers)
 
     return await in_thread(work)
 

@@ -85,6 +85,15 @@ class Mapping(StaysHere):
         """All of them, the oldest first."""
         return list(self._pairs.values())
 
+    def still(self) -> Mapping:
+        """A copy to restore with, to which nobody adds pairs: its lock is always free."""
+        copied = Mapping()
+        with self.lock:
+            pairs = self.pairs
+        for pair in pairs:
+            copied._add(pair)
+        return copied
+
     def known(self, key: str) -> Pair | None:
         """The pair of a value, if it has a pseudonym."""
         return self._pairs.get(key)

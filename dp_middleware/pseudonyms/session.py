@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -127,6 +127,21 @@ class PseudonymSession(Session):
         """
         kind = JsonRestorer if json else Restorer
         return kind(self._read(conversation), self._releases.write)
+
+    def restorers(self, *, conversation: str = "") -> Callable[[bool], Restorer | JsonRestorer]:
+        """Makes restorers, as :meth:`restorer` does, with the pairs that are there now.
+
+        This may wait for other threads and processes; the function and its restorers never do, so
+        an event loop may use them.
+
+        Args:
+            conversation: Its name.
+
+        Returns:
+            A function that is told whether the pieces are of JSON.
+        """
+        mapping, write = self._read(conversation).still(), self._releases.write
+        return lambda json: (JsonRestorer if json else Restorer)(mapping, write)
 
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
         """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 
 import httpx
 import pytest
 from support.faulty import faulty
-from support.gateway import KEYS, MODEL, AllLogs, Running, releases, serving, settings
+from support.gateway import KEYS, MODEL, AllLogs, Running, releases, running, serving, settings
 from support.texts import CANARY
 
 from dp_middleware.gateway import create_app
@@ -95,3 +97,35 @@ def test_a_slow_upstream_is_within_its_time_between_pieces(gateway, upstream):
     upstream.fault = "slow"
     lines = events(gateway.post("/chat/completions", BODY))
     assert json.loads(lines[-1])["error"]["code"] == "upstream_timeout"
+
+
+NAME = "Mirela Tamburi"
+STREAMS = {
+    "/chat/completions": {"messages": [{"role": "user", "content": NAME}]},
+    "/responses": {"input": NAME},
+    "/completions": {"prompt": NAME},
+}
+
+
+def test_no_piece_waits_for_the_memo(tmp_path):
+    """Another process that is just releasing stops no stream, and with it the event loop."""
+    memo, policy = tmp_path / "memo.db", {"mode": "pseudonyms"}
+    with running(memo=memo, policies={"default": policy}) as hiding:
+        hiding.chat(NAME)  # reads lists of names
+        for path, body in STREAMS.items():
+            with closing(sqlite3.connect(memo, check_same_thread=False)) as other:
+
+                def reply(request, other=other):
+                    other.execute("BEGIN EXCLUSIVE")
+                    given = request.get("prompt") or request.get("input") or request["messages"]
+                    return f"{given if isinstance(given, str) else given[0]['content']} is there"
+
+                hiding.upstream.reply = reply
+                headers = {"authorization": f"Bearer {KEYS['ann']}"}
+                sent = {"json": {"model": MODEL, "stream": True, **body}, "headers": headers}
+                with httpx.stream("POST", hiding.url + path, **sent, timeout=2) as answer:
+                    for line in answer.iter_lines():
+                        if "Tamburi" in line:
+                            assert httpx.get(f"{hiding.root}/healthz", timeout=2).is_success
+                            other.execute("ROLLBACK")
+                            break

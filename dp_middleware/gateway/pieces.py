@@ -64,7 +64,8 @@ class _Choice:
     def close(self) -> dict[str, Any] | None:
         """A delta with what was held back."""
         delta: dict[str, Any] = {n: rest for n, t in self.texts.items() if (rest := t.close())}
-        rests = {place: rest for place, (_, _, t) in self.calls.items() if (rest := t.close())}
+        calls = sorted(self.calls.items())
+        rests = {place: rest for place, (_, _, t) in calls if (rest := t.close())}
         if rests:
             delta["tool_calls"] = [
                 {"index": place, "function": {"arguments": rest}} for place, rest in rests.items()
@@ -72,10 +73,10 @@ class _Choice:
         return delta or None
 
     def words(self, which: str) -> str:
-        """``"said"`` or ``"shown"``."""
+        """``"said"`` or ``"shown"``; calls in the order of their places, however they began."""
         calls = [
             ToolCall(id=name, name=tool, arguments=getattr(arguments, which))
-            for name, tool, arguments in self.calls.values()
+            for _, (name, tool, arguments) in sorted(self.calls.items())
         ]
         texts = {name: getattr(text, which) for name, text in self.texts.items()}
         return Said(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from dp_middleware.gateway.pieces import ChatStream
 from dp_middleware.gateway.words import Said, ToolCall
 
 TEXTS = st.text(max_size=30)
@@ -60,3 +62,14 @@ def test_messages():
     assert Said().message() == {"role": "assistant", "content": ""}
     call = ToolCall(id="1", name="f", arguments="{}")
     assert Said(calls=[call]).message()["content"] is None
+
+
+def test_calls_are_in_the_order_of_their_places():
+    stream = ChatStream(SimpleNamespace(restorer=lambda json: None, note=lambda said, left: None))
+    for place in (1, 0):
+        call = {"index": place, "id": f"c{place}", "function": {"name": "f", "arguments": "{}"}}
+        stream.feed({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    noted = []
+    stream._turn.note = lambda said, left: noted.extend(said)
+    stream.note()
+    assert [call.id for call in Said.of_words(noted[0][0]).calls] == ["c0", "c1"]

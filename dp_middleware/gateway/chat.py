@@ -44,7 +44,8 @@ async def _extracted(turn: Turn, extraction: Extraction) -> Response:
     answer = await turn.call.gateway.upstream.ask(PATH, whole)
     transcript = turn.plan.transcripts[0]
     shown = await in_thread(
-        lambda: shown_chat(turn, answer, lambda said: extraction.fitted(said, transcript))
+        lambda: shown_chat(turn, answer, lambda said: extraction.fitted(said, transcript)),
+        extraction.threads,
     )
     if not turn.body.get("stream"):
         return JSONResponse(shown, headers=turn.headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from dp_middleware.frameworks.inferdpt import for_extractor
 from dp_middleware.gateway.settings import Policy
@@ -11,6 +12,7 @@ from dp_middleware.models.endpoints import open_model
 from dp_middleware.models.local import local_model
 from dp_middleware.sessions.session import Item
 
+_THREADS = 8  # requests to the local model at once
 _INSTRUCTION = "Answer the message that is the Original Text."
 
 
@@ -20,6 +22,9 @@ class Extraction:
     Args:
         policy: Names the model.
 
+    Attributes:
+        threads: Of its own, in which it waits for the model: a slow one keeps no release waiting.
+
     Raises:
         UntrustedHost: It is neither on loopback nor on a trusted host.
         ParameterError: No such model.
@@ -28,6 +33,7 @@ class Extraction:
     def __init__(self, policy: Policy) -> None:
         model = open_model(policy.extractor or "", private=True)
         self._model = local_model(model, policy.trusted_hosts)
+        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dp-extractor")
 
     def fitted(self, said: Said, transcript: Sequence[Item]) -> Said:
         """What the client is shown; calls of tools, refusals and silence stay as they are.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -152,10 +153,16 @@ def _check_answers(call: Call, plan: Plan) -> None:
             raise Failure(400, message, "unknown_answer")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
     """A function that handles private text, run in a thread: its failures hold none of it.
+
+    Args:
+        work: The function.
+        threads: In which it runs; default: those that release.
 
     Raises:
         DPMiddlewareError: The library's as it is, of others the type only.
     """
-    return await asyncio.to_thread(guarded, work)
+    if threads is None:
+        return await asyncio.to_thread(guarded, work)
+    return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import httpx
 import pytest
-from support.gateway import releases, running, settings
+from support.gateway import KEYS, MODEL, releases, running, settings
 from support.texts import CANARY
 
 from dp_middleware.errors import UntrustedHost
@@ -56,3 +60,21 @@ def test_an_extractor_elsewhere_is_refused():
     policy = {"extractor": "openai:gpt@https://api.example.com/v1"}
     with pytest.raises(UntrustedHost), OpenAIServer() as upstream:
         Sessions(settings(upstream.url, policies={"default": policy}), None, releases)
+
+
+def test_a_slow_local_model_keeps_nobody_else_waiting(extracting, local):
+    answers = Event()
+    local.reply = lambda _: "fitted" if answers.wait(20) else "late"
+    with ThreadPoolExecutor(40) as clients:
+        waiting = [clients.submit(extracting.chat, f"w{k}") for k in range(40)]
+        while len(extracting.upstream.requests) < 40:
+            assert not waiting[0].done()
+        body = {"model": MODEL, "input": "w1"}
+        headers = {"authorization": f"Bearer {KEYS['bob']}"}
+        try:
+            url = f"{extracting.url}/embeddings"
+            other = httpx.post(url, json=body, headers=headers, timeout=5)
+        finally:
+            answers.set()
+        assert other.status_code == 200
+        assert {each.result().status_code for each in waiting} == {200}

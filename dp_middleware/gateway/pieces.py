@@ -104,7 +104,7 @@ class ChatStream:
         """
         try:
             return self._fed(event)
-        except (TypeError, KeyError, AttributeError, ValueError):
+        except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
             raise garbage() from None
 
     def _fed(self, event: dict[str, Any]) -> list[str]:
@@ -159,7 +159,7 @@ class TextStream:
         """
         try:
             choices = [self._choice(choice) for choice in event.get("choices") or ()]
-        except (TypeError, KeyError, AttributeError, ValueError):
+        except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
             raise garbage() from None
         return [sse({**event, "choices": choices})]
 

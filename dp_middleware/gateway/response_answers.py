@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway.answers import garbage, restored_json
 from dp_middleware.gateway.pieces import Growing
 from dp_middleware.gateway.response_items import thought_words
@@ -19,6 +21,7 @@ _PIECES = {  # event -> which field of its end has the whole
     "response.function_call_arguments": "arguments",
 }
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
+_ODD = (TypeError, KeyError, AttributeError, ValueError, OverflowError)  # of another protocol
 _WITHHELD = {"code": "server_error", "message": "the upstream's words are withheld"}
 
 
@@ -46,7 +49,8 @@ class ResponseShower:
         if not isinstance(output, list) or not isinstance(upstream_id, str):
             raise garbage()
         shown = {**response, "id": self.name(upstream_id)}
-        shown["output"] = [self.item(item) for item in output]
+        with _reading():
+            shown["output"] = [self.item(item) for item in output]
         if "previous_response_id" in response:
             shown["previous_response_id"] = self.previous
         if response.get("error"):
@@ -71,18 +75,34 @@ class ResponseShower:
         return {**part, **{name: self.turn.restore(part[name]) for name in names}}
 
     def note(self, response: dict[str, Any]) -> None:
-        """Tell the session what was said; calls also by their ids, which results refer to."""
-        said = [
-            (words, _words(self.item(item)))
-            for item in response["output"]
-            if (words := _words(item)) is not None
-        ]
+        """Tell the session what was said; calls also by their ids, which results refer to.
+
+        Raises:
+            Failure: It is no response object.
+        """
+        with _reading():
+            said = [
+                (words, _words(self.item(item)))
+                for item in response["output"]
+                if (words := _words(item)) is not None
+            ]
         self.turn.note([(words, shown or words) for words, shown in said])
         session, name = self.turn.call.session, self.turn.plan.conversation
         for item in response["output"]:
             if isinstance(item, dict) and item.get("type") == "function_call":
                 call = str(item["call_id"])
                 session.note_remote(call_event(call), call, conversation=name)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """What an upstream's answer lacks is a failure of the upstream, and none of ours."""
+    try:
+        yield
+    except DPMiddlewareError:
+        raise
+    except _ODD:
+        raise garbage() from None
 
 
 def call_event(call_id: str) -> str:
@@ -127,7 +147,7 @@ class ResponseStream:
         """
         try:
             events = self._fed(event)
-        except (TypeError, KeyError, AttributeError, ValueError):
+        except _ODD:
             events = None
         if events is None:
             raise garbage()

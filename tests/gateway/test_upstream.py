@@ -177,3 +177,19 @@ def test_a_long_line_in_small_pieces_is_read_once():
     lines = asyncio.run(read())
     assert lines == ["data: {", "da" + "x" * 800_000, "", "last"]
     assert time.perf_counter() - started < 5
+
+
+ODD_ITEMS = [
+    {"type": "message"},
+    {"type": "message", "content": 5},
+    {"type": "message", "content": [{"text": 5}]},
+    {"type": "function_call"},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": {}},
+]
+
+
+@pytest.mark.parametrize("item", ODD_ITEMS, ids=range(len(ODD_ITEMS)))
+def test_responses_of_another_protocol(item):
+    with answering(json.dumps({"id": "r", "output": [item]}).encode()) as (gateway, _):
+        answer = gateway.post("/responses", {"model": MODEL, "input": "x"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_garbage")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -148,6 +149,12 @@ def response_format(policy: Policy, *, flat: bool = False) -> Check:
 def _object(value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise fields.refuse(where, "an object")
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        value = None
+    if value is None:
+        raise fields.refuse(where, "an object of texts without lone surrogates, finite numbers")
     return value
 
 

@@ -281,3 +281,22 @@ def test_public_system_prompts_and_answers():
         assert sent(loose)[0] == system
         assert sent(loose)[2]["content"] == "yes"
         assert not loose.upstream.saw(CANARY)
+
+
+@pytest.mark.parametrize("odd", ['"\\ud800"', "1e999", '{"\\udfff": 1}'])
+def test_schemas_that_no_json_can_spell(gateway, odd):
+    for field in (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": 5}}}]},
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "f", "schema": {"a": 5}},
+            }
+        },
+    ):
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}], **field}
+        answer = gateway.post(
+            "/chat/completions", json.dumps(body).replace(": 5", f": {odd}").encode()
+        )
+        assert answer.status_code == 400
+        assert not gateway.upstream.requests

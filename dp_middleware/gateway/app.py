@@ -23,7 +23,7 @@ except ModuleNotFoundError:
 
 from dp_middleware.gateway.accounts import budget, release
 from dp_middleware.gateway.chat import chat
-from dp_middleware.gateway.failures import Failure, failure_of
+from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.models import model, models
 from dp_middleware.gateway.playground import gateway_routes
 from dp_middleware.gateway.policies import Releases, releases_of
@@ -36,6 +36,7 @@ CONFIG = "DP_GATEWAY_CONFIG"
 """Names the variable that tells workers their file."""
 
 _log = logging.getLogger("dp_middleware.gateway")
+_ANEW = ("/v1/completions", "/v1/embeddings")  # trying again is charged again
 _LOOPBACK = ("127.0.0.1", "::1")
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -136,7 +137,10 @@ class _Door:
                     await response(scope, receive, send_noting)
             except Exception as error:
                 if not status:
-                    await failure_of(error).response()(scope, receive, send_noting)
+                    failure = failure_of(error)
+                    if self._path in _ANEW and failure.code.startswith("upstream"):
+                        failure.headers.update(NO_RETRY)
+                    await failure.response()(scope, receive, send_noting)
         seconds = time.perf_counter() - started
         gateway.measures.answered(self._path, status, seconds)
         _log.info("%s %s %d %.0f ms", self._method, self._path, status, 1000 * seconds)

@@ -193,3 +193,11 @@ def test_responses_of_another_protocol(item):
     with answering(json.dumps({"id": "r", "output": [item]}).encode()) as (gateway, _):
         answer = gateway.post("/responses", {"model": MODEL, "input": "x"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_garbage")
+
+
+@pytest.mark.parametrize(("path", "field"), [("/completions", "prompt"), ("/embeddings", "input")])
+def test_clients_do_not_try_again_what_is_charged_again(gateway, path, field):
+    gateway.upstream.mode = "error"
+    answer = gateway.post(path, {"model": MODEL, field: "x"})
+    assert (answer.status_code, answer.headers["x-should-retry"]) == (502, "false")
+    assert "x-should-retry" not in gateway.chat("x").headers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
@@ -123,7 +124,7 @@ async def release(call: Call) -> Response:
 
 async def budget(call: Call) -> Response:
     """``/v1/dp/budget``: what the client's subject has spent, and may spend."""
-    return JSONResponse(budget_of(call.gateway, call.client))
+    return JSONResponse(await asyncio.to_thread(budget_of, call.gateway, call.client))
 
 
 def budget_of(gateway: Gateway, client: Client) -> dict[str, Any]:

@@ -191,7 +191,7 @@ async def _healthz(_: Request) -> Response:
 
 async def _readyz(request: Request) -> Response:
     """It can release."""
-    ready = request.app.state.gateway.ready()
+    ready = await request.app.state.gateway.ready()
     return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ from dp_middleware.gateway.settings import Client, Policy, Settings
 from dp_middleware.gateway.upstream import Upstream
 
 _THREADS = 32  # that release, each mostly waiting for the ledger
+
+_READY = 2.0  # seconds for the ledger, of a gateway that is ready
+_FRESH = 1.0  # seconds for which that counts
 
 
 class Gateway:
@@ -39,6 +43,8 @@ class Gateway:
         self.upstream = Upstream(settings, self.measures)
         self.ledger: dp.PrivacyLedger | None = None
         self._sessions: Sessions | None = None
+        self._asked: asyncio.Task[bool] | None = None  # whether the ledger answers ...
+        self._asked_at = 0.0  # ... and when it was asked
 
     async def open(self) -> None:
         """Open the ledger and make the sessions.
@@ -74,10 +80,21 @@ class Gateway:
             raise Failure(503, "the gateway is not ready yet", "not_ready", kind="server_error")
         return self._sessions
 
-    def ready(self) -> bool:
-        """Whether it can release: the ledger answers."""
+    async def ready(self) -> bool:
+        """Whether it can release: the ledger answers, within its time.
+
+        It is asked in a thread, once at a time and once a second at most.
+        """
         if self._sessions is None:
             return False
+        asked, now = self._asked, time.monotonic()
+        if asked is None or (asked.done() and now - self._asked_at > _FRESH):
+            asked = asyncio.create_task(asyncio.to_thread(self._ledger_answers))
+            self._asked, self._asked_at = asked, now
+        done, _ = await asyncio.wait({asked}, timeout=_READY)
+        return bool(done) and asked.result()
+
+    def _ledger_answers(self) -> bool:
         try:
             if self.ledger is not None:
                 self.ledger.account("gateway")

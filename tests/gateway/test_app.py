@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import httpx
 import pytest
@@ -10,6 +12,8 @@ from starlette.datastructures import URL
 from starlette.requests import HTTPConnection
 from support.gateway import KEYS, MODEL, AllLogs, running
 from support.texts import CANARY
+
+import dp_middleware as dp
 
 
 def test_health(gateway):
@@ -205,3 +209,25 @@ def test_a_gateway_that_fails_says_the_type_only(gateway, monkeypatch):
         answer = gateway.get("/dp/budget")
     assert answer.status_code == 500
     assert CANARY not in answer.text + "".join(logs.lines)
+
+
+def test_the_event_loop_never_waits_for_the_ledger(tmp_path, monkeypatch):
+    answers = Event()
+    account = dp.PrivacyLedger.account
+
+    def slow(ledger, subject):
+        answers.wait(20)
+        return account(ledger, subject)
+
+    monkeypatch.setattr(dp.PrivacyLedger, "account", slow)
+    terms = {"url": f"sqlite:///{tmp_path / 'ledger.db'}", "budget": 100.0}
+    with running(ledger=terms) as charging, ThreadPoolExecutor(1) as client:
+        try:
+            asked = client.submit(charging.get, "/dp/budget")
+            assert httpx.get(f"{charging.root}/readyz", timeout=5).status_code == 503
+            assert httpx.get(f"{charging.root}/healthz", timeout=1).status_code == 200
+            assert not asked.done()
+        finally:
+            answers.set()
+        assert asked.result().json()["spent"] == 0.0
+        assert httpx.get(f"{charging.root}/readyz", timeout=5).status_code == 200

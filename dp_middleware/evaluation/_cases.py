@@ -17,8 +17,10 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cuts import passage
 from dp_middleware.evaluation._laws import Law
+from dp_middleware.evaluation._pipelines import Pipeline
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
+from dp_middleware.mechanisms import Mechanism
 from dp_middleware.metrics.inputs import Encoder
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -59,6 +61,7 @@ _WANTED: dict[Model, str] = {
     "chat": "a chat model: chat=, or --chat-model",
 }
 _DECIDING = ("prompt", "shift", "unmasked")  # parameters of a context that decide its logits
+NOT_ALIGNED = "needs a token released for each token, not a text for a text"
 _ASK = "Continue this text in one or two sentences. Answer with the continuation only.\n\n"
 
 
@@ -95,7 +98,7 @@ class Case(StaysHere):
     """A release of a data set. Private: it holds both sides.
 
     Attributes:
-        law: The mechanism and its certificate.
+        law: The mechanism and its certificate, or a pipeline, which has its own.
         space: V tokens with vectors.
         data: What was released, cut.
         raw: Ids of each text, -1 for a token that is not attacked: an unknown or a kept one.
@@ -109,7 +112,7 @@ class Case(StaysHere):
         generated: Tokens of an answer that count; 0: all.
     """
 
-    law: Law
+    law: Law | Pipeline
     space: EmbeddingSpace
     data: Texts
     raw: tuple[Ids, ...] = field(repr=False)
@@ -121,6 +124,17 @@ class Case(StaysHere):
     spelt: tuple[str, ...] | None = field(default=None, repr=False)
     fresh: tuple[NDArray[np.bool_], ...] | None = field(default=None, repr=False)
     generated: int = 0
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What the tokens were drawn by.
+
+        Raises:
+            ParameterError: A pipeline releases texts, not tokens.
+        """
+        if isinstance(self.law, Pipeline):
+            raise ParameterError(NOT_ALIGNED)
+        return self.law.mechanism
 
     @property
     def perturbed(self) -> tuple[list[Ids], list[Ids]]:

@@ -11,6 +11,7 @@ from dp_middleware.certification import calibrate
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate, ParameterError
+from dp_middleware.evaluation._pipelines import Pipeline
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.cape import DEFAULT_LOGIT_BOUND, Cape, CapeStrict
 from dp_middleware.mechanisms.kernels import units
@@ -20,7 +21,8 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.sanitizers.certifier import Certifier
 from dp_middleware.sanitizers.policies import KeepPolicy
 
-Chosen = str | Mechanism
+Named = str | Mechanism
+Chosen = Named | Pipeline
 
 _NOT_CALIBRATED = "cannot be calibrated to this exact epsilon; drawn at the nominal one"
 _KEPT = "kept, and not attacked: "
@@ -47,7 +49,7 @@ class Law:
 
 
 def law_of(
-    chosen: Chosen,
+    chosen: Named,
     epsilon: float,
     space: EmbeddingSpace,
     *,

@@ -11,20 +11,20 @@ from typing import Any, Literal
 
 from dp_middleware import _validate
 from dp_middleware._files import code_fingerprint, folders_fingerprint
-from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.evaluation import _cases
 from dp_middleware.evaluation._cases import Case, Encoded, Models
 from dp_middleware.evaluation._cells import Cell, Row
 from dp_middleware.evaluation._cuts import Cut
 from dp_middleware.evaluation._drawing import aligned, drawn
 from dp_middleware.evaluation._laws import Chosen, Law, law_of
-from dp_middleware.evaluation.measures import MEASURES
-from dp_middleware.evaluation.results import COLUMNS
+from dp_middleware.evaluation._pipelines import Pipeline
+from dp_middleware.evaluation._rows import MISSING, measure, row, skip
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
 from dp_middleware.metrics.inputs import Encoder
+from dp_middleware.privacy import Certificate
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.draft import read
 from dp_middleware.sanitizers.policies import KeepPolicy
@@ -34,8 +34,6 @@ SAMPLE = (
 )
 """Public and the project's own; what becomes of its tokens is shown."""
 
-_MISSING = "missing package"  # marks a result that an installation changes; no column
-_RESULT = ("by_id", "low", "high", "trials", "confidence")
 _PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
 _FORMAT = 2  # raised when what a cell holds changes
 
@@ -85,8 +83,11 @@ class Part:
     def filename(self, whole: Cut) -> str | None:
         """Names all that decides the cell of this data set, code included; public.
 
-        ``None`` for a model without a name, which cannot be told from another: nothing is kept.
+        ``None`` for a pipeline, or a model without a name, which cannot be told from another:
+        nothing is kept.
         """
+        if isinstance(self.chosen, Pipeline):
+            return None
         run, models = self._setup, self._setup.models
         backend = getattr(run.service, "backend", run.service)
         used = (models.context, models.masked, models.chat, models.extractor, backend)
@@ -107,31 +108,70 @@ class Part:
 
     def cell(self, whole: Cut) -> Cell:
         """Draw once and measure."""
+        if isinstance(self.chosen, Pipeline):
+            return self._of_pipeline(self.chosen, whole)
         law, drawer, reason = self._law
-        about = {
-            **_about(whole, self._setup.space, law),
-            "mechanism": self.name,
-            "asked": self._setup.asked,
-            "asked_epsilon": self.epsilon,
-        }
+        about = self._about(whole) | ({} if law is None else _of_law(law, whole.longest))
         if law is None or drawer is None:
-            results = [_skip(name, reason) for name in self._setup.measures]
-            return Cell(rows=[_row(about, result) for result in results], example=None)
+            return self._skipped(about, reason)
         case = self._release(law, drawer, whole)
-        results = [_measure(name, case) for name in self._setup.measures]
+        return self._measured(about, case, whole, self._example(law, drawer))
+
+    def _of_pipeline(self, pipeline: Pipeline, whole: Cut) -> Cell:
+        """Release once and measure; a text that is not released is the reason of all rows."""
+        started = time.perf_counter()
+        about = self._about(whole) | _certified(pipeline.certificate)
+        about["fingerprint"] = pipeline.certificate.mechanism
+        if self._setup.asked == "text":  # its epsilon is not a budget of a text
+            about["asked"] = "nominal"
+        try:
+            releases, about["text_epsilon"] = pipeline.release(whole.data.texts)
+        except (ParameterError, RemoteError) as error:
+            return self._skipped(about, str(error))
+        spelt = tuple(release.text for release in releases)
+        released = tuple(map(self._setup.space.vocabulary.encode, spelt))
+        case = self._case(pipeline, whole, started, raw=whole.ids, released=released, spelt=spelt)
+        return self._measured(about, case, whole, None)
+
+    def _about(self, whole: Cut) -> Row:
+        """What all rows of this part and a data set have."""
+        run = self._setup
+        return {
+            "data": whole.data.name,
+            "data_digest": whole.digest,
+            "texts": len(whole.data),
+            "tokens": sum(map(len, whole.ids)),
+            "unknown_share": whole.unknown_share,
+            "mechanism": self.name,
+            "asked": run.asked,
+            "asked_epsilon": self.epsilon,
+            "space": run.space.fingerprint,
+            "space_tokens": len(run.space),
+            **{column: version(package) for column, package in _PACKAGES.items()},
+        }
+
+    def _skipped(self, about: Row, reason: str) -> Cell:
+        """Rows that say why there are no results."""
+        results = [skip(name, reason) for name in self._setup.measures]
+        return Cell(rows=[row(about, result) for result in results], example=None)
+
+    def _measured(self, about: Row, case: Case, whole: Cut, example: dict[str, Any] | None) -> Cell:
+        """Rows of all measures."""
+        results = [measure(name, case) for name in self._setup.measures]
         vectors = case.encoder.rows
         texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
         whole.known.update({text: vectors[text] for text in texts if text in vectors})
         return Cell(
-            rows=[_row(about, result) for result in results],
-            example=self._example(law, drawer),
-            complete=not any(_MISSING in result for result in results),
+            rows=[row(about, result) for result in results],
+            example=example,
+            complete=not any(MISSING in result for result in results),
         )
 
     @cached_property
     def _law(self) -> tuple[Law | None, Drawer | None, str]:
         """The law and what draws from it, or the reason why one of them is missing."""
         run, law = self._setup, None
+        assert not isinstance(self.chosen, Pipeline)
         try:
             law = law_of(
                 self.chosen,
@@ -162,14 +202,15 @@ class Part:
             raw, released, fresh = zip(*map(aligned, drafts), strict=True)
         else:
             released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
+        return self._case(law, whole, started, raw=raw, released=released, spelt=spelt, fresh=fresh)
+
+    def _case(self, law: Law | Pipeline, whole: Cut, started: float, **released: Any) -> Case:
+        """What the measures need; ``started`` is when the release began."""
         return Case(
             law=law,
-            space=space,
+            space=self._setup.space,
             data=whole.data,
-            raw=raw,
-            released=released,
-            spelt=spelt,
-            fresh=fresh,
+            **released,
             models=self._setup.models,
             encoder=Encoded(self._setup.service, whole.known),
             sample=self._setup.sample,
@@ -203,72 +244,21 @@ def _measures_fingerprint() -> str:
     return folders_fingerprint("attacks", "metrics", "evaluation", "contexts")
 
 
-def _about(whole: Cut, space: EmbeddingSpace, law: Law | None) -> Row:
-    """What all rows of a data set and a law have."""
-    row: Row = {
-        "data": whole.data.name,
-        "data_digest": whole.digest,
-        "texts": len(whole.data),
-        "tokens": sum(map(len, whole.ids)),
-        "unknown_share": whole.unknown_share,
-        "space": space.fingerprint,
-        "space_tokens": len(space),
-        **{column: version(package) for column, package in _PACKAGES.items()},
-    }
-    if law is not None:
-        row |= {
-            "fingerprint": law.mechanism.fingerprint,
-            "nominal_epsilon": None if law.mechanism.scale is None else law.mechanism.nominal,
-            "exact_epsilon": law.certificate.epsilon,
-            "text_epsilon": _of_a_text(law, whole.longest),
-            "method": law.certificate.method,
-            "guarantee": type(law.certificate.guarantee).__name__,
-        }
-    return row
-
-
-def _of_a_text(law: Law, tokens: int) -> float:
-    """Nats that a text of so many tokens spends."""
+def _of_law(law: Law, tokens: int) -> Row:
+    """What all rows of a mechanism have, for texts of up to so many tokens."""
     epsilon = law.certificate.epsilon
-    return epsilon if law.certificate.unit == "text" or not tokens else tokens * epsilon
-
-
-def _measure(name: str, case: Case) -> Row:
-    """One result, or the reason why there is none."""
-    measure, started = MEASURES[name], time.perf_counter()
-    chosen = case.sampled if measure.slow else case
-    try:
-        measure.check(case.models, case.law.mechanism)
-        result = measure.run(chosen)
-    except MissingExtra as error:
-        return {**_skip(name, str(error)), _MISSING: True}
-    except ParameterError as error:
-        return _skip(name, str(error))
-    notes = list(result.assumptions)
-    if measure.needs is not None:
-        model = case.models.need(measure.needs)
-        notes.append(f"model: {_cases.label(model) or 'without a name'}")
-    if len(chosen.data) < len(case.data):
-        notes.append(f"on {len(chosen.data)} of {len(case.data)} texts, evenly spaced")
-    if case.law.note:
-        notes.append(case.law.note)
+    whole = law.certificate.unit == "text" or not tokens
     return {
-        "kind": measure.kind,
-        "name": name,
-        "value": result.rate if isinstance(result, AttackResult) else result.value,
-        **{column: getattr(result, column) for column in _RESULT},
-        "details": dict(result.details),
-        "assumptions": "; ".join(notes),
-        "seconds": time.perf_counter() - started,
+        "fingerprint": law.mechanism.fingerprint,
+        "nominal_epsilon": None if law.mechanism.scale is None else law.mechanism.nominal,
+        "text_epsilon": epsilon if whole else tokens * epsilon,
+        **_certified(law.certificate),
     }
 
 
-def _skip(name: str, reason: str) -> Row:
-    """A row without a result."""
-    return {"kind": MEASURES[name].kind, "name": name, "reason": reason}
-
-
-def _row(about: Row, result: Row) -> Row:
-    """A row with every column, in order."""
-    values = about | result
-    return {column: values.get(column) for column in COLUMNS}
+def _certified(certificate: Certificate) -> Row:
+    return {
+        "exact_epsilon": certificate.epsilon,
+        "method": certificate.method,
+        "guarantee": type(certificate.guarantee).__name__,
+    }

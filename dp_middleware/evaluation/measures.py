@@ -11,7 +11,8 @@ from dp_middleware import attacks, metrics
 from dp_middleware.attacks import AttackResult
 from dp_middleware.attacks.rows import channel
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Case, Model, Models
+from dp_middleware.evaluation._cases import NOT_ALIGNED, Case, Model, Models
+from dp_middleware.evaluation._pipelines import Pipeline
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics import MetricResult
@@ -58,7 +59,7 @@ class Measure:
         """Whether it is run unless something else is asked for."""
         return self.default and self.needs is None
 
-    def check(self, models: Models, law: Mechanism) -> None:
+    def check(self, models: Models, law: Mechanism | Pipeline) -> None:
         """Refuse what cannot be run, before anything is drawn or charged.
 
         Raises:
@@ -67,14 +68,18 @@ class Measure:
         """
         if self.needs is not None:
             models.need(self.needs)
+        if isinstance(law, Pipeline):
+            if self.channel or self.aligned:
+                raise ParameterError(NOT_ALIGNED)
+            return
         if self.channel:
             channel(law)
         if self.aligned and isinstance(law, TextMechanism):
-            raise ParameterError("needs a token released for each token, not a text for a text")
+            raise ParameterError(NOT_ALIGNED)
 
 
 def _bayes(case: Case) -> AttackResult:
-    result = attacks.bayes(case.law.mechanism, case.space, prior=case.prior, top=TOP)
+    result = attacks.bayes(case.mechanism, case.space, prior=case.prior, top=TOP)
     return replace(result, assumptions=(*_OF_THESE_TEXTS, "exact for tokens drawn from the prior"))
 
 
@@ -96,13 +101,13 @@ def _bayes_uniform(case: Case) -> AttackResult:
 
 
 def _bayes_on_text(case: Case) -> AttackResult:
-    law = case.law.mechanism
+    law = case.mechanism
     result = attacks.bayes_on(case.raw, case.released, law, case.space, prior=case.prior, top=TOP)
     return replace(result, assumptions=(*_OF_THESE_TEXTS, *result.assumptions[2:]))
 
 
 def _bayes_with_language_model(case: Case) -> AttackResult:
-    law, context = case.law.mechanism, case.models.need("context")
+    law, context = case.mechanism, case.models.need("context")
     return attacks.bayes_with_language_model(
         case.raw, case.released, law, case.space, context, given="guesses", top=TOP
     )
@@ -119,7 +124,7 @@ def _llm_inference(case: Case) -> AttackResult:
 
 
 def _mapping_set_size(case: Case) -> MetricResult:
-    law, space = case.law.mechanism, case.space
+    law, space = case.mechanism, case.space
     if not isinstance(law, ChannelMechanism):
         used = None if law.notion == "metric" else case.models.context
         ids = space.spread(_DRAWN_TOKENS)

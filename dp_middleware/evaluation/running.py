@@ -15,15 +15,18 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cases import Chat, Models
 from dp_middleware.evaluation._cells import Cell, Cells
 from dp_middleware.evaluation._cuts import Cut, cut
-from dp_middleware.evaluation._laws import Chosen
+from dp_middleware.evaluation._laws import Chosen, Named
 from dp_middleware.evaluation._parts import Part, Setup
+from dp_middleware.evaluation._pipelines import Pipeline, pipeline_of
 from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.evaluation.report import save
 from dp_middleware.evaluation.results import Results, check_extras
+from dp_middleware.frameworks import PrivRewrite
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics.inputs import Encoder, default_encoder
+from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -32,7 +35,7 @@ Source = str | Path | Texts
 
 
 def evaluate(
-    mechanisms: Sequence[Chosen] | None = None,
+    mechanisms: Sequence[Named | PrivRewrite | Pseudonyms] | None = None,
     epsilons: Sequence[float] = EPSILONS,
     data: Source | Sequence[Source] = (),
     *,
@@ -63,8 +66,12 @@ def evaluate(
 
     Args:
         mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
-            names. Default all, those of whole texts with ``budget_per_text`` only.
-        epsilons: Nats per token, or per text for mechanisms of whole texts.
+            names. Default all, those of whole texts with ``budget_per_text`` only. Also a
+            :class:`~dp_middleware.PrivRewrite` or :class:`~dp_middleware.Pseudonyms` without a
+            ledger: these run once, at their own certificate's epsilon and with their own policy,
+            whose chat model is sent what their sanitizer released; their finished parts are not
+            kept. For InferDPT give ``chat`` and ``extractor``.
+        epsilons: Nats per token, or per text for mechanisms of whole texts; not for pipelines.
         data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
             different names.
         space: Default the first 11,000 WordPieces of the bundled encoder, with its vectors, and
@@ -101,7 +108,8 @@ def evaluate(
         progress: Show a bar if standard error is a terminal.
 
     Raises:
-        ParameterError: An unknown name, a number out of range, or data that cannot be read.
+        ParameterError: An unknown name, a number out of range, data that cannot be read, or a
+            pipeline with a ledger.
         MissingExtra: ``out`` is given and pandas, pyarrow or matplotlib is not installed.
         ChatError: The chat model failed.
     """
@@ -115,7 +123,6 @@ def evaluate(
         _validate.positive(epsilon=epsilon)
     by_default = of_tokens() if budget_per_text is None else tuple(MECHANISMS)
     chosen = _check_mechanisms(by_default if mechanisms is None else mechanisms)
-    grid = [(epsilon, c) for epsilon in sorted({float(e) for e in epsilons}) for c in chosen]
     setup = Setup(
         measures=(*_names("attack", attacks), *_names("metric", metrics)),
         asked="text" if budget_per_text is not None else "exact" if exact else "nominal",
@@ -129,6 +136,10 @@ def evaluate(
         service=service if service is not None else default_encoder(),
     )
     sets = [texts.head(limit) for texts in _load_all(data)]
+    pipelines = [(c.certificate.epsilon, c) for c in chosen if isinstance(c, Pipeline)]
+    named = [c for c in chosen if not isinstance(c, Pipeline)]
+    asked = sorted({float(epsilon) for epsilon in epsilons})
+    grid = [*((epsilon, c) for epsilon in asked for c in named), *pipelines]
     cells = Cells(None if out is None else Path(out) / "cells")
     table = _table(
         grid,
@@ -179,14 +190,18 @@ def of_tokens() -> tuple[str, ...]:
     return tuple(n for n, kind in MECHANISMS.items() if not issubclass(kind, TextMechanism))
 
 
-def _check_mechanisms(mechanisms: Iterable[Chosen]) -> list[Chosen]:
+def _check_mechanisms(asked: Iterable[Named | PrivRewrite | Pseudonyms]) -> list[Chosen]:
     """Known ones of different public names, each once."""
     names: dict[Chosen, str] = {}
-    for mechanism in mechanisms:
+    for source in asked:
+        mechanism = pipeline_of(source) if isinstance(source, PrivRewrite | Pseudonyms) else source
         if isinstance(mechanism, str):
             _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
-        elif not isinstance(mechanism, Mechanism):
-            raise ParameterError(f"expected names or mechanisms, got {type(mechanism).__name__}")
+        elif not isinstance(mechanism, Mechanism | Pipeline):
+            raise ParameterError(
+                "expected names, mechanisms, PrivRewrite or Pseudonyms, got "
+                f"{type(mechanism).__name__}; InferDPT is chat= with extractor="
+            )
         name = mechanism if isinstance(mechanism, str) else mechanism.name
         if not NAME.fullmatch(name):  # it names files and cells of the table
             raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")

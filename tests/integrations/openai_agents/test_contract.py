@@ -18,6 +18,7 @@ from agents import (
 )
 from agents.models.interface import ModelTracing
 from openai_agents_dp_middleware import DPModel, release_input
+from support.loops import PerLoop
 
 from dp_middleware.testing import ToolCall, TraceSafeContract
 
@@ -26,7 +27,7 @@ BRIEF = "be brief"
 
 
 def remote_model(probe):
-    client = openai.DefaultAsyncHttpxClient(verify=False)
+    client = openai.DefaultAsyncHttpxClient(transport=PerLoop())
     key = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}
     return OpenAIChatCompletionsModel(
         "gpt-4o-mini", openai.AsyncOpenAI(base_url=probe.remote.url, http_client=client, **key)

@@ -24,6 +24,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai_dp_middleware import DPModel
+from support.loops import PerLoop
 
 from dp_middleware.testing import ToolCall, TraceSafeContract
 
@@ -32,7 +33,7 @@ PLAIN = ModelRequestParameters()
 
 
 def remote_model(probe):
-    client = openai.DefaultAsyncHttpxClient(verify=False)
+    client = openai.DefaultAsyncHttpxClient(transport=PerLoop())
     key = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}
     client = openai.AsyncOpenAI(base_url=probe.remote.url, http_client=client, **key)
     return OpenAIChatModel("gpt-4o-mini", provider=OpenAIProvider(openai_client=client))

@@ -151,7 +151,7 @@ def _round_trip(out: Console, sanitizer: dp.Sanitizer) -> None:
             "Set DP_EXTRACTOR, for example to hf:MODEL or openai:MODEL@http://127.0.0.1:11434/v1."
         )
         return
-    _try(out, sanitizer, remote, extractor, _INSTRUCTION)
+    _ask(out, sanitizer, remote, extractor, _INSTRUCTION)
 
 
 def _round_trip_here(out: Console, sanitizer: dp.Sanitizer) -> None:
@@ -170,20 +170,7 @@ def _round_trip_here(out: Console, sanitizer: dp.Sanitizer) -> None:
         "The InferDPT round trip, with one small model in this process as the remote and as the "
         "local one. It only continues texts, and not well: the way is real, the quality is not."
     )
-    _try(out, sanitizer, model, model, None)
-
-
-def _try(
-    out: Console,
-    sanitizer: dp.Sanitizer,
-    remote: str | DemoModel,
-    extractor: str | DemoModel,
-    instruction: str | None,
-) -> None:
-    try:
-        _ask(out, sanitizer, remote, extractor, instruction)
-    except DPMiddlewareError as error:
-        out.print(Text(f"No InferDPT round trip: {error}", style="red"))
+    _ask(out, sanitizer, model, model, None)
 
 
 def _ask(
@@ -195,13 +182,19 @@ def _ask(
 ) -> None:
     from dp_middleware.frameworks import open_model
 
-    inferdpt = dp.InferDPT(
-        sanitizer,
-        remote=open_model(remote, private=False) if isinstance(remote, str) else remote,
-        extractor=open_model(extractor, private=True) if isinstance(extractor, str) else extractor,
-    )
-    with working("asking the remote model and extracting locally"):
-        answer = inferdpt.run(DOCUMENT, instruction=instruction)
+    try:
+        inferdpt = dp.InferDPT(
+            sanitizer,
+            remote=open_model(remote, private=False) if isinstance(remote, str) else remote,
+            extractor=(
+                open_model(extractor, private=True) if isinstance(extractor, str) else extractor
+            ),
+        )
+        with working("asking the remote model and extracting locally"):
+            answer = inferdpt.run(DOCUMENT, instruction=instruction)
+    except DPMiddlewareError as error:
+        out.print(Text(f"No InferDPT round trip: {error}", style="red"))
+        return
     for title, text in (
         ("InferDPT: what the remote model was sent", answer.release.text),
         ("what it answered", answer.remote_text),

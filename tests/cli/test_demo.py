@@ -110,11 +110,11 @@ def test_without_a_local_extractor_nothing_is_sent(monkeypatch):
 
 
 def test_a_failing_model_is_one_line(monkeypatch):
-    def fail(*args):
+    def fail(*args, **options):
         raise dp.RemoteError("the remote model failed: timeout")
 
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
-    monkeypatch.setattr(demo, "_ask", fail)
+    monkeypatch.setattr(dp.InferDPT, "run", fail)
     assert "No InferDPT round trip: the remote model failed: timeout" in shown()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from string import Template
 
 import numpy as np
@@ -11,17 +9,7 @@ import pytest
 
 import dp_middleware as dp
 
-PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts():
-    """Scripts import each other as they do when they run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PAPERS))
-        yield
-        for name in [path.stem for path in PAPERS.glob("*.py")]:
-            sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("scripts")
 
 
 def test_a_figure_stands_beside_the_papers():

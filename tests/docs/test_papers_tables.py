@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from support.spaces import random_space
 
 import dp_middleware as dp
 
-PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts():
-    """Scripts import each other as they do when they run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PAPERS))
-        yield
-        for name in [path.stem for path in PAPERS.glob("*.py")]:
-            sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("scripts")
 
 
 # what the scripts share ---------------------------------------------------------------------------

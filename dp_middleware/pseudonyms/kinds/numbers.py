@@ -16,7 +16,7 @@ from dp_middleware.pseudonyms.kinds.laws import Staircase, fill, label, pick, wh
 
 LEADING = 3  # digits of a number that keep something of it
 TRIES = 200
-OLDEST = 119
+OLDEST = 99  # three digits behind a number and a comma would be a part of it
 NUMERAL = re.compile(r"(?:[$€£¥₹]\s?)?\d+(?:[.,'’]\d+|[ \u00a0\u202f]\d{3}(?!\d))*%?")
 WORD = re.compile(r"[^\W\d_]+")
 CURRENCIES = (
@@ -171,13 +171,10 @@ class Number(Numeral):
 
 @dataclass(frozen=True, kw_only=True)
 class Age(Numeral):
-    """An age from 0 to 119; an older one becomes a label."""
+    """An age from 0 to 99; an older one becomes a label."""
 
     name: ClassVar[str] = "age"
-    keeps: ClassVar[str] = (
-        "words around an age, such as years old; behind a number and a comma, whether it has three"
-        " digits"
-    )
+    keeps: ClassVar[str] = "words around an age, such as years old"
     public: ClassVar[frozenset[str]] = words(AGES)
 
     def shape(self, text: str) -> str:

@@ -208,12 +208,12 @@ def test_a_number_is_not_found_in_a_longer_one():
 
 
 def test_apostrophes_hyphens_and_escapes_of_another_hand_are_the_same():
-    talk = session({"O'Brienza": "person", "Smithel-Jonesta": "person", "José": "person"})
-    text = "O'Brienza, Smithel-Jonesta and José"
+    talk = session({"O'Brienza": "person", "Smithel-Jonesta": "person", "Quazé": "person"})
+    text = "O'Brienza, Smithel-Jonesta and Quazé"
     talk.release("1", "user", text)
-    others = "O\u2019Brienza, Smithel\u2011Jonesta, Ms Jonesta and Jos\\u00e9"
+    others = "O\u2019Brienza, Smithel\u2011Jonesta, Ms Jonesta and Quaz\\u00e9"
     released = talk.release("2", "user", others).text
-    for value in ("Brienza", "Smithel", "Jonesta", "Jos"):
+    for value in ("Brienza", "Smithel", "Jonesta", "Quaz"):
         assert value not in released
     told = talk.release("1", "user", text).text.replace("-", "\u2011")
     assert talk.restore(told) == text.replace("-", "\u2011")

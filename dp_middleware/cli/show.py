@@ -16,7 +16,7 @@ from rich.text import Text
 import dp_middleware as dp
 from dp_middleware.cli import budget
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
-from dp_middleware.privacy.wording import UNITS as UNITS, nats as nats
+from dp_middleware.privacy.wording import UNITS as UNITS, json_number as json_number, nats as nats
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
@@ -52,11 +52,6 @@ def printable(text: str) -> str:
 def percent(share: float | None) -> str:
     """A probability for a table."""
     return "not computed" if share is None else f"{100 * share:.3g} %"
-
-
-def json_number(value: float) -> float | str:
-    """JSON has no infinity."""
-    return "inf" if math.isinf(value) else value
 
 
 def guarantee(statement: Guarantee, unit: Unit = "occurrence") -> str:

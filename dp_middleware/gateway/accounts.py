@@ -20,6 +20,7 @@ from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.settings import Client
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.wording import json_number
 
 _PUBLIC = ("remote-answer", "declared-public")  # mechanisms of what is public
 _MAC = 16  # bytes
@@ -88,7 +89,7 @@ def release_id(secret: str, client: Client, account: Account) -> str:
         client: Who may ask for it.
         account: Of a request.
     """
-    data = {**vars(account), "nats": _finite(account.nats), "created": int(time.time())}
+    data = {**vars(account), "nats": json_number(account.nats), "created": int(time.time())}
     text = json.dumps(data, separators=(",", ":")).encode()
     return "rel-" + base64.urlsafe_b64encode(_mac(secret, client, text) + text).decode().rstrip("=")
 
@@ -136,11 +137,7 @@ def budget_of(gateway: Gateway, client: Client) -> dict[str, Any]:
         "object": "dp.budget",
         "unit": "nats",
         "charged": True,
-        "spent": _finite(account.spent),
-        "remaining": _finite(account.remaining),
+        "spent": json_number(account.spent),
+        "remaining": json_number(account.remaining),
         "window_seconds": gateway.ledger.window,
     }
-
-
-def _finite(nats: float) -> float | str:
-    return nats if math.isfinite(nats) else "inf"

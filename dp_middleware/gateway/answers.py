@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.turns import Turn
 from dp_middleware.gateway.words import Said, ToolCall
@@ -14,6 +16,21 @@ def garbage() -> Failure:
     """Of an upstream that speaks another protocol."""
     message = "the upstream answered with something else than this protocol"
     return Failure(502, message, "upstream_garbage", kind="server_error")
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """In this block, what an upstream's answer lacks is a failure of the upstream, not of ours.
+
+    Raises:
+        Failure: It is of another protocol.
+    """
+    try:
+        yield
+    except DPMiddlewareError:
+        raise
+    except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
+        raise garbage() from None
 
 
 def shown_chat(
@@ -54,7 +71,7 @@ def said_in(message: dict[str, Any]) -> Said:
     """
     texts = [message.get(name) or "" for name in ("content", "refusal")]
     calls = message.get("tool_calls") or []
-    try:
+    with reading():
         made = [
             ToolCall(
                 id=call["id"],
@@ -63,8 +80,6 @@ def said_in(message: dict[str, Any]) -> Said:
             )
             for call in calls
         ]
-    except (TypeError, KeyError):
-        raise garbage() from None
     spelled = [*texts, *(part for call in made for part in vars(call).values())]
     if not all(isinstance(each, str) for each in spelled):
         raise garbage()

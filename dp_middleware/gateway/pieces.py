@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_middleware.gateway.answers import garbage
+from dp_middleware.gateway.answers import reading
 from dp_middleware.gateway.streaming import sse
 from dp_middleware.gateway.turns import Turn
 from dp_middleware.gateway.words import Said, ToolCall
@@ -102,10 +102,8 @@ class ChatStream:
         Raises:
             Failure: It is none of this protocol.
         """
-        try:
+        with reading():
             return self._fed(event)
-        except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
-            raise garbage() from None
 
     def _fed(self, event: dict[str, Any]) -> list[str]:
         before, choices = [], []
@@ -157,10 +155,8 @@ class TextStream:
         Raises:
             Failure: It is none of this protocol.
         """
-        try:
+        with reading():
             choices = [self._choice(choice) for choice in event.get("choices") or ()]
-        except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
-            raise garbage() from None
         return [sse({**event, "choices": choices})]
 
     def _choice(self, choice: dict[str, Any]) -> dict[str, Any]:

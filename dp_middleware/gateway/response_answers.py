@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.gateway.answers import garbage, restored_json
+from dp_middleware.gateway.answers import garbage, reading, restored_json
 from dp_middleware.gateway.pieces import Growing
 from dp_middleware.gateway.response_items import thought_words
 from dp_middleware.gateway.streaming import sse
@@ -21,7 +19,6 @@ _PIECES = {  # event -> which field of its end has the whole
     "response.function_call_arguments": "arguments",
 }
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
-_ODD = (TypeError, KeyError, AttributeError, ValueError, OverflowError)  # of another protocol
 _WITHHELD = {"code": "server_error", "message": "the upstream's words are withheld"}
 
 
@@ -49,7 +46,7 @@ class ResponseShower:
         if not isinstance(output, list) or not isinstance(upstream_id, str):
             raise garbage()
         shown = {**response, "id": self.name(upstream_id)}
-        with _reading():
+        with reading():
             shown["output"] = [self.item(item) for item in output]
         if "previous_response_id" in response:
             shown["previous_response_id"] = self.previous
@@ -80,7 +77,7 @@ class ResponseShower:
         Raises:
             Failure: It is no response object.
         """
-        with _reading():
+        with reading():
             said = [
                 (words, _words(self.item(item)))
                 for item in response["output"]
@@ -92,17 +89,6 @@ class ResponseShower:
             if isinstance(item, dict) and item.get("type") == "function_call":
                 call = str(item["call_id"])
                 session.note_remote(call_event(call), call, conversation=name)
-
-
-@contextmanager
-def _reading() -> Iterator[None]:
-    """What an upstream's answer lacks is a failure of the upstream, and none of ours."""
-    try:
-        yield
-    except DPMiddlewareError:
-        raise
-    except _ODD:
-        raise garbage() from None
 
 
 def call_event(call_id: str) -> str:
@@ -145,12 +131,8 @@ class ResponseStream:
         Raises:
             Failure: It is none of this protocol.
         """
-        try:
+        with reading():
             events = self._fed(event)
-        except _ODD:
-            events = None
-        if events is None:
-            raise garbage()
         return [self._numbered(each) for each in events]
 
     def _fed(self, event: dict[str, Any]) -> list[dict[str, Any]]:

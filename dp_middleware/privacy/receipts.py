@@ -11,6 +11,7 @@ from typing import Any
 
 from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.wording import json_number
 
 
 @dataclass(kw_only=True)
@@ -38,7 +39,7 @@ class Receipt:
             "released": [release.text for release in self.releases],
             "certificate": certificate.to_dict(),
             "charge": {
-                "nats": nats if math.isfinite(nats) else "inf",
+                "nats": json_number(nats),
                 "unit": certificate.unit,
             },
         }

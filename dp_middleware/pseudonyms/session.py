@@ -19,7 +19,6 @@ from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_stre
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft
 from dp_middleware.sanitizers.spans import Scope
 from dp_middleware.sessions.memo import Entries
-from dp_middleware.sessions.names import AnyItem
 from dp_middleware.sessions.session import Session
 from dp_middleware.sessions.transcript import Message
 
@@ -147,22 +146,6 @@ class PseudonymSession(Session):
         """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""
         mapping, write = self._read(conversation), self._releases.write
         return restore_value(value, lambda text: restore(text, mapping, write))
-
-    def note_remote(
-        self,
-        event_id: str | None,
-        text: str,
-        *,
-        conversation: str = "",
-        transcript: Iterable[AnyItem] | None = None,
-    ) -> None:
-        """As of :class:`~dp_middleware.Session`; without an id also known by its restored words."""
-        super().note_remote(event_id, text, conversation=conversation, transcript=transcript)
-        if event_id is None and transcript is None:
-            shown = self.restore(text, conversation=conversation)
-            if shown != text:
-                name = self._digests.answer(self._conversation(conversation), shown)
-                self._memo.note(name, text, None)
 
     @property
     def restores(self) -> bool:

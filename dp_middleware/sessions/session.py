@@ -349,9 +349,10 @@ class Session:
 
         Args:
             event_id: The id that the answer will have in the transcript, by which alone it is
-                known. ``None``: it has none and is known by its public text. Then any assistant's
-                message without an id that has just these words goes out, also one that was
-                extracted locally: where both may say "yes", give ids or ``transcript``.
+                known. ``None``: it has none and is known by its public text, or by what
+                :meth:`restore` makes of that. Then any assistant's message without an id that has
+                just these words goes out, also one that was extracted locally: where both may say
+                "yes", give ids or ``transcript``.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
             conversation: As for :meth:`release`.
             transcript: Private, as of :meth:`release_many`: the messages up to and with the one
@@ -369,7 +370,8 @@ class Session:
         elif event_id is not None:
             name = self._digests.of_id(within, event_id)
         else:
-            self._memo.note(self._digests.answer(within, text), text, None)
+            for words in dict.fromkeys((text, self.restore(text, conversation=conversation))):
+                self._memo.note(self._digests.answer(within, words), text, None)
             return
         self._memo.note(self._digests.note(name), text, self._digests.private(name))
 

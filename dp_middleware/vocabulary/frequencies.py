@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
@@ -81,7 +82,13 @@ def _words() -> tuple[tuple[str, ...], NDArray[np.float64]]:
 
 @cache
 def stop_words() -> frozenset[str]:
-    """English function words, scikit-learn's list."""
+    """English function words, scikit-learn's list.
+
+    Read from its file where that is, as the package takes two seconds to import.
+    """
+    folder = _files.package_folder("sklearn", "feature_extraction")
+    if folder is not None and (file := folder / "_stop_words.py").is_file():
+        return frozenset(runpy.run_path(str(file))["ENGLISH_STOP_WORDS"])
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import dp_middleware as dp
 from dp_middleware.vocabulary import frequencies
@@ -58,3 +59,8 @@ def test_shares_in_texts():
         [0.5, 0.5, 0.0]
     )
     assert not frequencies.in_texts(vocabulary, ["cough"]).any()
+
+
+def test_stop_words_are_those_of_scikit_learn():
+    """They are read from its file, which is no part of its interface."""
+    assert frequencies.stop_words() == ENGLISH_STOP_WORDS

@@ -21,6 +21,7 @@ from dp_middleware.privacy.releases import Release
 from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
 from dp_middleware.sanitizers.explanation import Explanation
+from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sessions.session import Session
 
 LONGEST = 20_000
@@ -150,9 +151,14 @@ class Playground:
         return {"answer": answer, "restored": session.restore(answer) if session.restores else None}
 
 
+def _perturbing(releaser: Releaser) -> Sanitizer | None:
+    """What perturbs the text, or the rest of it; ``None`` for pseudonyms alone."""
+    return releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+
+
 def _explained(releaser: Releaser, text: str, noted: Notes) -> tuple[Explanation | None, str]:
     """The dry run of a text, or why there is none."""
-    sanitizer = releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+    sanitizer = _perturbing(releaser)
     if sanitizer is None:
         return None, "Nothing is drawn for what is not found: it goes out as it is."
     try:
@@ -170,7 +176,7 @@ def _texts(
     explanation: Explanation | None,
 ) -> dict[str, Any]:
     """Both texts in pieces, and how many there are of which."""
-    sanitizer = releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+    sanitizer = _perturbing(releaser)
     whole = release.certificate.unit == "text"
     if sanitizer is None:
         original = marks.of_names(text, mapping.values())
@@ -205,7 +211,7 @@ def _in_all(explanation: Explanation | None) -> list[str]:
 
 def _attackers(releaser: Releaser, release: Release) -> list[str]:
     """What the best ones reach, in sentences."""
-    sanitizer = releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+    sanitizer = _perturbing(releaser)
     said = recovery(sanitizer.certificate) if sanitizer is not None else ""
     return [each for each in (said, guess(release.certificate)) if each]
 

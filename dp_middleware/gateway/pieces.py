@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dp_middleware.gateway.answers import reading
+from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.streaming import sse
 from dp_middleware.gateway.turns import Turn
 from dp_middleware.gateway.words import Said, ToolCall
@@ -128,6 +129,10 @@ class ChatStream:
         """Whether all answers that began have ended."""
         return bool(self._choices) and not self._open
 
+    def broken(self, failure: Failure) -> str:
+        """As OpenAI's clients expect it."""
+        return sse(failure.body())
+
     def note(self, *, left: bool = False) -> None:
         """Tell the session what was said."""
         for choice in self._choices.values():
@@ -173,6 +178,10 @@ class TextStream:
     def complete(self) -> bool:
         """Whether all that began have ended."""
         return bool(self._texts) and not self._open
+
+    def broken(self, failure: Failure) -> str:
+        """As OpenAI's clients expect it."""
+        return sse(failure.body())
 
     def note(self, *, left: bool = False) -> None:
         """Nothing: a completion is no message."""

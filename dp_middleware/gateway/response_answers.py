@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dp_middleware.gateway.answers import garbage, reading, restored_json
+from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.pieces import Growing
 from dp_middleware.gateway.response_items import thought_words
 from dp_middleware.gateway.streaming import sse
@@ -181,6 +182,13 @@ class ResponseStream:
     def complete(self) -> bool:
         """Whether the response has ended."""
         return self._whole is not None
+
+    def broken(self, failure: Failure) -> str:
+        """Its event as documented, with the object beside it that clients look for."""
+        error = failure.body()["error"]
+        told = {name: error[name] for name in ("code", "message", "param")}
+        event = {"type": "error", **told, "sequence_number": self._number, "error": error}
+        return self._numbered(event)
 
     def note(self, *, left: bool = False) -> None:
         """Tell the session what was said; of a response that was left, nothing is kept."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.gateway.failures import failure_of
+from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.turns import Turn, in_thread
 
 _HEADERS = {
@@ -20,6 +20,8 @@ _HEADERS = {
     "x-accel-buffering": "no",
 }
 
+
+_LAST = 10.0  # seconds for the end of an answer
 
 DONE = "data: [DONE]\n\n"
 
@@ -38,6 +40,9 @@ class Events(Protocol):
 
     def complete(self) -> bool:
         """Whether the answer is whole."""
+
+    def broken(self, failure: Failure) -> str:
+        """The event that ends an answer which is not, in the wire's form."""
 
     def note(self, *, left: bool = False) -> None:
         """Tell the session what was said; if the client has left, without waiting."""
@@ -77,38 +82,33 @@ class EventStream(Response):
             raise error
 
     async def _write(self, send: Send) -> None:
-        noted = False
+        begun = noted = False
         upstream = self._turn.call.gateway.upstream
-        async with upstream.stream(self._path, self._turn.body) as events:
-            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            await send(start)
-            try:
+        try:
+            async with upstream.stream(self._path, self._turn.body) as events:
+                start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+                await send(start)
+                begun = True
                 async for event in events:
                     for text in self._events.feed(event):
                         await _send(send, text)
-                noted = True
-                await in_thread(self._events.note)
-                last = self._ends if self._events.complete() else _BROKEN
-            except DPMiddlewareError as error:
-                last = sse(failure_of(error).body())
-            finally:
-                if not noted:
-                    self._events.note(left=True)
+            noted = True
+            await in_thread(self._events.note)
+            last = self._ends if self._events.complete() else self._events.broken(_BROKEN_OFF)
+        except DPMiddlewareError as error:
+            if not begun:
+                raise
+            last = self._events.broken(failure_of(error))
+        finally:
+            if begun and not noted:
+                self._events.note(left=True)
+        async with asyncio.timeout(_LAST):  # a client that reads nothing is not waited for
             if last:
                 await _send(send, last)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-_BROKEN = sse(
-    {
-        "error": {
-            "message": "the upstream's answer broke off",
-            "type": "server_error",
-            "param": None,
-            "code": "upstream_ended",
-        }
-    }
-)
+_BROKEN_OFF = Failure(502, "the upstream's answer broke off", "upstream_ended", kind="server_error")
 
 
 async def _send(send: Send, text: str) -> None:

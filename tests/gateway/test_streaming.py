@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 
 import httpx
+import openai
 import pytest
 from support.faulty import faulty
 from support.gateway import KEYS, MODEL, AllLogs, Running, releases, running, serving, settings
@@ -97,6 +98,52 @@ def test_a_slow_upstream_is_within_its_time_between_pieces(gateway, upstream):
     upstream.fault = "slow"
     lines = events(gateway.post("/chat/completions", BODY))
     assert json.loads(lines[-1])["error"]["code"] == "upstream_timeout"
+
+
+PRIVATE = {
+    "/chat/completions": {"messages": [{"role": "user", "content": CANARY}]},
+    "/responses": {"input": CANARY},
+    "/completions": {"prompt": CANARY},
+}
+
+
+@pytest.fixture(scope="module")
+def limited(upstream):
+    app = create_app(settings(upstream.url, limits={"seconds": 0.6}), releases=releases)
+    with serving(app) as port:
+        running = Running(upstream, app, port)
+        yield running
+        running.close()
+
+
+@pytest.mark.parametrize("path", PRIVATE)
+def test_the_total_time_ends_a_stream_with_an_error_of_its_protocol(limited, upstream, path):
+    upstream.fault = "drip"
+    with AllLogs() as logs:
+        answer = limited.post(path, {"model": MODEL, "stream": True, **PRIVATE[path]})
+    first, *_, last = map(json.loads, events(answer))
+    assert "x" in str(first)
+    assert {*last["error"]} == {"message", "type", "param", "code"}
+    assert last["error"]["code"] == "upstream_timeout"
+    if path == "/responses":
+        assert answer.text.rstrip().rpartition("event: ")[2].startswith("error\n")
+        assert (last["type"], last["code"], last["message"]) == (
+            "error", "upstream_timeout", last["error"]["message"]
+        )  # fmt: skip
+    assert CANARY not in answer.text + "".join(logs.lines)
+    assert not [line for line in logs.lines if "without completing" in line]
+
+
+@pytest.mark.parametrize("path", PRIVATE)
+def test_the_real_client_raises_at_the_total_time(limited, upstream, path):
+    upstream.fault = "drip"
+    client = openai.OpenAI(base_url=limited.url, api_key=KEYS["ann"], max_retries=0)
+    asked = {"/responses": client.responses, "/completions": client.completions}.get(
+        path, client.chat.completions
+    )
+    with client, pytest.raises(openai.APIError, match="in time"):
+        for _ in asked.create(model=MODEL, stream=True, **PRIVATE[path]):
+            pass
 
 
 NAME = "Mirela Tamburi"

@@ -20,12 +20,18 @@ def chunk(text: str, reason: str | None = None) -> bytes:
     return f"data: {json.dumps({**event, 'choices': [choice]})}\n\n".encode()
 
 
+DROP = (
+    b'data: {"type": "response.output_text.delta", "delta": "x", "sequence_number": 7, '
+    b'"choices": [{"index": 0, "text": "x", "delta": {"content": "x"}}]}\n\n'
+)
+
+
 class Faulty:
     """What the next request gets.
 
     Attributes:
         fault: ``"hang"``, ``"close"``, ``"garbage"``, ``"error"``, ``"list"``, ``"odd"``,
-            ``"forever"`` or ``"slow"``.
+            ``"forever"``, ``"slow"`` or ``"drip"``: a word of any protocol now and then.
         left: Set when a client has closed the connection while it was written to.
         url: Base URL.
     """
@@ -37,6 +43,9 @@ class Faulty:
 
     def write(self, wfile: Any) -> None:
         """The events."""
+        while self.fault == "drip" and not self.closing.wait(0.05):
+            wfile.write(DROP)
+            wfile.flush()
         wfile.write(chunk("a"))
         wfile.write(chunk(" b"))
         wfile.flush()

@@ -1,8 +1,10 @@
-"""Charges per second of the privacy ledger: SQLite and PostgreSQL, one and eight writers.
+"""Charges per second of the privacy ledger: SQLite and PostgreSQL, processes and threads.
 
-    python benchmarks/ledger.py [--seconds 3] [--writers 1 8] [--postgresql URL]
+    python benchmarks/ledger.py [--seconds 3] [--writers 1 8] [--threads 1 32] [--postgresql URL]
 
-Every writer is a process. ``one subject``: all charge one budget, so they wait for each other;
+Every writer is a process; then one process has several threads, whose charges are committed
+together. ``alone`` are as many threads of which only one may charge at a time, so that each charge
+has a commit of its own. ``one subject``: all charge one budget, so they wait for each other;
 ``own subjects``: each charges its own. The baseline is the disk: a synchronised append of 4 KiB to
 a file beside the ledger, alone. Without a URL of an empty database, PostgreSQL is the one that the
 tests start.
@@ -18,8 +20,12 @@ import platform
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
@@ -66,6 +72,24 @@ def rate(url: str, writers: int, seconds: float, *, own: bool) -> float:
     return total / seconds
 
 
+def rate_of_threads(url: str, threads: int, seconds: float, gate: Any) -> float:
+    """Charges per second of the threads of one process, each within ``gate``."""
+    ledger, counts = PrivacyLedger(url), [0] * threads
+    ledger.charge("subject", CERTIFICATE, 1)
+    end = time.perf_counter() + seconds
+
+    def work(number: int) -> None:
+        while time.perf_counter() < end:
+            with gate:
+                ledger.charge("subject", CERTIFICATE, 1)
+            counts[number] += 1
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
+    ledger.close()
+    return sum(counts) / seconds
+
+
 def appends(folder: Path, seconds: float) -> float:
     """Synchronised appends per second, what a commit cannot be faster than."""
     count, end = 0, time.perf_counter() + seconds
@@ -89,6 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--writers", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--postgresql", help="URL of an empty database")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -103,6 +128,10 @@ def main() -> None:
                 for own in (False, True):
                     label = f"{name}, {writers} writers, {'own subjects' if own else 'one subject'}"
                     figures[label] = round(rate(url, writers, options.seconds, own=own))
+            for threads in options.threads:
+                for label, gate in (("together", nullcontext()), ("alone", Lock())):
+                    per_second = rate_of_threads(url, threads, options.seconds, gate)
+                    figures[f"{name}, {threads} threads, {label}"] = round(per_second)
             PrivacyLedger(url).verify()
     machine = {"cores": os.cpu_count(), "python": platform.python_version()}
     print(json.dumps({**machine, "charges per second": figures}, indent=2))

@@ -25,6 +25,7 @@ from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 EPSILON = 0.1
 SUBJECT = "someone"
+AT_ONCE = 4  # threads of a worker that is killed
 SHORT_LIFE = 0.08  # seconds: a worker dies while it opens the ledger or within its charges
 
 CERTIFICATE = certified(PureDP(epsilon=EPSILON), EPSILON)
@@ -102,13 +103,19 @@ def _charge_once(out: int, url: str) -> None:
 
 def _charge_for_ever(out: int, inherited: PrivacyLedger | None, url: str) -> None:
     ledger = inherited or PrivacyLedger(url)
-    while True:
-        try:
-            ledger.charge(SUBJECT, CERTIFICATE, 1)
-        except BudgetExhausted:
-            time.sleep(SHORT_LIFE)
-        else:
-            os.write(out, b".")  # the release
+
+    def work() -> None:
+        while True:
+            try:
+                ledger.charge(SUBJECT, CERTIFICATE, 1)
+            except BudgetExhausted:
+                time.sleep(SHORT_LIFE)
+            else:
+                os.write(out, b".")  # the release
+
+    for _ in range(AT_ONCE - 1):
+        Thread(target=work).start()
+    work()
 
 
 def _forked(work: Callable[..., None], *arguments: object) -> tuple[int, int]:

@@ -1,34 +1,34 @@
 """The database under a privacy ledger: durable transactions, one writer per subject at a time.
 
 SQLite: a write-ahead log, synchronised at every commit, and one writer at a time. PostgreSQL: an
-advisory lock on the subject until the commit. One connection per process, shared by its threads
-and closed before a fork.
+advisory lock on the subject until the commit. What threads write at the same time is committed
+together: all wait for the disk once. Per process one connection that writes and one that reads,
+shared by its threads and closed before a fork.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
-import time
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy.ledger import statements
-from dp_middleware.privacy.ledger.engine import PATIENCE, create, new_engine
+from dp_middleware.privacy.ledger.engine import Mode, create, new_engine, resolved, transaction
+from dp_middleware.privacy.ledger.jobs import Job
 from dp_middleware.privacy.ledger.memory import Memory
 from dp_middleware.privacy.ledger.rows import settings
 
 T = TypeVar("T")
-
-_PAUSE = 0.01
 
 
 class Database:
@@ -42,12 +42,15 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = _resolved(url)
+        self._url = resolved(url)
         self._open()
 
     def _open(self) -> None:
-        self._engine: sa.Engine | None = None
-        self._lock = RLock()
+        self._engine = new_engine(self._url)  # connects at first use
+        weakref.finalize(self, self._engine.dispose)
+        self._file = Path(str(self._url.database)) if self.kind == "sqlite" else None
+        self._waiting: deque[Job[Any]] = deque()  # to be written
+        self._locks = {"write": RLock(), "read": RLock()}
         self._pinned: tuple[str, object] | None = None
         self._memory = Memory()
         _databases.add(self)
@@ -67,7 +70,7 @@ class Database:
     @property
     def file(self) -> Path | None:
         """Of a SQLite database; ``None`` for another."""
-        return Path(str(self._url.database)) if self.kind == "sqlite" else None
+        return self._file
 
     @property
     def exists(self) -> bool:
@@ -91,66 +94,84 @@ class Database:
 
     def create(self, values: dict[str, str]) -> None:
         """Make the tables and keep the settings, unless another process was faster."""
-        if self.kind == "sqlite":
-            path = Path(str(self._url.database))
-            if not path.parent.is_dir():
+        if self.file is not None:
+            if not self.file.parent.is_dir():
                 raise ParameterError("expected a ledger in an existing folder; create the folder")
-            path.touch(mode=0o600)
+            self.file.touch(mode=0o600)
         self.write("", lambda connection: create(connection, values))
 
     def write(self, subject: str, work: Callable[[sa.Connection], T]) -> T:
-        """Do ``work`` alone on this subject's rows; durable on return, undone on any error."""
-        return self._transact("write", work, subject)
+        """Do ``work`` alone on this subject's rows; durable on return, undone on any error.
+
+        The first of the threads that wait here does the work of all of them, in the order in
+        which they came, in one transaction. It is refused to each alone; any other error is that
+        of all, and nothing of theirs is written.
+
+        Args:
+            subject: Whose rows change.
+            work: Raises a refusal before it has changed anything.
+        """
+        job = Job(subject, work)
+        self._waiting.append(job)
+        with self._locks["write"]:
+            if not job.is_done:  # else another thread took it along
+                self._write_all()
+        return job.outcome()
 
     def read(self, work: Callable[[sa.Connection], T], subject: str = "") -> T:
         """Do ``work`` on one state of the whole ledger; ``subject``: whose rows count, if one's."""
-        return self._transact("read", work, subject)
+        job = Job(subject, work)
+        with self._locks["read"]:
+            self._transact("read", [job])
+        return job.outcome()
 
     def close(self) -> None:
-        """Close the connection; the next transaction opens another."""
-        with self._lock:
-            if self._engine is not None:
-                self._engine.dispose()
+        """Close the connections; the next transaction opens another."""
+        with self._locks["write"], self._locks["read"]:
+            self._engine.dispose()
 
-    def _transact(
-        self, mode: Literal["read", "write"], work: Callable[[sa.Connection], T], subject: str
-    ) -> T:
-        with self._lock:
-            self._check_place()  # to connect would create a file
-            if self._engine is None:
-                self._engine = new_engine(self._url)
-                weakref.finalize(self, self._engine.dispose)
-            try:
-                return self._committed(mode, work, subject, self._engine)
-            except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
-                failure = type(getattr(error, "orig", None) or error).__name__
-        raise LedgerError(  # out of the handler: a driver's own error may quote a row
-            f"expected a working {self.kind} ledger, got {failure}; nothing may be released, and "
-            "a charge that was under way may be recorded all the same"
-        )
+    def _write_all(self) -> None:
+        jobs = []
+        with suppress(IndexError):
+            while True:
+                jobs.append(self._waiting.popleft())
+        failure: str | None = _failed(self.kind, "an interruption")
+        try:
+            self._transact("write", jobs)
+            failure = None
+        except LedgerError as error:
+            failure = str(error)
+        finally:
+            for job in jobs:
+                job.end(failure)
 
-    def _committed(
-        self,
-        mode: Literal["read", "write"],
-        work: Callable[[sa.Connection], T],
-        subject: str,
-        engine: sa.Engine,
-    ) -> T:
-        known = self._memory.known(subject)
-        with self._begun(mode, engine) as connection:
+    def _transact(self, mode: Mode, jobs: Sequence[Job[Any]]) -> None:
+        self._check_place()  # to connect would create a file
+        try:
+            self._commit(mode, jobs)
+            return
+        except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
+            failure = type(getattr(error, "orig", None) or error).__name__
+        raise LedgerError(_failed(self.kind, failure))  # out of the handler: see _failed
+
+    def _commit(self, mode: Mode, jobs: Sequence[Job[Any]]) -> None:
+        memory, subjects = self._memory, dict.fromkeys(job.subject for job in jobs)
+        known = {subject: memory.known(subject) for subject in subjects}
+        with transaction(self._engine, mode) as connection:
             if mode == "write" and self.kind == "postgresql":
-                lock = sa.func.pg_advisory_xact_lock(_lock_number(subject))
-                connection.execute(sa.select(lock))
+                for number in sorted(map(_lock_number, subjects)):  # else two wait for each other
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
             if self._pinned is not None and statements.name(connection) != self._pinned[0]:
                 raise _replaced()
-            seen = self._memory.seen(connection, subject, known)
-            done = work(connection)
+            seen = {each: memory.seen(connection, each, known[each]) for each in subjects}
+            for job in jobs:
+                job.run(connection)
             if mode == "write":  # a new row must not stand in for a known one that is missing
-                seen = self._memory.seen(connection, subject, seen)
+                seen = {each: memory.seen(connection, each, seen[each]) for each in subjects}
             connection.commit()
-            self._memory.keep(subject, seen)
+            for subject in subjects:
+                memory.keep(subject, seen[subject])
             self._check_place()
-            return done
 
     @property
     def _place(self) -> tuple[int, int] | None:
@@ -175,21 +196,13 @@ class Database:
         if self._pinned is not None and place != self._pinned[1]:
             raise _replaced()
 
-    def _begun(self, mode: Literal["read", "write"], engine: sa.Engine) -> sa.Connection:
-        """A connection in a transaction; waits for another process's."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            connection = None
-            try:
-                connection = engine.connect().execution_options(dp_ledger=mode)
-                connection.begin()
-                return connection
-            except (OperationalError, sqlite3.OperationalError) as error:
-                if connection is not None:
-                    connection.close()
-                if "database is locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-            time.sleep(_PAUSE)
+
+def _failed(kind: str, failure: str) -> str:
+    """Words of ours only: a driver's own error may quote a row."""
+    return (
+        f"expected a working {kind} ledger, got {failure}; nothing may be released, and "
+        "a charge that was under way may be recorded all the same"
+    )
 
 
 def _replaced() -> LedgerError:
@@ -197,25 +210,6 @@ def _replaced() -> LedgerError:
         "expected the ledger that was opened, got none or another one in its place; nothing may be "
         "released; put it back, or make a new PrivacyLedger"
     )
-
-
-def _resolved(url: str) -> sa.URL:
-    """The URL, with an absolute path to its file: the working folder may change."""
-    try:
-        parsed = sa.make_url(url)
-    except SQLAlchemyError:
-        parsed = None
-    if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ParameterError(
-            "expected url= of the form sqlite:///FILE or postgresql+psycopg://HOST/NAME"
-        )
-    if parsed.get_backend_name() == "postgresql":
-        return parsed
-    if parsed.database in (None, "", ":memory:") or str(parsed.database).startswith("file:"):
-        raise ParameterError("expected a ledger in a file, sqlite:///FILE; memory is not durable")
-    if parsed.query or parsed.get_driver_name() != "pysqlite":
-        raise ParameterError("expected sqlite:///FILE without a driver and options")
-    return parsed.set(database=str(Path(str(parsed.database)).absolute()))
 
 
 def _lock_number(subject: str) -> int:
@@ -233,18 +227,24 @@ def _before_fork() -> None:
     """No connection and no held lock crosses a fork: both would be shared with the child."""
     _forking.acquire()
     for database in list(_databases):
-        database._lock.acquire()
+        for lock in database._locks.values():
+            lock.acquire()
         _held.append(database)
         database.close()
 
 
 def _after_fork() -> None:
     while _held:
-        _held.pop()._lock.release()
+        for lock in _held.pop()._locks.values():
+            lock.release()
     _forking.release()
 
 
+def _in_child() -> None:
+    for database in _held:
+        database._waiting.clear()  # the parent's threads write that
+    _after_fork()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
 
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.privacy.ledger.rows import metadata, releases, settings
 
-PATIENCE = 60  # seconds until a transaction that waits for another one gives up
+Mode = Literal["read", "write"]
+
+_PATIENCE = 60  # seconds until a transaction that waits for another one gives up
+_PAUSE = 0.01
 _SQLITE_APPEND_ONLY = """CREATE TRIGGER {table}_{event} BEFORE {event} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 _POSTGRESQL_APPEND_ONLY = (
@@ -23,15 +32,38 @@ FOR EACH STATEMENT EXECUTE FUNCTION dp_append_only()"""
 )
 
 
+def resolved(url: str) -> sa.URL:
+    """The URL, with an absolute path to its file: the working folder may change.
+
+    Raises:
+        ParameterError: Another kind of database, or one in memory, which is not durable.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except SQLAlchemyError:
+        parsed = None
+    if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ParameterError(
+            "expected url= of the form sqlite:///FILE or postgresql+psycopg://HOST/NAME"
+        )
+    if parsed.get_backend_name() == "postgresql":
+        return parsed
+    if parsed.database in (None, "", ":memory:") or str(parsed.database).startswith("file:"):
+        raise ParameterError("expected a ledger in a file, sqlite:///FILE; memory is not durable")
+    if parsed.query or parsed.get_driver_name() != "pysqlite":
+        raise ParameterError("expected sqlite:///FILE without a driver and options")
+    return parsed.set(database=str(Path(str(parsed.database)).absolute()))
+
+
 def new_engine(url: sa.URL) -> sa.Engine:
-    """Connects at first use; never shows parameters, which hold subjects.
+    """One connection to write, one to read, at first use; never shows parameters: subjects.
 
     Raises:
         MissingExtra: There is no driver.
     """
-    common: dict[str, Any] = {"pool_size": 1, "max_overflow": 0, "hide_parameters": True}
+    common: dict[str, Any] = {"pool_size": 2, "max_overflow": 0, "hide_parameters": True}
     if url.get_backend_name() == "sqlite":
-        arguments = {"timeout": PATIENCE, "check_same_thread": False}
+        arguments = {"timeout": _PATIENCE, "check_same_thread": False}
         engine = sa.create_engine(url, connect_args=arguments, paramstyle="named", **common)
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
@@ -44,6 +76,36 @@ def new_engine(url: sa.URL) -> sa.Engine:
         raise MissingExtra("psycopg", "postgresql") from None
     sa.event.listen(engine, "connect", _prepare_postgresql)
     return engine
+
+
+@contextmanager
+def transaction(engine: sa.Engine, mode: Mode) -> Iterator[sa.Connection]:
+    """A connection in a transaction; waits for another process's.
+
+    After an error the connection is closed: it may still be in the transaction.
+    """
+    with _begun(engine, mode) as connection:
+        try:
+            yield connection
+        except BaseException:
+            connection.invalidate()
+            raise
+
+
+def _begun(engine: sa.Engine, mode: Mode) -> sa.Connection:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        connection = None
+        try:
+            connection = engine.connect().execution_options(dp_ledger=mode)
+            connection.begin()
+            return connection
+        except (OperationalError, sqlite3.OperationalError) as error:
+            if connection is not None:
+                connection.close()
+            if "database is locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
@@ -64,8 +126,8 @@ def _prepare_postgresql(connection: Any, _record: object) -> None:
         cursor.execute("SHOW synchronous_commit")
         if cursor.fetchone()[0] == "off":
             cursor.execute("SET synchronous_commit = on")
-        cursor.execute(f"SET lock_timeout = '{PATIENCE}s'")
-        cursor.execute(f"SET idle_in_transaction_session_timeout = '{PATIENCE}s'")
+        cursor.execute(f"SET lock_timeout = '{_PATIENCE}s'")
+        cursor.execute(f"SET idle_in_transaction_session_timeout = '{_PATIENCE}s'")
     connection.commit()
 
 

@@ -1,0 +1,126 @@
+"""Charges that wait at the same time are committed together: each on its own terms, or none."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import pytest
+import sqlalchemy as sa
+from support import postgres
+from support.certified import certified
+
+from dp_middleware.errors import BudgetExhausted, LedgerError
+from dp_middleware.privacy import PureDP
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+
+CERTIFICATE = certified(PureDP(epsilon=1.0), 1.0)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    return postgres.new_database() if request.param == "postgresql" else f"sqlite:///{tmp_path}/l"
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(64) as pool:
+        yield pool
+
+
+def commits_of(ledger):
+    """Grows with every commit."""
+    commits = []
+    sa.event.listen(ledger._database._engine, "commit", commits.append)
+    return commits
+
+
+def at_once(ledger, threads, subjects) -> list[Future]:
+    """Charges that have all come before the first is looked at, in this order."""
+    charges = []
+    with ledger._database._locks["write"]:
+        for count, subject in enumerate(subjects, start=1):
+            charges.append(threads.submit(ledger.charge, subject, CERTIFICATE, 1))
+            while len(ledger._database._waiting) < count:
+                time.sleep(0.0005)
+    return charges
+
+
+def test_all_that_wait_are_committed_at_once_in_their_order(url, threads):
+    ledger = PrivacyLedger(url, budget=100)
+    commits = commits_of(ledger)
+    charges = at_once(ledger, threads, ["anna", "ben"] * 16)
+    numbers = [each.result().number for each in charges]
+    assert len(commits) == 1
+    assert numbers == [1 + k // 2 for k in range(32)]
+    assert PrivacyLedger(url).verify().charges == 32
+
+
+def test_what_does_not_fit_is_refused_alone(url, threads):
+    ledger = PrivacyLedger(url, budget=3)
+    commits = commits_of(ledger)
+    charges = at_once(ledger, threads, ["anna"] * 5 + ["ben"])
+    refused = [isinstance(each.exception(), BudgetExhausted) for each in charges]
+    assert refused == [False, False, False, True, True, False]
+    assert len(commits) == 1
+    assert ledger.verify().charges == 4
+
+
+def test_a_failed_commit_is_the_failure_of_all(url, threads, monkeypatch):
+    """Also of those that were refused, since what filled the budget is not recorded."""
+    ledger = PrivacyLedger(url, budget=3)
+
+    def fail(_):
+        raise sa.exc.OperationalError("statement", {}, Exception("zanzibar"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger._database._engine.dialect, "do_commit", fail)
+        charges = at_once(ledger, threads, ["anna"] * 5)
+        wait(charges)
+    for each in charges:
+        with pytest.raises(LedgerError, match="nothing may be released") as caught:
+            each.result()
+        assert "zanzibar" not in str(caught.value)
+    assert ledger.verify().charges == 0
+    assert ledger.charge("anna", CERTIFICATE, 1).number == 1
+
+
+def test_an_interrupted_leader_leaves_nobody_waiting(url, threads, monkeypatch):
+    """Its own thread sees the interruption, all others a failure."""
+    ledger = PrivacyLedger(url, budget=9)
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger._database._engine.dialect, "do_commit", interrupt)
+        errors = [type(each.exception(10)) for each in at_once(ledger, threads, ["anna"] * 5)]
+    assert sorted(errors, key=str) == [KeyboardInterrupt] + 4 * [LedgerError]
+    assert ledger.charge("anna", CERTIFICATE, 1).number == 1
+
+
+def test_a_look_waits_for_no_commit(url):
+    ledger = PrivacyLedger(url, budget=9)
+    ledger.charge("anna", CERTIFICATE, 1)
+    with ledger._database._locks["write"], ThreadPoolExecutor(1) as thread:
+        assert thread.submit(ledger.spent, "anna").result(10) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_does_not_write_what_its_parents_threads_wait_for(url, threads):
+    ledger = PrivacyLedger(url, budget=100)
+    with ledger._database._locks["write"]:
+        charges = [threads.submit(ledger.charge, "anna", CERTIFICATE, 1) for _ in range(8)]
+        while len(ledger._database._waiting) < 8:
+            time.sleep(0.0005)
+        child = os.fork()
+        if not child:
+            try:
+                ledger._database._locks["write"].release()
+                os._exit(ledger.charge("ben", CERTIFICATE, 1).number)
+            finally:
+                os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert {each.result().number for each in charges} == set(range(1, 9))
+    assert ledger.verify().charges == 9

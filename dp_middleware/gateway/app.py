@@ -81,9 +81,12 @@ def from_environment() -> ASGIApp:
 def server_options() -> dict[str, Any]:
     """What uvicorn must be told: no log line has a query, no header tells what runs here.
 
-    A WebSocket's handshake would be logged with its query; no route has any.
+    A WebSocket's handshake would be logged with its query; no route has any. A head that never
+    ends is not waited for.
     """
-    return {"access_log": False, "server_header": False, "ws": "none"}
+    from dp_middleware.gateway.heads import TimedHeads  # another server needs no uvicorn
+
+    return {"access_log": False, "server_header": False, "ws": "none", "http": TimedHeads}
 
 
 def _routes(gateway: Gateway) -> list[BaseRoute]:

@@ -77,6 +77,8 @@ def failure_of(error: Exception) -> Failure:
         return Failure(400, _UNKNOWN_ANSWER, "unknown_answer", param="messages")
     if isinstance(error, errors.EventRefused | errors.ParameterError | errors.UnknownTokenError):
         return Failure(400, message, "not_released")
+    if isinstance(error, errors.CannotCalibrate | errors.InfiniteEpsilon | errors.MissingExtra):
+        return Failure(500, message, "misconfigured", kind="server_error", headers=NO_RETRY)
     if isinstance(error, errors.ExtractorError):
         return Failure(502, message, "extractor_failed", kind="server_error")
     return Failure(503, message, "not_released", kind="server_error", headers=NO_RETRY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -10,10 +11,15 @@ import httpx
 import pytest
 from starlette.datastructures import URL
 from starlette.requests import HTTPConnection
-from support.gateway import KEYS, MODEL, AllLogs, running
+from starlette.testclient import TestClient
+from support.gateway import KEYS, MODEL, AllLogs, running, settings
 from support.texts import CANARY
 
 import dp_middleware as dp
+from dp_middleware.errors import CannotCalibrate, InfiniteEpsilon, MissingExtra
+from dp_middleware.gateway import create_app
+from dp_middleware.gateway.failures import NO_RETRY, failure_of
+from dp_middleware.gateway.heads import TimedHeads
 
 
 def test_health(gateway):
@@ -130,6 +136,65 @@ def test_no_websocket_and_no_query_in_a_log(gateway):
         answer = connection.recv(4096).decode()
     assert answer.startswith("HTTP/1.1 404")
     assert CANARY not in answer + "".join(logs.lines)
+
+
+HEADS = {
+    "nothing": b"",
+    "a byte": b"P",
+    "half a head": b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n",
+    "a second head": b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_head_that_never_ends_is_not_waited_for(gateway, monkeypatch, head):
+    """Also where a byte comes now and then; who asks properly is not cut off."""
+    monkeypatch.setattr(TimedHeads, "seconds", 0.5)
+    port = int(gateway.root.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        started, ended = time.monotonic(), False
+        connection.sendall(head)
+        connection.settimeout(0.1)
+        while not ended and time.monotonic() - started < 4:
+            try:
+                ended = connection.recv(4096) == b""
+            except TimeoutError:
+                if head:
+                    connection.sendall(b"x")
+            except ConnectionError:
+                ended = True
+        assert ended
+        assert 0.4 < time.monotonic() - started < 3
+    assert gateway.chat("w1").status_code == 200
+
+
+def test_an_answer_may_take_longer_than_a_head(monkeypatch):
+    monkeypatch.setattr(TimedHeads, "seconds", 0.2)
+
+    def reply(_):
+        time.sleep(0.6)
+        return "late"
+
+    with running(reply=reply) as slow:
+        assert [slow.chat(text).status_code for text in ("w1", "w2")] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    "error", [CannotCalibrate("no"), InfiniteEpsilon("no"), MissingExtra("x", "detect")]
+)
+def test_what_an_operator_did_wrong_is_said_at_the_start(error, tmp_path):
+    """No client ever meets it; a server that asks for no start is not ready."""
+
+    def fail(*_):
+        raise error
+
+    app = create_app(settings("http://127.0.0.1:1/v1"), releases=fail)
+    with pytest.raises(type(error)), TestClient(app):
+        raise AssertionError
+    unready = TestClient(app)  # without a lifespan
+    assert unready.get("/readyz").status_code == 503
+    failure = failure_of(error)
+    assert (failure.status, failure.code, failure.headers) == (500, "misconfigured", NO_RETRY)
 
 
 def test_budgets(tmp_path):

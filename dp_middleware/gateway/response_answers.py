@@ -85,7 +85,7 @@ class ResponseShower:
                 if (words := _words(item)) is not None
             ]
         self.turn.note([(words, shown or words) for words, shown in said])
-        session, name = self.turn.call.session, self.turn.plan.conversation
+        session, name = self.turn.call.session, self.turn.plan.conversation or ""
         for item in response["output"]:
             if isinstance(item, dict) and item.get("type") == "function_call":
                 call = str(item["call_id"])

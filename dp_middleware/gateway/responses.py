@@ -34,7 +34,7 @@ _LONGEST = 1000  # characters of an id
 async def responses(call: Call) -> Response:
     """Release instructions and input, ask the upstream, show its response."""
     turn = await released(call, lambda: plan_of(call))
-    reference = turn.plan.conversation.rpartition("\x1f")[2]
+    reference = (turn.plan.conversation or "").rpartition("\x1f")[2]
     shower = ResponseShower(
         turn=turn,
         name=lambda upstream: response_id(call, upstream, reference),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from secrets import token_hex
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -69,10 +68,7 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
         sent = list(released)
         return {**given, name: sent[0] if isinstance(given[name], str) else sent}
 
-    within = (
-        f"{call.client.id}\x1ftexts\x1f{token_hex(16)}" if conversation is None else conversation
-    )
-    return Plan(transcripts=[events], conversation=within, build=build)
+    return Plan(transcripts=[events], conversation=conversation, build=build)
 
 
 def _texts(value: Any, where: str) -> Any:

@@ -17,6 +17,7 @@ from dp_middleware.privacy.receipts import receipts
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.session import Item
+from dp_middleware.sessions.transcript import Unknown
 
 T = TypeVar("T")
 
@@ -27,12 +28,12 @@ class Plan:
 
     Attributes:
         transcripts: Private; looked at together, before any of them is charged.
-        conversation: Its name.
+        conversation: Its name; ``None``: the texts belong to none, and nothing of them is kept.
         build: The body for the upstream, from what goes out for all items, in their order.
     """
 
     transcripts: Sequence[Sequence[Item]] = field(repr=False)
-    conversation: str = field(repr=False)
+    conversation: str | None = field(repr=False)
     build: Callable[[Iterator[str]], dict[str, Any]]
 
 
@@ -79,7 +80,7 @@ class Turn:
                 their place, by which it is known too, behind the messages before.
             left: The answer was left before its end; then this never waits.
         """
-        session, name = self.call.session, self.plan.conversation
+        session, name = self.call.session, self.plan.conversation or ""
         transcript = list(self.plan.transcripts[0])
         for words, shown in said:
             transcript.append((None, "assistant", shown))
@@ -106,14 +107,17 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
     def work() -> Turn:
         started = time.perf_counter()
         plan, session = read(), call.session
-        loose = call.policy.answers == "public"
-        if loose and session.restores:
-            _check_answers(call, plan)
+        if plan.conversation is None:
+            session = session.alone()
+        name = plan.conversation or ""
+        unknown: Unknown = "refuse"
+        if call.policy.answers == "public":
+            unknown = _words_only if session.restores else "pass"
         with receipts() as receipt:
             rows = session.release_all(
                 plan.transcripts,
-                conversation=plan.conversation,
-                unknown="pass" if loose else "refuse",
+                conversation=name,
+                unknown=unknown,
             )
         releases = [each for row in rows for each in row]
         try:
@@ -127,30 +131,29 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
         call.gateway.measures.released(account.draws, account.nats, seconds)
         restorers = None
         if isinstance(session, PseudonymSession):
-            restorers = session.restorers(conversation=plan.conversation)
+            restorers = session.restorers(conversation=name)
         headers = account.headers(call)
         return Turn(call=call, plan=plan, body=body, headers=headers, restorers=restorers)
 
     return await in_thread(work)
 
 
-def _check_answers(call: Call, plan: Plan) -> None:
-    """Refuse answers that were declared public and in which names cannot be found for sure.
+def _words_only(answer: str) -> bool:
+    """Pass an answer that was declared public, if names can be found in it for sure.
 
     Pseudonyms are for texts; in JSON a name may be spelled in escapes, in pieces or as a number.
 
     Raises:
-        Failure: There is one; nothing was charged.
+        Failure: It is such JSON; nothing was charged.
     """
-    for items in plan.transcripts:
-        unknown = call.session.unknown_answers(items, conversation=plan.conversation)
-        if any(are_json(items[place][2]) for place in unknown):
-            message = (
-                "expected calls of tools, refusals and reasoning that came through this gateway, "
-                'in the same conversation and unchanged; answers = "public" is for words only '
-                "where there are pseudonyms"
-            )
-            raise Failure(400, message, "unknown_answer")
+    if are_json(answer):
+        message = (
+            "expected calls of tools, refusals and reasoning that came through this gateway, "
+            'in the same conversation and unchanged; answers = "public" is for words only '
+            "where there are pseudonyms"
+        )
+        raise Failure(400, message, "unknown_answer")
+    return True
 
 
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:

@@ -46,10 +46,12 @@ class Mapping(StaysHere):
     Attributes:
         originals: Pairs by what they stand for.
         pseudonyms: Pairs by what stands for them.
+        name: Random; tells it from another one of the same conversation.
         lock: Held while pairs are made.
     """
 
     def __init__(self) -> None:
+        self.name = secrets.token_bytes(16)
         self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
         self._pairs: dict[str, Pair] = {}
         self._secrets: dict[str, int] = {}

@@ -23,6 +23,7 @@ from dp_middleware.sessions.session import Session
 from dp_middleware.sessions.transcript import Message
 
 _CONVERSATIONS = 10_000  # whose mappings are in memory
+_DIGEST = 32  # bytes of a conversation's keyed name
 
 
 class Replaces(Protocol):
@@ -78,6 +79,12 @@ class PseudonymSession(Session):
         self._seal = None if memo is None else Seal(self._digests.of("pseudonyms"))
         self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
         self._mappings_lock = Lock()
+
+    def alone(self) -> PseudonymSession:
+        """As of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""
+        twin = cast("PseudonymSession", self._with(self.sanitizer))
+        twin._seal, twin._mappings, twin._mappings_lock = None, OrderedDict(), Lock()
+        return twin
 
     def mapping(self, conversation: str = "") -> dict[str, str]:
         """The originals by their pseudonyms. **Private**: it undoes what was released."""
@@ -165,13 +172,23 @@ class PseudonymSession(Session):
     def _releaser(self, within: bytes) -> OfConversation:
         return OfConversation(self._releases, self._mapping(within), within, self._seal)
 
+    def _conversation(self, name: str) -> bytes:
+        """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
+
+        Its releases and answers in the memo have pseudonyms that now nobody could restore, and
+        that might be drawn for another value.
+        """
+        within = super()._conversation(name)
+        return within if self._seal is not None else within + self._mapping(within).name
+
     def _mapping(self, within: bytes) -> Mapping:
         with self._mappings_lock:
-            mapping = self._mappings.setdefault(within, Mapping())
-            self._mappings.move_to_end(within)
+            mapping = self._mappings.setdefault(within[:_DIGEST], Mapping())
+            self._mappings.move_to_end(within[:_DIGEST])
             if len(self._mappings) > _CONVERSATIONS:
                 self._mappings.popitem(last=False)
-            return mapping
+        dropped = within[_DIGEST:] not in (b"", mapping.name)  # since the caller asked for its name
+        return Mapping() if dropped else mapping
 
     def _read(self, conversation: str) -> Mapping:
         """The mapping of a conversation, with what other processes added to it."""

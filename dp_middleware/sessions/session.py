@@ -171,6 +171,14 @@ class Session:
         twin._first, twin._twin = twin, lru_cache(_TWINS)(twin._calibrate)
         return twin
 
+    def alone(self) -> Session:
+        """The same session for texts of no conversation: what they share is kept nowhere else.
+
+        Here just this one: :data:`ONCE` is kept in no memo. One with pseudonyms gives a twin
+        with a mapping of its own, in memory as long as the twin.
+        """
+        return self
+
     def _with(self, sanitizer: Sanitizer) -> Session:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, sanitizer=sanitizer)
@@ -213,7 +221,8 @@ class Session:
             conversation: Its name; two without ids that begin with the same texts under the same
                 name begin with the same releases.
             unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
-                ``"pass"``, which **declares it public**: it goes out as it is, certified as such.
+                ``"pass"``, which **declares it public**: it goes out as it is, certified as such;
+                or a function from such a text to whether it passes.
 
         Raises:
             EventRefused: As :meth:`release`, before anything is charged.
@@ -230,7 +239,7 @@ class Session:
         unknown: Unknown = "refuse",
     ) -> list[list[Release]]:
         """As :meth:`release_many`, for several transcripts, all of which are looked at first."""
-        if unknown not in ("refuse", "pass"):
+        if unknown not in ("refuse", "pass") and not callable(unknown):
             raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
         within = self._conversation(conversation)
         admitted = [
@@ -248,17 +257,6 @@ class Session:
             EventRefused: As there.
         """
         admit(self._memo, self._digests, self._conversation(conversation), items, "refuse")
-
-    def unknown_answers(self, items: Iterable[AnyItem], *, conversation: str = "") -> list[int]:
-        """Places of the assistant's messages in a transcript that were not noted; none is charged.
-
-        Raises:
-            EventRefused: As :meth:`release`, for another message.
-        """
-        within = self._conversation(conversation)
-        admitted = admit(self._memo, self._digests, within, items, "pass")
-        origins = [None if each.public is None else each.public[1] for each in admitted]
-        return [place for place, origin in enumerate(origins) if origin == "declared-public"]
 
     def _release(self, message: Message, within: bytes) -> Release:
         event_id, role, text = message.item

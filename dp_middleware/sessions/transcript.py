@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,8 +10,8 @@ from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 from dp_middleware.sessions.events import Origin, ReleaseMemo
 from dp_middleware.sessions.names import ONCE, AnyItem, Digests, Item, checked
 
-Unknown = Literal["refuse", "pass"]
-"""What happens to an assistant's text that was not noted."""
+Unknown = Literal["refuse", "pass"] | Callable[[str], bool]
+"""What happens to an assistant's text that was not noted; a function tells which ones pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def _public(item: Item, answer: str | None, unknown: Unknown) -> tuple[str, Orig
         raise EventRefused("expected a private role for a text without an event, got assistant")
     if answer is not None:
         return answer, "remote-answer"
-    if unknown == "pass":
+    if unknown == "pass" or (callable(unknown) and unknown(text)):
         return text, "declared-public"
     raise UnknownAnswer(
         "expected an assistant's message known from note_remote, got another; it may hold private "

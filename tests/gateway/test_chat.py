@@ -8,6 +8,7 @@ import pytest
 from support.gateway import MODEL, WORDS, running
 from support.texts import CANARY
 
+from dp_middleware.sessions.events import ReleaseMemo
 from dp_middleware.testing import ToolCall
 
 TOOL = {
@@ -190,6 +191,31 @@ def test_public_answers_under_pseudonyms_are_words_only(mode):
         calling = said(loose.chat("call", tools=[TOOL]))
         result["tool_call_id"] = calling["tool_calls"][0]["id"]
         assert loose.chat("call", calling, result, tools=[TOOL]).status_code == 200
+
+
+def test_a_known_call_that_is_forgotten_is_not_taken_for_public_words(monkeypatch):
+    """One look at the memo decides: what is forgotten behind it goes out as it was noted."""
+    policy = {"mode": "pseudonyms", "on_empty": "pass", "answers": "public", "tools": "public"}
+    with running(policies={"default": policy}) as loose:
+        arguments = {"who": "Mirela \\u0054amburi"}
+        loose.upstream.reply = [ToolCall(name="f", arguments=arguments)]
+        calling = said(loose.chat("call", tools=[TOOL]))
+        result = {"role": "tool", "content": "x", "tool_call_id": calling["tool_calls"][0]["id"]}
+        loose.upstream.reply = "thanks"
+        look, looks = ReleaseMemo.answers, []
+
+        def look_and_forget(memo, notes):
+            looks.append(look(memo, notes))
+            memo._memo._entries.clear()
+            return looks[-1]
+
+        monkeypatch.setattr(ReleaseMemo, "answers", look_and_forget)
+        assert loose.chat("call", calling, result, tools=[TOOL]).status_code == 200
+        assert len(looks) == 1
+        sent = loose.upstream.requests[-1]["messages"][1]["tool_calls"][0]["function"]
+        assert json.loads(sent["arguments"]) == arguments
+        again = loose.chat("call", calling, result, tools=[TOOL])
+        assert (again.status_code, again.json()["error"]["code"]) == (400, "unknown_answer")
 
 
 def test_both_perturb_the_rest(both):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
-from support.gateway import MODEL, WORDS
+from support.gateway import MODEL, WORDS, running
 from support.texts import CANARY
 
 
@@ -57,6 +59,27 @@ def test_no_completion_shows_the_originals_of_another(names):
     names.upstream.reply = f"Dear {names.upstream.requests[-1]['prompt']}"
     other = ask(names, "/completions", prompt="a letter to anyone", headers=named)
     assert other.json()["choices"][0]["text"] == f"Dear {prompt}"
+
+
+def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
+    """Each has pseudonyms of its own, as long as its request; a named one keeps them."""
+    policies = {"default": {"mode": "pseudonyms", "on_empty": "pass"}}
+    with running(mode="echo", memo=str(tmp_path / "memo.db"), policies=policies) as hiding:
+        sent = set()
+        for path, field in (("/completions", "prompt"), ("/embeddings", "input")):
+            for _ in range(10):
+                assert ask(hiding, path, **{field: "Mirela Tamburi"}).status_code == 200
+                sent.add(hiding.upstream.requests[-1][field])
+        assert len(sent) > 10
+        with closing(sqlite3.connect(tmp_path / "memo-ann.db")) as memo:
+            (rows,) = memo.execute("SELECT count(*) FROM sealed").fetchone()
+            assert rows == 0
+            named = {"x_dp_conversation": "letters"}
+            ask(hiding, "/completions", prompt="Mirela Tamburi", headers=named)
+            (rows,) = memo.execute("SELECT count(*) FROM sealed").fetchone()
+            assert rows == 1
+        sessions = hiding.app._app.state.gateway.sessions._sessions.values()
+        assert sum(len(session._mappings) for session in sessions) == 1
 
 
 REFUSED = [

@@ -124,6 +124,23 @@ def test_the_law_does_not_depend_on_the_value_and_the_value_itself_is_not_left_o
         assert chi < 33.7  # 9 degrees of freedom, 1e-4; without its own value it is 55 and more
 
 
+def test_a_mapping_that_was_dropped_costs_a_charge_and_restores_nothing_wrongly(monkeypatch):
+    """Without its mapping a release in the memo would go out, and its name come back as another."""
+    monkeypatch.setattr("dp_middleware.pseudonyms.session._CONVERSATIONS", 2)
+    talk = session()
+    first = talk.release("1", "user", CONTRACT, conversation="a").text
+    assert talk.release("1", "user", CONTRACT, conversation="a").text == first
+    talk.note_remote(None, first, conversation="a")
+    for other in ("b", "c"):
+        talk.release("1", "user", CONTRACT, conversation=other)
+    with pytest.raises(EventRefused):
+        talk.check([(None, "assistant", first)], conversation="a")
+    again = talk.release("1", "user", CONTRACT, conversation="a").text
+    assert again != first  # equal by chance: far below 10^-6
+    assert "Mirela" in talk.restore(again, conversation="a")
+    assert len(talk._mappings) == 2
+
+
 def test_conversations_have_mappings_of_their_own():
     talk = session(on_empty="pass")
     one = talk.release("1", "user", "Mirela Tamburi", conversation="a").text

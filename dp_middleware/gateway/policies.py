@@ -87,6 +87,10 @@ class Sessions:
         self._extractions = {name: Extraction(policy) for name, policy in extracting.items()}
         self._sessions: dict[tuple[str, str], dp.Session] = {}
 
+    def releaser(self, policy: str, subject: str) -> Any:
+        """What all sessions of a policy release with, charging a subject."""
+        return self._made[policy].for_subject(subject)
+
     def of(self, policy: str, client: Client) -> dp.Session:
         """The session of a policy for a client."""
         name = (policy, client.id)

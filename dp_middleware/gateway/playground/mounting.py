@@ -5,16 +5,22 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.playground.choices import default_choices
+from dp_middleware.gateway.playground.choices import Choice, default_choices
+from dp_middleware.gateway.playground.noting import NotingSanitizer
 from dp_middleware.gateway.playground.pages import routes
 from dp_middleware.gateway.playground.releasing import Playground
 from dp_middleware.gateway.service import Gateway
+from dp_middleware.gateway.settings import ROUTES
+from dp_middleware.privacy.wording import nats
+
+_SUBJECT = "playground"  # as of default_choices
 
 
 def gateway_routes(gateway: Gateway) -> list[Route]:
     """What a gateway serves beside its own routes, if it is told to.
 
-    Releases are charged to the subject ``playground``. The upstream gets one only where the person
+    The policies come first, then the library's defaults. Releases are charged to the subject
+    ``playground`` if there is a ledger. The upstream gets one only where the person
     at the page asks for it, and it gets nothing else.
     """
     model = gateway.settings.upstream.models[0]
@@ -32,6 +38,28 @@ def gateway_routes(gateway: Gateway) -> list[Route]:
         return content
 
     def make() -> Playground:
-        return Playground(default_choices(ledger=gateway.ledger), ask, model)
+        others = default_choices(ledger=gateway.ledger)
+        return Playground([*policy_choices(gateway), *others], ask, model)
 
     return routes(make, gateway.gate)
+
+
+def policy_choices(gateway: Gateway) -> list[Choice]:
+    """The gateway's policies, each with what its routes release with; their epsilon is fixed."""
+    return [_choice(gateway, number, name) for number, name in enumerate(gateway.settings.policies)]
+
+
+def _choice(gateway: Gateway, number: int, name: str) -> Choice:
+    settings = gateway.settings
+    releaser = NotingSanitizer.within(gateway.sessions.releaser(name, _SUBJECT))
+    certificate = releaser.certificate
+    paths = ", ".join(path for path in ROUTES if settings.policy(path) == name) or "no route"
+    return Choice(
+        name=f"policy-{number}",
+        title=f"Policy {name}",
+        about=f"Mode {settings.policies[name].mode}, {nats(certificate.epsilon)} nats per "
+        f"{certificate.unit}; used by {paths}.",
+        epsilon=None,
+        unit=certificate.unit,
+        make=lambda _: releaser,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,6 +12,7 @@ from typing import Any, Self
 from dp_middleware._forks import StaysHere
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import D, Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
@@ -51,6 +53,16 @@ class NotingSanitizer(Sanitizer):
         """The same sanitizer, noting."""
         twin = cls.__new__(cls)
         twin.__dict__.update(sanitizer.__dict__)
+        return twin
+
+    @classmethod
+    def within(cls, releaser: Any) -> Any:
+        """A sanitizer noting, or pseudonyms whose sanitizer notes; all else stays the same."""
+        if type(releaser) is Sanitizer:
+            return cls.of(releaser)
+        twin = copy.copy(releaser)
+        if isinstance(releaser, Pseudonyms) and releaser.sanitizer is not None:
+            twin.sanitizer = cls.of(releaser.sanitizer)
         return twin
 
     def read(self, text: str, scope: Scope | None = None) -> Any:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from dp_middleware.errors import LedgerError, ParameterError
-from dp_middleware.gateway.failures import failure_of
+from dp_middleware.errors import CannotCalibrate, LedgerError, ParameterError
+from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.playground import marks
 from dp_middleware.gateway.playground.choices import Choice, Releaser
 from dp_middleware.gateway.playground.noting import Notes, notes
@@ -134,8 +134,11 @@ class Playground:
         return text, choice, float(epsilon)
 
     def _releaser(self, choice: Choice, epsilon: float) -> Releaser:
-        with self._lock:  # the same is not made twice
-            return self._made(choice.name, epsilon)
+        try:
+            with self._lock:  # the same is not made twice
+                return self._made(choice.name, epsilon)
+        except CannotCalibrate as error:  # whoever chose the epsilon is at the page
+            raise Failure(400, str(error), "cannot_calibrate", param="epsilon") from None
 
     def _make(self, name: str, epsilon: float) -> Releaser:
         releaser = self._choices[name].make(epsilon)

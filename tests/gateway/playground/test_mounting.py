@@ -8,9 +8,17 @@ from support import playground as small
 from support.gateway import MODEL, AllLogs, running
 
 import dp_middleware as dp
-from dp_middleware.gateway.playground import mounting
+from dp_middleware.errors import CannotCalibrate
+from dp_middleware.gateway.playground import Choice, Playground, mounting
+from dp_middleware.gateway.playground.mounting import policy_choices
 
 CANARY = "Zephyrine"
+POLICIES = {
+    "default": {},
+    "all of it": {"mode": "both"},
+    "names": {"mode": "pseudonyms", "on_empty": "pass"},
+}
+ROUTES = {"/v1/responses": "all of it"}
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +26,8 @@ def gateway(tmp_path_factory):
     url = f"sqlite:///{tmp_path_factory.mktemp('ledger') / 'ledger.db'}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mounting, "default_choices", small.choices)
-        with running(playground=True, mode="echo", ledger={"url": url, "budget": 20}) as opened:
+        terms = {"ledger": {"url": url, "budget": 60}, "policies": POLICIES, "routes": ROUTES}
+        with running(playground=True, mode="echo", **terms) as opened:
             opened.ledger = dp.PrivacyLedger(url)
             yield opened
             opened.ledger.close()
@@ -64,6 +73,46 @@ def test_releases_are_charged_and_go_upstream_only_if_asked(gateway):
     metrics = httpx.get(f"{gateway.root}/metrics").text
     for private in (CANARY, "Mirela", "Tamburi", "Berlin"):
         assert private not in everything + metrics
+
+
+def test_the_policies_come_first_and_say_whose_they_are(gateway):
+    choices = httpx.get(f"{gateway.root}/playground/form").json()["choices"]
+    titles = [choice["title"] for choice in choices]
+    assert titles[:4] == ["Policy default", "Policy all of it", "Policy names", "Every word"]
+    assert "/v1/chat/completions" in choices[0]["about"]
+    assert choices[1]["about"].endswith("used by /v1/responses.")
+    assert choices[2]["about"].endswith("used by no route.")
+    assert [choice["epsilon"] for choice in choices[:3]] == [None] * 3
+
+
+@pytest.mark.parametrize(("number", "name"), [*enumerate(POLICIES)])
+def test_a_policy_releases_with_what_its_routes_release_with(gateway, number, name):
+    sessions = gateway.app._app.state.gateway.sessions
+    route = sessions.of(name, gateway.app._app.state.gateway.settings.clients[0]).sanitizer
+    (own,) = [c for c in policy_choices(gateway.app._app.state.gateway) if c.title.endswith(name)]
+    made = own.make(0.0)
+    assert made.certificate == route.certificate
+    for part in ("_detector", "_laws", "mechanism", "space", "on_empty"):
+        assert getattr(made, part, None) is getattr(route, part, None)
+    before = [gateway.ledger.spent(subject) for subject in ("playground", "ann", "gateway")]
+    answer = release(gateway, choice=f"policy-{number}", epsilon=None).json()
+    after = [gateway.ledger.spent(subject) for subject in ("playground", "ann", "gateway")]
+    price = route.certificate.epsilon if name != "names" else 0.0
+    assert after == pytest.approx([before[0] + price, *before[1:]])
+    assert "".join(text for text, _, _ in answer["original"]) == small.TEXT
+    sent = "".join(text for text, _, _ in answer["released"])
+    assert ("Tamburi" in sent, CANARY in sent) == (False, name == "names")
+    assert bool(answer["words"]) == (name != "names")
+
+
+def test_an_epsilon_that_cannot_be_had_is_the_persons_error(monkeypatch):
+    def make(_):
+        raise CannotCalibrate("expected another epsilon")
+
+    choice = Choice(name="words", title="", about="", epsilon=1.0, unit="token", make=make)
+    body = {"text": "x", "choice": "words", "epsilon": 3.0, "ask": False}
+    answer = small.client(Playground([choice])).post("/playground/release", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "cannot_calibrate")
 
 
 def test_an_upstream_that_fails_is_said_and_the_release_is_shown(gateway):

@@ -7,8 +7,8 @@ import hmac
 import json
 import sqlite3
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from threading import Lock
 from typing import Any, Literal
@@ -25,6 +25,10 @@ from dp_middleware.sessions.releaser import Releaser
 
 Origin = Literal["remote-answer", "declared-public"]
 """Why a text is public."""
+
+_LOCKS = 1024
+
+_Access = Callable[[], AbstractContextManager[Entries]]
 
 _ASSUMPTIONS: dict[Origin, str] = {
     "remote-answer": "written by the remote model, which saw released texts only",
@@ -79,8 +83,9 @@ class ReleaseMemo:
         _forks.renew(self)
 
     def after_fork(self) -> None:
-        """A forked child begins with a lock that no thread holds."""
+        """A forked child begins with locks that no thread holds."""
         self._lock = Lock()
+        self._events = [Lock() for _ in range(_LOCKS)]  # each for some of the events
 
     def release(
         self, event: EventKeys, role: str, text: str, sanitizer: Releaser, scope: Detector | None
@@ -97,9 +102,10 @@ class ReleaseMemo:
         if known is not None:
             return known
         draft = sanitizer.read(text, scope)
-        with self.exclusive() as entries:  # another thread may have been faster
-            known = self._replay(entries, event, role, digest, sanitizer)
-            return known or self._release_anew(entries, event, digest, draft, sanitizer)
+        with self._alone(event.note, sanitizer) as access:  # another thread may have been faster
+            with access() as entries:
+                known = self._replay(entries, event, role, digest, sanitizer)
+            return known or self._release_anew(access, event, digest, draft, sanitizer)
 
     def release_once(self, text: str, sanitizer: Releaser, scope: Detector | None) -> Release:
         """Drawn, and not kept.
@@ -130,7 +136,7 @@ class ReleaseMemo:
         Raises:
             EventRefused: The event was released as a private one, or the memo is full.
         """
-        with self.exclusive() as entries:
+        with self._of_event(note), self.exclusive() as entries:
             if private is not None and self._limits.current(entries, private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
             self._limits.store(entries, note, b"", json.dumps(text))
@@ -160,6 +166,24 @@ class ReleaseMemo:
             with self._memo.exclusive() as entries:
                 yield entries
 
+    def _of_event(self, note: bytes) -> Lock:
+        return self._events[int.from_bytes(note[:4]) % _LOCKS]
+
+    @contextmanager
+    def _alone(self, note: bytes, sanitizer: Releaser) -> Iterator[_Access]:
+        """While nobody else releases or notes an event: how the entries are had.
+
+        In memory an event's charge, which waits for the disk, holds up no other event. In a file,
+        where a full memo refuses and where releases depend on each other, all wait.
+        """
+        forgets = self._limits.when_full == "forget" and isinstance(self._memo, MemoryMemo)
+        with self._of_event(note):
+            if forgets and not sanitizer.remembers:
+                yield self.exclusive
+            else:
+                with self.exclusive() as entries:
+                    yield lambda: nullcontext(entries)
+
     def _store_left(self, wait: float) -> None:
         if not self._left:
             return
@@ -181,15 +205,18 @@ class ReleaseMemo:
 
     def _release_anew(
         self,
-        entries: Entries,
+        access: _Access,
         event: EventKeys,
         digest: bytes,
         draft: Any,
         sanitizer: Releaser,
     ) -> Release:
         """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
-        known = self._limits.current(entries, event.released)
-        earlier = self._versions.get(event.released)
+        with access() as entries:
+            known = self._limits.current(entries, event.released)
+            earlier = self._versions.get(event.released)
+            self._limits.make_room(entries, event.released, event.private)
+            kept = sanitizer.kept_in(entries)
         if known is None or earlier is None or earlier.digest != known.digest:
             earlier = None  # not the version that was released last: another process has it
         edited = replace(draft, edited=known is not None)
@@ -199,13 +226,13 @@ class ReleaseMemo:
         def mark(number: int, kept: str | None) -> bytes:
             return digest_of(f"{number} {kept!r}")
 
-        self._limits.make_room(entries, event.released, event.private)
-        with sanitizer.kept_in(entries):
+        with kept:
             release, version = edits.release(sanitizer, edited, digest, mark, earlier)
-        self._versions[event.released] = version
-        self._versions.move_to_end(event.released)
-        if len(self._versions) > self._limits.capacity:
-            self._versions.popitem(last=False)
-        self._limits.store(entries, event.released, digest, to_json(release))
-        self._limits.store(entries, event.private, b"", "")
+        with access() as entries:
+            self._versions[event.released] = version
+            self._versions.move_to_end(event.released)
+            if len(self._versions) > self._limits.capacity:
+                self._versions.popitem(last=False)
+            self._limits.store(entries, event.released, digest, to_json(release))
+            self._limits.store(entries, event.private, b"", "")
         return release

@@ -517,6 +517,40 @@ def test_many_threads_and_one_event(options: dict[str, Any]) -> None:
     assert books.tokens == [6, 6]
 
 
+class Meeting(Charges):
+    """Every charge waits until there are as many as expected."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.barrier = Barrier(number)
+
+    def charge(self, *arguments: Any, **options: Any) -> object:
+        self.barrier.wait(10)
+        return super().charge(*arguments, **options)
+
+
+def test_no_event_waits_for_the_charge_of_another() -> None:
+    books = Meeting(8)
+    talk = session(books, key=KEY)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda k: talk.release(f"m{k}", "user", words(4)), range(8)))
+    assert books.tokens == [4] * 8
+
+
+def test_an_event_that_is_being_released_is_not_noted() -> None:
+    books = Meeting(2)
+    talk = session(books, key=KEY)
+    with ThreadPoolExecutor(2) as pool:
+        released = pool.submit(talk.release, "m", "user", words(4))
+        while not books.barrier.n_waiting:
+            time.sleep(0.001)
+        noted = pool.submit(talk.note_remote, "m", "an answer")
+        books.barrier.wait(10)
+        assert released.result() is not None
+        with pytest.raises(EventRefused, match="released as private"):
+            noted.result()
+
+
 def test_async_callers_of_one_event() -> None:
     books = Charges()
     talk = session(books)

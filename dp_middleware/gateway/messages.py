@@ -148,6 +148,7 @@ _ASSISTANT = record(
         "tool_calls": fields.many(_CALL, least=0, most=_MOST),
         "annotations": fields.anything,
         "reasoning_content": fields.anything,
+        "provider_specific_fields": fields.anything,  # LiteLLM's
     },
     ("role",),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +138,15 @@ def langchain(url):
 
 
 def llama_index(url):
-    from llama_index.core.llms import ChatMessage
     from llama_index.llms.openai import OpenAI
 
-    model = OpenAI(model=MODEL, api_base=url, api_key=KEYS["ann"], max_retries=0)
+    return _llama_index(OpenAI, url)
+
+
+def _llama_index(kind, url, **more):
+    from llama_index.core.llms import ChatMessage
+
+    model = kind(model=MODEL, api_base=url, api_key=KEYS["ann"], max_retries=0, **more)
     messages = [ChatMessage(role="system", content=SYSTEM), ChatMessage(QUESTION)]
     asked = model.chat(messages, tools=[TOOL]).message
     messages += [
@@ -150,6 +157,20 @@ def llama_index(url):
     (call,) = [block for block in asked.blocks if block.block_type == "tool_call"]
     arguments = call.tool_kwargs
     return arguments if isinstance(arguments, str) else json.dumps(arguments), done
+
+
+def llama_index_like(url):
+    from llama_index.llms.openai_like import OpenAILike
+
+    return _llama_index(OpenAILike, url, is_chat_model=True, is_function_calling_model=True)
+
+
+def litellm(url):
+    """In the environment of its own that ``$LITELLM_PYTHON`` names."""
+    command = os.environ.get("LITELLM_PYTHON", sys.executable)
+    if subprocess.run([command, "-c", "import litellm"], capture_output=True).returncode:
+        pytest.skip("needs litellm in the environment of $LITELLM_PYTHON")
+    return _printed([command, Path(__file__).with_name("scenario_litellm.py")], url)
 
 
 def agents_chat(url):
@@ -213,19 +234,24 @@ def node(url):
     command = shutil.which("node") or "false"
     if subprocess.run([command, "-e", "require('openai')"], capture_output=True).returncode:
         pytest.skip("needs node, and npm's openai on $NODE_PATH")
-    script = Path(__file__).with_name("scenario.js")
+    return _printed([command, Path(__file__).with_name("scenario.js")], url)
+
+
+def _printed(command, url):
+    """What the scenario in another process was given."""
     done = subprocess.run(
-        [command, script, url, KEYS["ann"], MODEL, CANARY],
+        [*command, url, KEYS["ann"], MODEL, CANARY],
+        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=100,
     )
     return json.loads(done.stdout)
 
 
-CLIENTS = [sync, asynchronous, streaming, responses, langchain, llama_index]
-SLOW = [agents_chat, agents_responses, pydantic_ai, node]
+CLIENTS = [sync, asynchronous, streaming, responses, langchain, llama_index, llama_index_like]
+SLOW = [agents_chat, agents_responses, pydantic_ai, litellm, node]
 
 
 ALL = [*CLIENTS, *(pytest.param(client, marks=pytest.mark.slow) for client in SLOW)]

@@ -24,12 +24,13 @@ except ModuleNotFoundError:
 from dp_middleware.gateway.accounts import budget, release
 from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
+from dp_middleware.gateway.guardrail import guardrail
 from dp_middleware.gateway.models import model, models
 from dp_middleware.gateway.playground import gateway_routes
 from dp_middleware.gateway.policies import Releases, releases_of
 from dp_middleware.gateway.responses import responses
 from dp_middleware.gateway.service import Call, Gateway
-from dp_middleware.gateway.settings import Settings
+from dp_middleware.gateway.settings import GUARDRAIL, Settings
 from dp_middleware.gateway.texts import completions, embeddings
 
 CONFIG = "DP_GATEWAY_CONFIG"
@@ -108,6 +109,7 @@ def _table() -> list[tuple[str, str, Handler]]:
         ("/v1/responses", "POST", responses),
         ("/v1/completions", "POST", completions),
         ("/v1/embeddings", "POST", embeddings),
+        (GUARDRAIL, "POST", guardrail),
         ("/v1/models", "GET", models),
         ("/v1/models/{id:path}", "GET", model),
         ("/v1/dp/budget", "GET", budget),
@@ -150,7 +152,7 @@ class _Door:
 
     async def _answer(self, request: Request) -> Response:
         gateway = self._gateway
-        client = gateway.clients.of(request.headers.get("authorization"))
+        client = gateway.clients.asking(request.headers)
         if client is None:
             message = "expected a key of this gateway: Authorization: Bearer KEY"
             raise Failure(401, message, "invalid_api_key")
@@ -202,7 +204,7 @@ async def _metrics(request: Request) -> Response:
     """For this machine, and for those who have a key."""
     gateway: Gateway = request.app.state.gateway
     local = request.client is not None and request.client.host in _LOOPBACK
-    if not local and gateway.clients.of(request.headers.get("authorization")) is None:
+    if not local and gateway.clients.asking(request.headers) is None:
         return Failure(401, "expected a key of this gateway", "invalid_api_key").response()
     return Response(gateway.measures.text(), media_type="text/plain; version=0.0.4")
 

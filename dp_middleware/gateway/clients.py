@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from dp_middleware.gateway.settings import Client
@@ -37,6 +37,11 @@ class Clients:
     def __init__(self, secret: str, clients: Iterable[Client]) -> None:
         self._secret = secret
         self._clients = tuple(clients)
+
+    def asking(self, headers: Mapping[str, str]) -> Client | None:
+        """The client of a request: its key is OpenAI's, or LiteLLM's for its guardrails."""
+        key = headers.get("x-api-key")
+        return self.of(headers.get("authorization") or (key and f"Bearer {key}"))
 
     def of(self, authorization: str | None) -> Client | None:
         """The client with the key in a header; compared in constant time, with all of them."""

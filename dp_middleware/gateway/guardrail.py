@@ -1,12 +1,19 @@
-"""LiteLLM's generic guardrail: its request as JSON, and the answer to it."""
+"""``/beta/litellm_basic_guardrail_api``: LiteLLM's generic guardrail, for proxies without us."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+import time
 from typing import Any
 
-from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.sessions.boundary import guarded, session_of
+from starlette.responses import JSONResponse, Response
+
+from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.gateway.failures import failure_of
+from dp_middleware.gateway.fields import anything, one_of, record
+from dp_middleware.gateway.service import Call
+from dp_middleware.gateway.turns import in_thread
+from dp_middleware.privacy.receipts import receipts
 from dp_middleware.sessions.dialogue import Dialogue
 from dp_middleware.sessions.guardrail import Rules, release_request, restore_response
 
@@ -14,62 +21,73 @@ _OWNER = "user_api_key_hash"
 _SESSION = "x-litellm-session-id"
 
 
-def answer_guardrail(
-    session: object,
-    request: Mapping[str, Any],
-    *,
-    subject: str | None = None,
-    public_system: Collection[str] = (),
-    rules: Rules | None = None,
-) -> dict[str, Any]:
-    """What ``POST /beta/litellm_basic_guardrail_api`` answers.
+async def guardrail(call: Call) -> Response:
+    """Release the texts of a proxy's request, or restore those of an answer to it.
 
     A conversation is named by the key that LiteLLM knows its client by and by the header
-    ``x-litellm-session-id``. The proxy hands over texts and tools only, no other field of a
-    request: what else its clients may send, the proxy must restrict. Fails closed: whatever goes
-    wrong is ``"BLOCKED"``; set ``unreachable_fallback: fail_closed`` and ``fail_on_error: true``
-    there, which are its defaults, and ``streaming_transform_mode: incremental_diff`` for
-    pseudonyms. Arguments of tools are not restored: the protocol has no way back for them.
-
-    Args:
-        session: A session, a sanitizer or pseudonyms. One for all requests: it remembers.
-        request: As it came, parsed.
-        subject: Name of the field of ``request_data`` that tells whose budget is charged, such as
-            ``"user_api_key_user_id"``; default the session's own subject. It must be there.
-        public_system: System messages that are sent as they are, to the letter.
-        rules: What is public.
-
-    Returns:
-        ``action``, ``texts``, and ``stream_holdback_chars`` or ``blocked_reason``, which has no
-        text of the request.
+    ``x-litellm-session-id`` of that client. Fails closed, whatever a proxy does with a status:
+    what goes wrong is ``"BLOCKED"``, with a reason that has no text. Arguments of tools are not
+    restored: the protocol has no way back for them.
     """
     try:
-        return guarded(_answered, session, request, subject, public_system, rules or Rules())
+        answer = await in_thread(lambda: _answered(call))
     except DPMiddlewareError as error:
-        return {"action": "BLOCKED", "blocked_reason": f"{type(error).__name__}: {error}"}
+        answer = {"action": "BLOCKED", "blocked_reason": failure_of(error).message}
+    return JSONResponse(answer)
 
 
-def _answered(
-    session: object,
-    request: Mapping[str, Any],
-    subject: str | None,
-    public_system: Collection[str],
-    rules: Rules,
-) -> dict[str, Any]:
-    about, headers = request.get("request_data") or {}, request.get("request_headers") or {}
-    own = session_of(session)
+def _answered(call: Call) -> dict[str, Any]:
+    given = _REQUEST(call.body, "")
+    dialogue = _dialogue(call, given)
+    if given["input_type"] == "response":
+        shown = restore_response(dialogue, given)
+        shown.pop("tool_calls", None)
+        return {"action": "GUARDRAIL_INTERVENED", **shown}
+    policy, started = call.policy, time.perf_counter()
+    rules = Rules(
+        system=policy.system,
+        tools=policy.tools,
+        answers="pass" if policy.answers == "public" else "refuse",
+    )
+    with receipts() as receipt:
+        released = release_request(dialogue, given, rules)
+    if [*map(_said, released.get("tool_calls", ()))] != [*map(_said, given.get("tool_calls", ()))]:
+        raise ParameterError("expected calls of tools as the remote model made them")
+    nats = math.fsum(each.epsilon for each in receipt.charged)
+    seconds = time.perf_counter() - started
+    call.gateway.measures.released(len(receipt.charged), nats, seconds)
+    return {"action": "GUARDRAIL_INTERVENED", "texts": released["texts"]}
+
+
+def _said(call: dict[str, Any]) -> tuple[Any, ...]:
+    return call["id"], call["function"]["name"], call["function"]["arguments"]
+
+
+def _dialogue(call: Call, given: dict[str, Any]) -> Dialogue:
+    """The conversation, in the name of whoever is charged for it."""
+    about, session = given["request_data"], call.session
+    subject = call.gateway.settings.guardrail_subject
     if subject is not None:
         if not about.get(subject):
-            raise DPMiddlewareError(f"expected {subject} of the proxy's client, got none")
-        own = own.for_subject(str(about[subject]))
-    names = {name.lower(): value for name, value in headers.items()}
-    conversation = own.digest("litellm", str(about.get(_OWNER)), str(names.get(_SESSION)))
-    dialogue = Dialogue(own, conversation=conversation, public=public_system)
-    if request.get("input_type") == "request":
-        found = release_request(dialogue, request, rules)
-    elif request.get("input_type") == "response":
-        found = restore_response(dialogue, request)
-    else:
-        raise DPMiddlewareError("expected input_type 'request' or 'response'")
-    found.pop("tool_calls", None)
-    return {"action": "GUARDRAIL_INTERVENED", **found}
+            raise ParameterError(f"expected {subject} of the proxy's client, got none")
+        session = session.for_subject(f"{call.client.subject}/{about[subject]}")
+    headers = {name.lower(): value for name, value in given.get("request_headers", {}).items()}
+    named = session.digest(str(about.get(_OWNER)), str(headers.get(_SESSION)))
+    return Dialogue(session, conversation=f"{call.client.id}\x1flitellm\x1f{named}")
+
+
+_REQUEST = record(  # other texts would pass by
+    {
+        "input_type": one_of("request", "response"),
+        "request_data": anything,
+        "texts": anything,
+        "structured_messages": anything,
+        "tool_calls": anything,
+        "tools": anything,
+        "images": anything,
+        **dict.fromkeys(("request_headers", "additional_provider_specific_params"), anything),
+        **dict.fromkeys(("litellm_call_id", "litellm_trace_id", "litellm_version"), anything),
+        "model": anything,
+    },
+    ("input_type", "request_data"),
+)

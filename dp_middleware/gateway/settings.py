@@ -20,7 +20,11 @@ except ModuleNotFoundError:
     raise MissingExtra("pydantic-settings", "gateway") from None
 
 SECRETS = ("secret", "upstream_key")
-ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings")
+GUARDRAIL = "/beta/litellm_basic_guardrail_api"
+ROUTES = (
+    *("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"),
+    GUARDRAIL,
+)
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -162,6 +166,8 @@ class Settings(BaseSettings):
             releases over restarts, for the workers of one machine; ``None``: memory, of one worker.
         memo_entries: Most that is kept of a client, two per message; the oldest are dropped.
         limits: What a client or request may take.
+        guardrail_subject: Which field of LiteLLM's tells whose budget a client that is a proxy
+            charges: ``ann/jo`` for its user ``jo``; ``None``: the subject of the client itself.
         playground: Whether the page at ``/`` is served, to this machine only.
     """
 
@@ -183,6 +189,15 @@ class Settings(BaseSettings):
     memo: Path | None = None
     memo_entries: Annotated[int, Field(ge=2)] = 100_000
     limits: Limits = Limits()
+    guardrail_subject: (
+        Literal[
+            "user_api_key_hash",
+            "user_api_key_user_id",
+            "user_api_key_team_id",
+            "user_api_key_org_id",
+        ]
+        | None
+    ) = None
     playground: bool = False
 
     @model_validator(mode="after")

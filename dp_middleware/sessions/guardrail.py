@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.dialogue import Dialogue, Said
@@ -20,6 +21,11 @@ _ROLES = {
     "function": "tool",
     "assistant": "assistant",
 }
+_MESSAGE = ("role", "content", "tool_calls", "tool_call_id")
+_PART = ("type", "text")
+_CALL = ("id", "type", "index", "function")
+_FUNCTION = ("name", "arguments")
+_TEXTS = ("text", "input_text", "output_text")  # kinds of parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,19 +33,21 @@ class Rules:
     """What of a request is public.
 
     Attributes:
+        system: ``"public"``: instructions pass as they are; ``"release"`` releases them.
         tools: ``"public"``: names and schemas of tools pass as they are; ``"refuse"`` raises.
         answers: What happens to an assistant's message that was not noted; see
-            :meth:`Session.release_many`.
+            :meth:`Session.release_many`. Under pseudonyms calls of tools must be noted: a name
+            could hide in their JSON.
     """
 
+    system: Literal["release", "public"] = "release"
     tools: Literal["refuse", "public"] = "refuse"
     answers: Unknown = "refuse"
 
     def __post_init__(self) -> None:
-        if self.tools not in ("refuse", "public") or self.answers not in ("refuse", "pass"):
-            raise ParameterError(
-                "expected tools='refuse' or 'public', and answers='refuse' or 'pass'"
-            )
+        _validate.one_of(("release", "public"), system=self.system)
+        _validate.one_of(("refuse", "public"), tools=self.tools)
+        _validate.one_of(("refuse", "pass"), answers=self.answers)
 
 
 def release_request(dialogue: Dialogue, inputs: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
@@ -83,18 +91,22 @@ def _released_chat(
     inputs: Mapping[str, Any],
     rules: Rules,
 ) -> dict[str, Any]:
-    read = [_read(message, f"message {k}") for k, message in enumerate(messages)]
+    known: set[Any] = set()  # ids of calls, which are the remote model's
+    read = [_read(message, f"message {k}", known) for k, message in enumerate(messages)]
     said = [each for parts, calls in read for each in (*parts, *map(_of_call, calls))]
     calls = [call for _, found in read for call in found]
     if [text for parts, _ in read for _, text in parts] != list(texts):
         raise ParameterError("expected the texts of the messages, got others")
     if len(calls) != len(inputs.get("tool_calls") or ()):
         raise ParameterError("expected the calls of tools of the messages, got others")
+    system = [text for role, text in said if role == "system"]
     rests = [each for each in said if each[0] != "system"]
+    if dialogue.session.restores:
+        dialogue.release([], [_of_call(call) for call in calls])  # free; refuses others
     told, sent = dialogue.release(
-        [text for role, text in said if role == "system"], rests, unknown=rules.answers
+        system if rules.system == "release" else [], rests, unknown=rules.answers
     )
-    rules_sent, others = iter(told), iter(sent)
+    rules_sent, others = iter(told if rules.system == "release" else system), iter(sent)
     released: dict[str, Any] = {"texts": []}
     sent_calls = []
     for parts, found in read:
@@ -106,29 +118,39 @@ def _released_chat(
     return released
 
 
-def _read(message: Any, where: str) -> tuple[list[Said], list[Any]]:
+def _read(message: Any, where: str, known: set[Any]) -> tuple[list[Said], list[dict[str, Any]]]:
     """The texts of a message with their role, and its calls of tools."""
-    role = _ROLES.get(_get(message, "role") or "")
-    content, calls = _get(message, "content"), _get(message, "tool_calls") or []
-    if role is None or (calls and role != "assistant") or _get(message, "function_call"):
+    said = _fields(message, _MESSAGE, where)
+    role = _ROLES.get(said.get("role") or "")
+    content, calls = said.get("content"), said.get("tool_calls") or []
+    if role is None or (calls and role != "assistant"):
         raise ParameterError(f"{where}: expected a user's, system, tool's or assistant's message")
+    if said.get("tool_call_id") and (role != "tool" or said["tool_call_id"] not in known):
+        raise ParameterError(f"{where}: expected what a tool gave behind a call of it")
+    made = [_fields(call, _CALL, where) for call in calls]
+    for call in made:
+        _fields(call.get("function"), _FUNCTION, where)
+        known.add(call.get("id"))
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-    for part in parts:
-        if _get(part, "type") not in ("text", "input_text", "output_text"):
-            raise ParameterError(f"{where}: only text can be released; take other content out")
-    return [(role, _get(part, "text")) for part in parts], list(calls)
+    read = [_fields(part, _PART, where) for part in parts]
+    if any(part.get("type") not in _TEXTS for part in read):
+        raise ParameterError(f"{where}: only text can be released; take other content out")
+    return [(role, part.get("text", "")) for part in read], made
 
 
-def _get(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+def _fields(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
+    """An object's fields; any other that says something would go out as it is."""
+    given = dict(value if isinstance(value, Mapping) else value.model_dump())
+    if any(each and name not in names for name, each in given.items()):
+        raise ParameterError(f"{where}: expected no other fields than {', '.join(names)}")
+    return given
 
 
-def _of_call(call: Any) -> Said:
+def _of_call(call: Mapping[str, Any]) -> Said:
     """All that a model is told of a call, in the session's words."""
-    function = _get(call, "function")
-    said = {"id": _get(call, "id"), "name": _get(function, "name")}
-    arguments = _get(function, "arguments")
-    return "assistant", json.dumps({"call": {**said, "arguments": arguments}}, sort_keys=True)
+    function = call["function"]
+    said = {"id": call.get("id"), "name": function["name"], "arguments": function["arguments"]}
+    return "assistant", json.dumps({"call": said}, sort_keys=True)
 
 
 def _call(words: str) -> dict[str, Any]:
@@ -159,10 +181,11 @@ def restore_response(dialogue: Dialogue, inputs: Mapping[str, Any]) -> dict[str,
     found: dict[str, Any] = {"texts": shown, "stream_holdback_chars": held}
     calls = []
     for call in inputs.get("tool_calls") or ():
-        said = _call(_of_call(call)[1])
+        _, remote = _of_call(call if isinstance(call, Mapping) else call.model_dump())
+        said = _call(remote)
         said["function"]["arguments"] = dialogue.shown_json(said["function"]["arguments"] or "")
         calls.append(said)
-        dialogue.note(_of_call(call)[1], _of_call(said)[1])
+        dialogue.note(remote, _of_call(said)[1])
     if calls:
         found["tool_calls"] = calls
     return found

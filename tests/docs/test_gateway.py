@@ -63,7 +63,7 @@ def test_the_files_for_containers():
 
 def test_the_page_names_all_paths_and_headers():
     paths = {path.replace("{id:path}", "{id}") for path, _, _ in app._table()}
-    named = set(re.findall(r"`(/v1/[^`]+)`", PAGE))
+    named = set(re.findall(r"`(/(?:v1|beta)/[^`]+)`", PAGE))
     assert paths - named == {"/v1/models/{id}"}
     assert named <= paths
     with running() as gateway:

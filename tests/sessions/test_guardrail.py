@@ -7,7 +7,6 @@ from support.entities import CONTRACT, ENTITIES, detector
 from support.spaces import random_space
 
 import dp_middleware as dp
-from dp_middleware.gateway.guardrail import answer_guardrail
 from dp_middleware.sessions.dialogue import Dialogue
 from dp_middleware.sessions.guardrail import Rules, release_request, restore_response
 
@@ -64,7 +63,7 @@ def test_every_text_is_released_by_its_role(dialogue, ledger):
         {"role": "system", "content": "be brief"},
         {"role": "developer", "content": CANARY},
         {"role": "user", "content": [{"type": "text", "text": CANARY}] * 2},
-        {"role": "tool", "content": CANARY, "tool_call_id": "c1"},
+        {"role": "tool", "content": CANARY},
     )
     texts = release_request(dialogue, asked, Rules())["texts"]
     assert texts[0] == "be brief"
@@ -122,6 +121,15 @@ REFUSED = {
     "other calls": {"texts": ["w1"], "structured_messages": [user("w1")], "tool_calls": [call("")]},
     "calls of a user": chat({**user("w1"), "tool_calls": [call(CANARY)]}),
     "calls without messages": {"texts": ["w1"], "tool_calls": [call(CANARY)]},
+    "another field": chat({**user("w1"), "name": CANARY}),
+    "another field of a part": {
+        "texts": ["w1"],
+        "structured_messages": [
+            {"role": "user", "content": [{"type": "text", "text": "w1", "image": CANARY}]},
+        ],
+    },
+    "another field of a call": chat({**answer("w1"), "tool_calls": [{**call(""), "note": CANARY}]}),
+    "an id of no call": chat({"role": "tool", "content": "w1", "tool_call_id": CANARY}),
     "no text": {"texts": [7]},
     "no message": {"texts": ["w1"], "structured_messages": [CANARY]},
     "no messages": {"texts": ["w1"], "structured_messages": 7},
@@ -129,14 +137,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_released_is_refused(asked, dialogue, session, ledger):
+def test_what_cannot_be_released_is_refused(asked, dialogue, ledger):
     with pytest.raises(dp.errors.DPMiddlewareError) as caught:
         release_request(dialogue, asked, Rules())
     assert CANARY not in str(caught.value)
-    found = answer_guardrail(session, {"input_type": "request", **asked})
-    assert found["action"] == "BLOCKED"
-    assert CANARY not in str(found)
-    assert "texts" not in found
     assert not charges(ledger)
 
 
@@ -146,7 +150,7 @@ def test_tools_are_sent_where_they_are_public(dialogue):
 
 
 def test_rules_are_checked():
-    for options in ({"tools": "yes"}, {"answers": "noted"}):
+    for options in ({"tools": "yes"}, {"answers": "noted"}, {"system": "pass"}):
         with pytest.raises(dp.errors.ParameterError):
             Rules(**options)
 
@@ -184,48 +188,17 @@ def test_what_could_become_a_pseudonym_is_held_back():
     assert shown == CONTRACT
 
 
-def webhook(session, kind, owner="a", **more):
-    request = {"input_type": kind, "request_data": {"user_api_key_hash": owner}, **more}
-    return answer_guardrail(session, request)
+def test_calls_that_are_declared_public_are_refused_beside_pseudonyms():
+    """In JSON a name may be spelled in escapes, which no detector reads."""
+    hidden = call(r'{"who": "M\u0069rela Tamburi"}')
+    asked = chat(user("w1"), {**answer("so it is"), "tool_calls": [hidden]})
+    with pytest.raises(dp.errors.EventRefused):
+        release_request(Dialogue(pseudonyms()), asked, Rules(answers="pass"))
 
 
-def test_the_webhook_releases_and_restores(session, ledger):
-    asked = chat(user(CANARY))
-    first = webhook(session, "request", **asked)
-    assert first["action"] == "GUARDRAIL_INTERVENED"
-    assert first == webhook(session, "request", **asked)
+def test_public_instructions_pass(dialogue, ledger):
+    asked = chat({"role": "system", "content": "w9 is public"}, user(CANARY))
+    texts = release_request(dialogue, asked, Rules(system="public"))["texts"]
+    assert texts[0] == "w9 is public"
+    assert CANARY not in texts[1]
     assert len(charges(ledger)) == 1
-    assert webhook(session, "response", texts=["fine"])["texts"] == ["fine"]
-    assert webhook(session, "request", **chat(user(CANARY), answer("fine")))["texts"][1] == "fine"
-    assert webhook(session, "nothing")["action"] == "BLOCKED"
-
-
-def test_clients_and_their_sessions_share_nothing(session, ledger):
-    asked = chat(user(CANARY))
-    webhook(session, "request", owner="a", **asked)
-    webhook(session, "request", owner="b", **asked)
-    headers = {"X-LiteLLM-Session-Id": "7"}
-    webhook(session, "request", owner="a", request_headers=headers, **asked)
-    assert len(charges(ledger)) == 3
-    webhook(session, "response", owner="a", texts=["fine"])
-    assert webhook(session, "request", owner="b", **chat(answer("fine")))["action"] == "BLOCKED"
-
-
-def test_a_subject_is_charged_and_must_be_there(session, ledger):
-    asked = {"input_type": "request", **chat(user("w1 w2"))}
-    about = {"request_data": {"user_api_key_user_id": "jo"}}
-    found = answer_guardrail(session, {**asked, **about}, subject="user_api_key_user_id")
-    assert found["action"] == "GUARDRAIL_INTERVENED"
-    assert ledger.spent("jo") > 0
-    found = answer_guardrail(session, asked, subject="user_api_key_user_id")
-    assert found["action"] == "BLOCKED"
-
-
-def test_an_exhausted_budget_blocks(tmp_path):
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1e-6)
-    mechanism = dp.TokenExponential(epsilon=2.0)
-    sanitizer = dp.Sanitizer(mechanism, random_space(), ledger=ledger, subject="user")
-    found = webhook(sanitizer, "request", **chat(user(CANARY)))
-    assert found["action"] == "BLOCKED"
-    assert "BudgetExhausted" in found["blocked_reason"]
-    assert CANARY not in str(found)

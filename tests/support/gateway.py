@@ -75,6 +75,10 @@ class Running:
         """Close connections."""
         self._http.close()
 
+    def refuse_all(self) -> None:
+        """From now on every key is a stranger's."""
+        self.app._app.state.gateway.clients._clients = ()
+
     def post(self, path: str, body: Any, client: str = "ann", **headers: str) -> httpx.Response:
         """A request of a client, with JSON or bytes; names of headers with underscores."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -123,6 +127,13 @@ def running(reply: Any = "a fine answer", mode: Any = "ok", **given: Any) -> Ite
             gateway = Running(upstream, app, port)
             yield gateway
             gateway.close()
+
+
+def fresh_spent(gateway: Running, subject: str) -> Any:
+    """A function that tells what a subject has spent, which is nothing yet."""
+    ledger = gateway.app._app.state.gateway.ledger
+    assert ledger.spent(subject) == 0
+    return lambda: ledger.spent(subject)
 
 
 class AllLogs(logging.Handler):

@@ -12,16 +12,13 @@ import socket
 import subprocess
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import httpx
-import numpy as np
 import pytest
+from support.gateway import KEYS, AllLogs, running
 
 import dp_middleware as dp
-from dp_middleware.gateway.guardrail import answer_guardrail
 from dp_middleware.testing import OpenAIServer, ToolCall
 
 CANARY = "zxqcanary"
@@ -338,51 +335,44 @@ def said_in(found, stream):
 
 
 @pytest.fixture
-def webhook():
-    """The webhook, as the gateway serves it."""
-    words = tuple(f"w{k}x" for k in range(50))
-    vectors = np.random.default_rng(0).normal(size=(50, 6))
-    space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
-    session = dp.Session(dp.Sanitizer(dp.TokenExponential(epsilon=4.0), space))
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps(answer_guardrail(session, request)).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            """Nothing on the console."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def gateway():
+    """Answers the generic guardrail; it is never asked to forward anything."""
+    with running(policies={"default": {"tools": "public"}}) as running_gateway:
+        yield running_gateway
+        assert not running_gateway.upstream.requests
 
 
-def test_the_webhook(webhook, tmp_path):
-    where = f"http://127.0.0.1:{webhook.server_address[1]}"
-    own = (
+def generic(gateway, key):
+    return (
         "{guardrail: generic_guardrail_api, mode: [pre_call, post_call], default_on: true, "
-        f'api_base: "{where}", unreachable_fallback: fail_closed}}'
+        f'api_base: "{gateway.root}", api_key: "{key}", unreachable_fallback: fail_closed}}'
     )
-    with OpenAIServer() as remote:
-        for proxy in run_proxy(tmp_path, remote, own, MODULE):
-            first = proxy.chat(user(CANARY))
-            assert first.status_code == 200
-            said = {"role": "assistant", "content": "a fine answer"}
-            assert proxy.chat(user(CANARY), said, user(CANARY)).status_code == 200
+
+
+def test_the_webhook(gateway, tmp_path):
+    with OpenAIServer() as remote, AllLogs() as logs:
+        for proxy in run_proxy(tmp_path, remote, generic(gateway, KEYS["ann"]), MODULE):
+            for stream in (False, True):
+                first = proxy.chat(user(f"{CANARY} {stream}"), stream=stream)
+                assert first.status_code == 200
+                assert "fine" in first.text
+                said = {"role": "assistant", "content": "a fine answer"}
+                again = [user(f"{CANARY} {stream}"), said, user(CANARY)]
+                assert proxy.chat(*again, stream=stream).status_code == 200
             refused = proxy.chat(user(CANARY), {**said, "content": CANARY})
             assert refused.status_code == 400
+            embedded = proxy.post("/v1/embeddings", model="embedder", input=[CANARY])
+            assert embedded.status_code == 200
             seen = len(remote.bodies)
-            webhook.server_close()
-            assert proxy.chat(user(CANARY)).status_code >= 500  # not reached: fails closed
+            gateway.refuse_all()
+            assert proxy.chat(user(CANARY)).status_code >= 500  # fails closed
             assert len(remote.bodies) == seen
             assert not remote.saw(CANARY)
+        assert not any(CANARY in line for line in logs.lines if "dp_middleware" in line)
+
+
+def test_a_wrong_key_of_the_webhook_fails_closed(gateway, tmp_path):
+    with OpenAIServer() as remote:
+        for proxy in run_proxy(tmp_path, remote, generic(gateway, "dpk-wrong"), MODULE):
+            assert proxy.chat(user(CANARY)).status_code >= 400
+            assert not any(remote.bodies)

@@ -30,7 +30,7 @@ LAYERS = [
     {"metrics"},
     {"attacks"},
     {"evaluation"},
-    {"gateway"},
+    {"corpora", "gateway"},
     {"cli", "testing"},
     {
         "langchain_dp_middleware",

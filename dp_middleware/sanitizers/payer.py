@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Self
 
 from dp_middleware.errors import BudgetExhausted, ParameterError
 from dp_middleware.privacy import Certificate, PureDP
+from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger
+
+Bill = tuple[Certificate, int]
+"""What a release is charged with, and for how many tokens or texts; for none nothing is."""
 
 
 class Payer(ABC):
@@ -39,6 +44,18 @@ class Payer(ABC):
         twin = copy.copy(self)
         twin.subject = subject
         return twin
+
+    def pay(self, bills: Iterable[Bill]) -> None:
+        """Charge one release after the other.
+
+        Raises:
+            BudgetExhausted: From the ledger; what was charged before stays spent.
+        """
+        for certificate, n in bills:
+            if self.ledger is not None and self.subject is not None and n:
+                self.ledger.charge(self.subject, certificate, n)
+            if n:
+                write_charge(certificate)
 
     def require_budget(self, releases: int) -> None:
         """Refuse what cannot be afforded as a whole; reserves nothing.

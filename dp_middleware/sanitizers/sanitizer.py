@@ -21,13 +21,12 @@ from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate
-from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
 from dp_middleware.sanitizers.draft import Draft, TextDraft, read, read_whole
 from dp_middleware.sanitizers.explanation import Explanation, explain
-from dp_middleware.sanitizers.payer import Payer
+from dp_middleware.sanitizers.payer import Bill, Payer
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Detector, Scope
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -188,6 +187,7 @@ class Sanitizer(Payer):
         self,
         drafts: Sequence[D],
         compose: Callable[[Certificate], Certificate] = lambda own: own,
+        pay: Callable[[Sequence[Bill]], None] | None = None,
     ) -> list[tuple[Release, D]]:
         """Charge for all fresh tokens, draw for them, and write the texts.
 
@@ -196,6 +196,7 @@ class Sanitizer(Payer):
                 text, keeps it.
             compose: Makes of a release's certificate the one that it is charged and released
                 with: that of the release and of what follows it.
+            pay: Charges for all of them, before the first draw; default :meth:`pay`.
 
         Returns:
             The releases, and the drafts with what was drawn; the latter are private.
@@ -213,12 +214,9 @@ class Sanitizer(Payer):
             compose(self._certify(draft, length))
             for draft, length in zip(drafts, lengths, strict=True)
         ]
-        for draft, certificate in zip(drafts, certificates, strict=True):
-            if self.ledger is not None and self.subject is not None and len(draft.fresh):
-                self.ledger.charge(self.subject, certificate, len(draft.fresh))
-            if len(draft.fresh):
-                write_charge(certificate)
         fresh, entropy = [draft.fresh for draft in drafts], self._entropy or self._drawer.entropy
+        bills = list(zip(certificates, map(len, fresh), strict=True))
+        (pay or self.pay)(bills)
         drawn = self._drawer.draw(fresh, entropy, releases)
         released = []
         for draft, certificate, outputs in zip(drafts, certificates, drawn, strict=True):

@@ -14,6 +14,7 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.payer import Bill
 from dp_middleware.sanitizers.sanitizer import D, Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
@@ -78,9 +79,10 @@ class NotingSanitizer(Sanitizer):
         self,
         drafts: Sequence[D],
         compose: Callable[[Certificate], Certificate] = lambda own: own,
+        pay: Callable[[Sequence[Bill]], None] | None = None,
     ) -> list[tuple[Release, D]]:
         """As that of a sanitizer."""
-        released = super().release_drafts(drafts, compose)
+        released = super().release_drafts(drafts, compose, pay)
         if (written := _open.get()) is not None and isinstance(released[-1][1], Draft):
             written.draft = released[-1][1]
         return released

@@ -1,0 +1,246 @@
+"""Releases for columns of a table: one charge a subject, then one draw for all rows."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.privacy import Certificate, Guarantee
+from dp_middleware.privacy.ledger.rows import fingerprint
+from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.spans import Detector
+
+G = TypeVar("G", bound=Guarantee)
+
+TOKENS, EPSILON = "dp_tokens", "dp_epsilon"
+"""Columns of what is released, beside the texts: of all texts of a row, public."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a table are released, with what, and who pays.
+
+    A sanitizer charges each subject of a chunk once, for all its texts there, before the first
+    draw: epsilon for each text, as everywhere. Pseudonyms charge text by text; a row has
+    pseudonyms of its own, which its columns share, and nobody can turn them back.
+
+    Attributes:
+        releaser: A sanitizer or pseudonyms; with a ledger, or nothing is charged.
+        names: Of the columns.
+        subject: A column that says whose budget a row is charged to; ``None``: the releaser's
+            subject pays for all.
+        scope: Finds the private spans of a text; everything else goes out as it is.
+
+    Raises:
+        ParameterError: No columns or one twice, a subject without a ledger, or a scope for
+            pseudonyms.
+    """
+
+    releaser: Sanitizer | Pseudonyms
+    names: tuple[str, ...]
+    subject: str | None = None
+    scope: Detector | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        names: object = self.names
+        if not isinstance(names, tuple) or not names or len({*names}) < len(names):
+            raise ParameterError("expected names of columns, one or more, none twice")
+        if self.subject in self.names:
+            raise ParameterError("expected a column of subjects that is not itself released")
+        if self.subject is not None and self.releaser.ledger is None:
+            raise ParameterError("expected a ledger to charge with a column of subjects, got none")
+        if self.scope is not None and isinstance(self.releaser, Pseudonyms):
+            raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of all that decides a release and who pays for it; a scope counts by its name."""
+        releaser, scope = self.releaser, self.scope
+        own: list[Any] = [releaser.subject, [*self.names], self.subject]
+        if isinstance(releaser, Sanitizer):
+            own += [sorted(releaser.policy.kept), repr(releaser.context), repr(releaser.encoder)]
+        else:
+            own += [releaser.on_empty]
+        if scope is not None:
+            own += [getattr(scope, "__qualname__", type(scope).__qualname__)]
+        told = json.dumps([fingerprint(releaser.certificate), *own])
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+    def release(self, rows: pa.Table) -> pa.Table:
+        """Charge, then draw.
+
+        Args:
+            rows: Private; the columns, of strings, and that of subjects.
+
+        Returns:
+            Public, (n,) rows: the columns, ``null`` where the text is, :data:`TOKENS` int64 and
+            :data:`EPSILON` float64, nats.
+
+        Raises:
+            BudgetExhausted: From the ledger; nothing was drawn. Other subjects of the chunk may
+                have been charged.
+            ParameterError: A cell that is no text, or a row without a subject.
+        """
+        texts = [_strings(rows, name) for name in self.names]
+        payers = self._payers(rows)
+        if isinstance(self.releaser, Pseudonyms):
+            releases = _pseudonyms(self.releaser, texts, payers)
+        else:
+            releases = self._drawn(self.releaser, texts, payers)
+        kind = pa.large_string()
+        released = {
+            name: pa.array([None if one is None else one.text for one in column], kind)
+            for name, column in zip(self.names, releases, strict=True)
+        }
+        by_row = [[one for one in row if one is not None] for row in zip(*releases, strict=True)]
+        released[TOKENS] = pa.array([sum(r.tokens_total for r in row) for row in by_row], "int64")
+        epsilons = [math.fsum(r.certificate.epsilon for r in row if _paid(r)) for row in by_row]
+        released[EPSILON] = pa.array(epsilons, "float64")
+        return pa.table(released)
+
+    def _payers(self, rows: pa.Table) -> list[str | None]:
+        """Whose budget each row is charged to."""
+        if self.subject is None:
+            return [self.releaser.subject] * len(rows)
+        subjects = _strings(rows, self.subject)
+        if not all(name and name.strip() for name in subjects):
+            raise ParameterError("expected a subject in each row, got a row without one")
+        return subjects
+
+    def _drawn(
+        self,
+        sanitizer: Sanitizer,
+        texts: Sequence[Sequence[str | None]],
+        payers: Sequence[str | None],
+    ) -> list[list[Release | None]]:
+        """All cells at once."""
+        cells = [
+            (place, row, text)
+            for place, column in enumerate(texts)
+            for row, text in enumerate(column)
+            if text is not None
+        ]
+        drafts = [sanitizer.read(text, self.scope) for _, _, text in cells]
+        whose = [payers[row] for _, row, _ in cells]
+        released = sanitizer.release_drafts(
+            drafts, pay=lambda bills: _pay(sanitizer.ledger, zip(whose, bills, strict=True))
+        )
+        releases: list[list[Release | None]] = [[None] * len(column) for column in texts]
+        for (place, row, _), (release, _) in zip(cells, released, strict=True):
+            releases[place][row] = release
+        return releases
+
+
+def _strings(rows: pa.Table, name: str) -> list[str | None]:
+    """The cells of a column.
+
+    Raises:
+        ParameterError: No such column, or two, or another type; quotes nothing.
+    """
+    if rows.column_names.count(name) != 1:
+        raise ParameterError(
+            f"expected one column {name!r}, got {rows.column_names.count(name)} "
+            f"among {len(rows.column_names)} columns"
+        )
+    column = rows[name]
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if kind not in (pa.string(), pa.large_string(), pa.string_view()):
+        raise ParameterError(f"expected strings in the column {name!r}, got {column.type}")
+    cells: list[str | None] = column.to_pylist()
+    return cells
+
+
+def _pseudonyms(
+    pseudonyms: Pseudonyms,
+    texts: Sequence[Sequence[str | None]],
+    payers: Sequence[str | None],
+) -> list[list[Release | None]]:
+    """Row by row; the columns of a row share its mapping."""
+    releases: list[list[Release | None]] = [[] for _ in texts]
+    payer = copy.copy(pseudonyms)
+    for subject, *cells in zip(payers, *texts, strict=True):
+        mapping, payer.subject = Mapping(), subject
+        for column, text in zip(releases, cells, strict=True):
+            column.append(None if text is None else payer.release_draft(payer.read(text), mapping))
+    return releases
+
+
+def _paid(release: Release) -> bool:
+    return release.tokens_total > release.tokens_verbatim
+
+
+def _pay(
+    ledger: Ledger | None, bills: Iterable[tuple[str | None, tuple[Certificate, int]]]
+) -> None:
+    """One charge for each subject and certificate."""
+    if ledger is None:
+        return
+    texts: Counter[tuple[str, Certificate]] = Counter()
+    tokens: Counter[tuple[str, Certificate]] = Counter()
+    for subject, (certificate, n) in bills:
+        if n and subject is not None:
+            texts[subject, certificate] += 1
+            tokens[subject, certificate] += n
+    for (subject, certificate), count in texts.items():
+        if certificate.unit == "text":  # a ledger multiplies by itself
+            ledger.charge(subject, certificate, count)
+        else:
+            n = tokens[subject, certificate]
+            ledger.charge(subject, of_texts(certificate, count), n)
+
+
+@lru_cache(maxsize=256)
+def of_texts(certificate: Certificate, texts: int) -> Certificate:
+    """What several texts of one subject cost together: so many times the epsilon.
+
+    Guarantee:
+        Basic composition, exact in decimals: as much as one charge for each text.
+
+    Args:
+        certificate: Of each of them, per token occurrence.
+        texts: How many.
+    """
+    if texts == 1 or not certificate.finite:
+        return certificate
+    guarantee, metric = certificate.guarantee, certificate.metric
+    return replace(
+        certificate,
+        guarantee=_grown(guarantee, texts),
+        metric=None if metric is None else _grown(metric, texts),
+        epsilon=_times(certificate.epsilon, texts),
+        claimed=_times(certificate.claimed, texts),
+        assumptions=(*certificate.assumptions, f"{texts} texts of one subject are charged at once"),
+        witness=None,
+        recovery=None,
+        retention=None,
+        recovery_in_english=None,
+        retention_in_english=None,
+    )
+
+
+def _grown(guarantee: G, times: int) -> G:
+    """A guarantee so many times."""
+    fields = vars(guarantee).items()
+    numbers: Any = {name: _times(x, times) for name, x in fields if isinstance(x, float | int)}
+    return replace(guarantee, **numbers)
+
+
+def _times(nats: float, times: int) -> float:
+    """The product, in decimals never below the exact one: so a ledger reads its numbers."""
+    exact = Fraction(repr(float(nats))) * times
+    product = float(exact)
+    return product if Fraction(repr(product)) >= exact else math.nextafter(product, math.inf)

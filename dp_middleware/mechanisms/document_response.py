@@ -17,8 +17,8 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import pursuit, units
 from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
+from dp_middleware.sampling.entropy import Entropy
 from dp_middleware.sampling.response import Response
-from dp_middleware.sampling.tables import Entropy
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 _UNIT = 12.5  # nats

@@ -17,6 +17,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import lockstep, prepared
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.lockstep import FRESH, asked
+from dp_middleware.mechanisms.near_lists import near_rows
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
     Encoder,
@@ -24,6 +25,7 @@ from dp_middleware.mechanisms.text_mechanisms import (
     TextMechanism,
 )
 from dp_middleware.sampling import sampler
+from dp_middleware.sampling.near_rows import NearRows
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _ROWS = 8 * BLOCK  # of logits held at a time
@@ -105,16 +107,20 @@ def check_context(kind: type[Mechanism], context: Context | None) -> None:
 class _FromTables(Drawer):
     """Integer tables, prepared or kept for tokens already seen; see :class:`sampler.Sampler`.
 
-    All drawers of a process whose rows are the same share what they keep.
+    All drawers of a process whose rows are the same share what they keep. A nearest response
+    keeps short lists, of all tokens; see ``near_lists.py``.
     """
 
     def __init__(self, mechanism: ChannelMechanism, space: EmbeddingSpace) -> None:
         self._mechanism, self._space = mechanism, space
 
     @cached_property
-    def _sampler(self) -> sampler.Sampler:
+    def _sampler(self) -> sampler.Sampler | NearRows:
         """Made at the first draw: the fingerprint of a space takes a pass over its vectors."""
         mechanism, space = self._mechanism, self._space
+        rows = near_rows(mechanism, space)
+        if rows is not None:
+            return rows
         return sampler.Sampler(
             lambda ids: rows_of(mechanism, ids, space),
             batch=space.block,

@@ -124,15 +124,15 @@ class NearestResponse(ChannelMechanism):
 
     def possible(self, space: EmbeddingSpace) -> Ids | None:
         """The tokens of the codebook."""
-        return None if self.codebook is None else self._codewords(space)[0]
+        return None if self.codebook is None else self.codewords(space)[0]
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
         """The codebook."""
-        return None if self.codebook is None else np.repeat(*self._codewords(space))
+        return None if self.codebook is None else np.repeat(*self.codewords(space))
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        codewords, copies = self._codewords(space)
+        codewords, copies = self.codewords(space)
         near = min(self.candidates, int(copies.sum()))
         log_total = np.logaddexp(self.epsilon + np.log(near), _log(int(copies.sum()) - near))
         far = np.full(len(space), -np.inf)
@@ -140,19 +140,26 @@ class NearestResponse(ChannelMechanism):
         shape = (len(ids), len(space))
         rows = torch.empty(shape, dtype=torch.float64, device=space.device)
         rows[:] = space.on_device(far)
-        logs = space.on_device(_log(np.arange(copies.max() + 1)))
-        outputs, counts = space.on_device(codewords), space.on_device(copies)
+        outputs, logs = space.on_device(codewords), _log(np.arange(copies.max() + 1))
         for start in range(0, len(ids), space.block):
             block = slice(start, start + space.block)
-            remoteness = self._remoteness(ids[block], space, codewords)
-            listed = smallest(remoteness, min(near, len(codewords)))
-            copied = counts[listed]
-            raised = (near - copied.cumsum(dim=1) + copied).clamp_(min=0).minimum(copied)
-            weights = torch.logaddexp(self.epsilon + logs[raised], logs[copied - raised])
-            rows[block].scatter_(1, outputs[listed], weights - log_total)
+            listed = self.nearest(ids[block], space, min(near, len(codewords)))
+            copied = copies[listed.cpu().numpy()]
+            raised = self.raised(copied)
+            # NumPy's, one by one: with torch's the last bits depend on the place in the block
+            weights = np.logaddexp(self.epsilon + logs[raised], logs[copied - raised]) - log_total
+            rows[block].scatter_(1, outputs[listed], space.on_device(weights))
         return rows
 
-    def _codewords(self, space: EmbeddingSpace) -> tuple[Ids, Ids]:
+    def raised(self, copied: Ids) -> Ids:
+        """How many copies of each codeword are among the k near ones, (n, r).
+
+        Args:
+            copied: int64 (n, r), how often each is listed, nearest first.
+        """
+        return np.clip(self.candidates - (copied.cumsum(axis=1) - copied), 0, copied)
+
+    def codewords(self, space: EmbeddingSpace) -> tuple[Ids, Ids]:
         """Distinct codewords and how often each is listed."""
         if self.codebook is None:
             return np.arange(len(space)), np.ones(len(space), dtype=np.int64)
@@ -164,8 +171,9 @@ class NearestResponse(ChannelMechanism):
         codewords, copies = np.unique(self.codebook, return_counts=True)
         return codewords, copies
 
-    def _remoteness(self, ids: Ids, space: EmbeddingSpace, codewords: Ids) -> torch.Tensor:
-        """Smaller is nearer; the token itself is nearest; float64 (n, M)."""
+    def nearest(self, ids: Ids, space: EmbeddingSpace, count: int) -> torch.Tensor:
+        """Places among the distinct codewords of each id's nearest, nearest first; (n, count)."""
+        codewords, _ = self.codewords(space)
         if self.nearness == "centred_cosine":
             values = space.centred_cosine_rows(ids, codewords).neg_()
         else:
@@ -175,7 +183,7 @@ class NearestResponse(ChannelMechanism):
         place = np.minimum(np.searchsorted(codewords, ids), len(codewords) - 1)
         own = np.flatnonzero(codewords[place] == ids)
         values[space.on_device(own), space.on_device(place[own])] = -np.inf
-        return values
+        return smallest(values, count)
 
 
 def _log(counts: ArrayLike) -> Floats:

@@ -68,7 +68,7 @@ def opened(mechanism: ChannelMechanism, space: EmbeddingSpace) -> files.Prepared
     """The rows that :func:`prepare` wrote, if it did."""
     if not is_known(mechanism, space):
         return None
-    key = _key_on_disk(mechanism, space)
+    key = key_on_disk(mechanism, space)
     return files.open_rows(_path(key), key)
 
 
@@ -95,7 +95,7 @@ def prepare(mechanism: Mechanism, space: EmbeddingSpace, ids: Ids) -> Path:
         raise ParameterError("expected a public token or more to prepare, got none")
     unknown = [UNKNOWN] if space.vocabulary.has_unknown_symbol else []
     wanted = np.concatenate([np.array(unknown, dtype=np.int64), ids])
-    key = _key_on_disk(mechanism, space)
+    key = key_on_disk(mechanism, space)
     path = _path(key)
     found = files.open_rows(path, key)
     if found is None or not found.holds(wanted) or not found.is_intact():
@@ -138,7 +138,7 @@ def _tables(
         yield from zip(batch.tolist(), made, strict=True)
 
 
-def _key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace) -> dict[str, str]:
+def key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace) -> dict[str, str]:
     """All that decides a row, the versions of what computes it included."""
     versions = f"numpy {np.__version__}, torch {torch.__version__}, scipy {version('scipy')}"
     return {

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from dp_middleware import _forks
 from dp_middleware.embedding.arrays import Ids
+from dp_middleware.sampling.entropy import Words
 from dp_middleware.sampling.tables import (
     ABSENT,
     UNIT,
     IdIndex,
     Places,
     Table,
-    Words,
     search,
     units_of,
     write_guide,

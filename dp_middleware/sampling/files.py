@@ -29,13 +29,12 @@ from numpy.typing import NDArray
 
 from dp_middleware._files import UNFINISHED
 from dp_middleware.embedding.arrays import Ids
+from dp_middleware.sampling.entropy import Entropy, Words
 from dp_middleware.sampling.tables import (
     ABSENT,
     UNIT,
-    Entropy,
     IdIndex,
     Table,
-    Words,
     search,
     units_of,
     write_guide,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from dp_middleware.sampling.tables import Entropy
+from dp_middleware.sampling.entropy import Entropy
 
 OTHER = 1 << 64
 """Weight of every answer but the best one."""

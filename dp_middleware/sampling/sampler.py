@@ -16,16 +16,10 @@ from numpy.typing import ArrayLike
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import CachedRows, RowCache
+from dp_middleware.sampling.entropy import Entropy, Words, os_entropy, random_words
 from dp_middleware.sampling.files import PreparedRows
 from dp_middleware.sampling.integers import WIDE_BELOW, IntegerRows, Rows, integer_rows
-from dp_middleware.sampling.tables import (
-    Entropy,
-    Table,
-    Words,
-    os_entropy,
-    random_words,
-    tables,
-)
+from dp_middleware.sampling.tables import Table, tables
 
 __all__ = [
     "CACHE_BYTES",

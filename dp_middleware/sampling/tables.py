@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,23 +10,11 @@ from numpy.typing import NDArray
 
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.blocks import parts
+from dp_middleware.sampling.entropy import Entropy, Words, random_words
 from dp_middleware.sampling.integers import Others, Rows, halves, left_over, round_rows, words
-
-Words = NDArray[np.uint64]
-Entropy = Callable[[int], bytes]
 
 _WORD = (1 << 64) - 1
 _SIGN = -1 << 63  # int64: turns the order of unsigned words into that of signed ones
-
-
-def os_entropy(count: int) -> bytes:
-    """Bytes from the operating system's generator; fresh after fork and unpickling."""
-    return os.urandom(count)
-
-
-def random_words(count: int, entropy: Entropy) -> Words:
-    """Uniform integers below 2^64."""
-    return np.frombuffer(entropy(8 * count), dtype=np.uint64)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import folded
 from dp_middleware.errors import ParameterError
-from dp_middleware.sampling.sampler import Entropy
-from dp_middleware.sampling.tables import random_words
+from dp_middleware.sampling.entropy import Entropy, random_words
 
 LARGEST = 256
 """Most dimensions: coordinates of the shell are then below 22, where quantiles are exact."""

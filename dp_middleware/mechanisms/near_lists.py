@@ -1,0 +1,149 @@
+"""The rows of a nearest response as lists: made once, in a pass over the codebook, and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import _files
+from dp_middleware.embedding.arrays import Ids
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms import prepared
+from dp_middleware.mechanisms.base import Mechanism, rows_of
+from dp_middleware.mechanisms.nearest_response import NearestResponse
+from dp_middleware.sampling.entropy import Words
+from dp_middleware.sampling.near_rows import NearRows
+from dp_middleware.sampling.tables import Table, tables
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+_MOST = 1 << 24  # entries of all lists together
+_LEAST = 1e-6  # nats; below, rounding may weigh as much as epsilon
+_FEW = 1 << 20  # products, which are faster than a file
+_TOGETHER = 512  # tokens whose lists are made at a time
+
+
+def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
+    """The rows of this mechanism without the rows, bit for bit; ``None`` where that cannot be.
+
+    It is for a nearest response of this package with lists that fit into memory and 64 bits for
+    every row, so up to an epsilon of 30 less the logarithm of the codewords. Kept on disk and, with
+    the space, in memory: public, whatever was typed.
+    """
+    if type(mechanism) is not NearestResponse or not prepared.is_known(mechanism, space):
+        return None  # a subclass may have another law
+    _, copies = mechanism.codewords(space)
+    if mechanism.epsilon < _LEAST or len(space) * _length(mechanism, copies) > _MOST:
+        return None
+    key = ("near rows", mechanism.fingerprint)
+    return space.derived(key, lambda: _kept(mechanism, space))
+
+
+def _length(mechanism: NearestResponse, copies: Ids) -> int:
+    """Of a list: with repeated codewords one more, for the likeliest of those that are not near."""
+    if mechanism.candidates >= copies.sum():
+        return 1  # all rows are equal
+    return min(mechanism.candidates + int(copies.max() > 1), len(copies))
+
+
+def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
+    """From disk, else made."""
+    if len(space) * len(mechanism.codewords(space)[0]) < _FEW:
+        return _made(mechanism, space)
+    key = tuple(prepared.key_on_disk(mechanism, space).values())
+    stored = _load(*key)
+    if stored is not None:
+        return stored
+    made = _made(mechanism, space)
+    if made is not None:
+        _store(made, *key)
+    return made
+
+
+def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
+    """From the lists, and from one row of each kind of list."""
+    codewords, copies = mechanism.codewords(space)
+    listed = _lists(mechanism, space)
+    raised = mechanism.raised(copies[listed])
+    first = int(copies.argmax())  # the likeliest output, unless one that is near is likelier
+    if copies.max() > 1 or mechanism.candidates >= copies.sum():
+        listed[~(listed == first).any(axis=1), -1] = first
+    order = np.argsort(listed, axis=1)
+    listed, raised = (np.take_along_axis(values, order, axis=1) for values in (listed, raised))
+    patterns = np.hstack([copies[listed], raised])
+    _, some, kinds = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
+    *rows, unknown = tables(rows_of(mechanism, np.append(some, UNKNOWN), space))
+    if any(row.low is not None for row in rows):
+        return None
+    integers = np.array([_integers(row) for row in rows])
+    common, off = np.ones(len(copies), dtype=np.uint64), np.ones(integers.shape, dtype=np.bool_)
+    np.put_along_axis(off, listed[some].astype(np.int64), values=False, axis=1)
+    for count in np.unique(copies):
+        row, place = np.argwhere(off & (copies == count))[:1].T
+        if len(row):
+            common[copies == count] = integers[row, place]
+    if (listed == first).any(axis=1).all():
+        common[first] = 1  # counts for nothing, and the sum stays below the total
+    return NearRows(
+        outputs=codewords,
+        lists=listed,
+        kinds=kinds.reshape(-1).astype(np.min_scalar_type(len(some))),
+        own=np.take_along_axis(integers, listed[some].astype(np.int64), axis=1),
+        common=common,
+        unknown=_integers(unknown),
+    )
+
+
+def _lists(mechanism: NearestResponse, space: EmbeddingSpace) -> NDArray[Any]:
+    """Places of the codewords nearest to each token, nearest first, unsigned (V, r)."""
+    codewords, copies = mechanism.codewords(space)
+    lists = np.empty(
+        (len(space), _length(mechanism, copies)), dtype=np.min_scalar_type(len(codewords))
+    )
+    for start in range(0, len(space), _TOGETHER):
+        ids = np.arange(start, min(start + _TOGETHER, len(space)))
+        lists[ids] = mechanism.nearest(ids, space, lists.shape[1]).cpu().numpy()
+    return lists
+
+
+def _integers(row: Table) -> Words:
+    """Of the possible outputs, modulo 2^64."""
+    return np.diff(row.lasts, prepend=np.uint64(2**64 - 1))
+
+
+def _store(rows: NearRows, *key: str) -> None:
+    path = _path(key)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _files.unfinished(path) as file:
+            np.savez_compressed(file, digest=_digest(rows), **rows.arrays)  # type: ignore[arg-type]
+
+
+def _load(*key: str) -> NearRows | None:
+    """What was stored; ``None`` if it is absent or damaged."""
+    try:
+        with _path(key).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = dict(stored)
+        digest = arrays.pop("digest")
+        rows = NearRows(**arrays)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        return None
+    return rows if np.array_equal(digest, _digest(rows)) else None
+
+
+def _digest(rows: NearRows) -> NDArray[np.uint8]:
+    digest = hashlib.sha256()
+    for name, array in rows.arrays.items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
+
+
+def _path(key: tuple[str, ...]) -> Path:
+    name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
+    return _files.cache_dir() / "lists" / f"{name}.npz"

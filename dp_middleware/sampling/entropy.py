@@ -1,0 +1,22 @@
+"""Random bytes, and uniform integers made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Entropy = Callable[[int], bytes]
+
+
+def os_entropy(count: int) -> bytes:
+    """Bytes from the operating system's generator; fresh after fork and unpickling."""
+    return os.urandom(count)
+
+
+def random_words(count: int, entropy: Entropy) -> Words:
+    """Uniform integers below 2^64."""
+    return np.frombuffer(entropy(8 * count), dtype=np.uint64)

@@ -1,0 +1,103 @@
+"""Draws from rows that are alike but for a short list of outputs each; no row is ever made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware.sampling.entropy import Entropy, Words, random_words
+
+Ids = NDArray[np.int64]  # not from embedding/, whose import loads torch
+
+_ONE = np.uint64(1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NearRows:
+    """Rows of integers with a total of 2^64 (``integers.py``), alike off a token's short list.
+
+    The output that owns a uniform integer is the one that the token's table (``tables.py``) has:
+    of the integers before it, those on the list are counted from the list, all others from the
+    sums of the common ones. Public, read-only.
+
+    Attributes:
+        outputs: int64 (m,), ids of the possible outputs, ascending.
+        lists: Unsigned (V, r), places among the outputs, ascending in each row.
+        kinds: Unsigned (V,): tokens of a kind have the same integers along their lists.
+        own: uint64 (K, r), of each kind the integers along its lists.
+        common: uint64 (m,), the integer of each output for tokens that do not list it.
+        unknown: uint64 (m,), the integers of the unknown symbol.
+    """
+
+    outputs: Ids
+    lists: NDArray[Any]
+    kinds: NDArray[Any]
+    own: Words
+    common: Words
+    unknown: Words
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def draw(self, ids: Ids, entropy: Entropy) -> Ids:
+        """One independent output id for each input id, int64 (n,).
+
+        Args:
+            ids: int64 (n,), -1 for the unknown symbol. Private.
+            entropy: Source of random bytes.
+        """
+        return self.locate(ids, random_words(len(ids), entropy))
+
+    def locate(self, ids: Ids, uniform: Words) -> Ids:
+        """The outputs that own uniform integers, int64 (n,)."""
+        known = ids >= 0
+        if known.all():
+            return self.outputs[self._places(ids, uniform)]
+        released = np.empty(len(ids), dtype=np.int64)
+        released[known] = self.locate(ids[known], uniform[known])
+        released[~known] = self.outputs[np.searchsorted(_lasts(self.unknown), uniform[~known])]
+        return released
+
+    def _places(self, ids: Ids, uniform: Words) -> Ids:
+        """Where the owners are among the outputs."""
+        firsts, lasts, shifts = self._bounds
+        behind = np.zeros(len(ids), dtype=np.int64)  # how many of the list are before the integer
+        for ends in lasts:
+            behind += uniform > ends[ids]
+        slots = np.minimum(behind, len(lasts) - 1)
+        places: Ids = self.lists[ids, slots].astype(np.int64)
+        others = np.flatnonzero((slots < behind) | (uniform < firsts[slots, ids]))
+        beyond = shifts[self.kinds[ids[others]], behind[others]]
+        places[others] = np.searchsorted(self._common_lasts, uniform[others] - beyond)
+        return places
+
+    @cached_property
+    def _common_lasts(self) -> Words:
+        return _lasts(self.common)
+
+    @cached_property
+    def _bounds(self) -> tuple[Words, Words, Words]:
+        """First and last integers of the outputs on the lists, (r, V), and shifts, (K, r + 1).
+
+        What lies behind the first j of a list is further on by the j-th shift of the kind. All is
+        modulo 2^64: a largest integer takes what the others leave, and may be below the common
+        one.
+        """
+        _, some = np.unique(self.kinds, return_index=True)
+        more = self.own - self.common[self.lists[some]]
+        shifts = np.cumsum(np.hstack([np.zeros_like(more[:, :1]), more]), axis=1, dtype=np.uint64)
+        before = np.hstack([[np.uint64(0)], np.cumsum(self.common[:-1], dtype=np.uint64)])
+        firsts = before[self.lists.T] + shifts[self.kinds, :-1].T
+        lasts = firsts + self.own[self.kinds].T - _ONE
+        return np.ascontiguousarray(firsts), np.ascontiguousarray(lasts), shifts
+
+
+def _lasts(integers: Words) -> Words:
+    """The last integer that each output owns."""
+    return np.cumsum(integers, dtype=np.uint64) - _ONE

@@ -48,12 +48,7 @@ def row(
     sanitizer.release(texts[0])  # loads the model
     _, alone = timed(sanitizer, drafts[:1])
     pairs, speed = timed(sanitizer, drafts)
-    same = [
-        output == number
-        for _, draft in pairs
-        for number, output in zip(draft.ids, draft.outputs, strict=True)
-        if output is not None
-    ]
+    same = np.concatenate([(d.outputs == d.ids)[d.perturbed] for _, d in pairs])
     released = service.encode([release.text for release, _ in pairs])
     raw = service.encode(texts)
     cosines = (raw * released).sum(axis=1)

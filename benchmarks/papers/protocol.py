@@ -70,15 +70,14 @@ def release(
         [each.releases(space.vocabulary) for each in drafts],
     )
     drafts = [each.fill(ids) for each, ids in zip(drafts, outputs, strict=True)]
-    columns = [list(zip(d.ids, d.kept, d.outputs, strict=True)) for d in drafts]
-    fresh = [[(x, y) for x, word, y in tokens if word is None] for tokens in columns]
-    total = max(1, sum(map(len, columns)))
+    raw = [each.ids[each.perturbed] for each in drafts]
+    total = max(1, sum(len(each.ids) for each in drafts))
     return Released(
         texts=[each.write(space.vocabulary) for each in drafts],
-        raw=[np.array([x for x, _ in pairs], dtype=np.int64) for pairs in fresh],
-        drawn=[np.array([y for _, y in pairs], dtype=np.int64) for pairs in fresh],
-        kept=1 - sum(map(len, fresh)) / total,
-        unknown=sum(x == -1 for pairs in fresh for x, _ in pairs) / total,
+        raw=raw,
+        drawn=[each.outputs[each.perturbed] for each in drafts],
+        kept=1 - sum(map(len, raw)) / total,
+        unknown=sum(int((ids == -1).sum()) for ids in raw) / total,
     )
 
 

@@ -50,8 +50,8 @@ def released(
     """Raw ids, released ids and released texts; an unknown token becomes a uniform one."""
     sanitizer = dp.Sanitizer(mechanism, space, accept_infinite=True)
     pairs = sanitizer.release_drafts([sanitizer.read(text) for text in texts])
-    raw = [np.array(draft.ids) for _, draft in pairs]
-    return raw, [np.array(draft.outputs) for _, draft in pairs], [r.text for r, _ in pairs]
+    raw = [draft.ids for _, draft in pairs]
+    return raw, [draft.outputs for _, draft in pairs], [r.text for r, _ in pairs]
 
 
 def inversion_privacy(

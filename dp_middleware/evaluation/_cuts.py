@@ -61,7 +61,7 @@ def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy, gen
         references.append(passage(text, every[tokens : tokens + generated]))
     drafts = [read(text, None, space, policy) for text in texts if policy.kept]
     if drafts:  # what is cut off may have changed the last token
-        ids = [np.array(draft.ids, dtype=np.int64) for draft in drafts]
+        ids = [draft.ids for draft in drafts]
     if data.references or not any(references):
         references = list(data.references)
     return Cut(

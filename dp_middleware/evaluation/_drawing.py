@@ -40,11 +40,8 @@ class Aligned(NamedTuple):
 
 def aligned(draft: Draft) -> Aligned:
     """Token by token; a kept word that is not in the vocabulary has no id, and is left out."""
-    columns = zip(draft.ids, draft.kept, draft.outputs, strict=True)
-    rows = [
-        (number, output, True) if kept is None else (UNKNOWN, number, False)
-        for number, kept, output in columns
-        if kept is None or number != UNKNOWN
-    ]
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return Aligned(table[:, 0], table[:, 1], table[:, 2].astype(bool))
+    fresh = draft.perturbed
+    raw = np.where(fresh, draft.ids, UNKNOWN)
+    released = np.where(fresh, draft.outputs, draft.ids)
+    has_id = fresh | (draft.ids != UNKNOWN)
+    return Aligned(raw[has_id], released[has_id], fresh[has_id])

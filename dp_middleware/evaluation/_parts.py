@@ -227,9 +227,7 @@ class Part:
             released = drawer.draw([[SAMPLE]], sampler.os_entropy)[0]
         else:
             (draft,) = drawn([read(SAMPLE, None, space, policy)], drawer, space)
-            columns = zip(draft.kept, draft.outputs, strict=True)
-            words = [word if k is None else names[k] for word, k in columns]
-            released = [word.strip() for word in words if word is not None]
+            released = [word.strip() for word in draft.words(space.vocabulary)]
         return {
             "mechanism": self.name,
             "asked_epsilon": self.epsilon,

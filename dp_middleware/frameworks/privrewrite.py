@@ -8,8 +8,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
-import numpy as np
-
 from dp_middleware import _validate
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError, RemoteError
@@ -239,7 +237,7 @@ class PrivRewrite:
         """Of the tokens of a private text; a draft of a whole text has none."""
         if isinstance(draft, TextDraft):
             return tokenize_with(self._reader.encode, draft.text)
-        return np.array(draft.ids, dtype=np.int64)
+        return draft.ids
 
     async def _choose(
         self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, count: ProgressCount

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.embedding import EmbeddingSpace
@@ -17,7 +17,7 @@ from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, Span, encode_with, spans_of
-from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence, Vocabulary
+from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
 T = TypeVar("T")
 
@@ -41,16 +41,17 @@ class PrivateSpan(NamedTuple):
     encode: Callable[[str], str] | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Draft(StaysHere):
     """A text cut into public strings and private tokens, in reading order.
 
     Attributes:
         public: The strings before, between and behind the s private spans; s + 1 of them.
         private: The private spans.
-        ids: Of the private tokens in the vocabulary, -1 for an unknown one.
-        kept: Public spellings of those that the policy keeps, ``None`` for others.
-        outputs: Ids that were released for them, ``None`` before the draw and for kept ones.
+        ids: Of the n private tokens in the vocabulary, int64 (n,), -1 for an unknown one.
+        kept: Public spellings of those that the policy keeps, by place.
+        outputs: Ids that were released for them, int64 (n,), ``FRESH`` before the draw and for
+            kept ones.
         public_tokens: Number of tokens of the public strings.
         scoped: Whether a scope said what is private.
         edited: Whether the text replaces an earlier version, of which something was released.
@@ -58,9 +59,9 @@ class Draft(StaysHere):
 
     public: tuple[str, ...] = field(repr=False)
     private: tuple[PrivateSpan, ...] = field(repr=False)
-    ids: tuple[int, ...] = field(repr=False)
-    kept: tuple[str | None, ...] = field(repr=False)
-    outputs: tuple[int | None, ...] = field(repr=False)
+    ids: Ids = field(repr=False)
+    kept: Mapping[int, str] = field(repr=False)
+    outputs: Ids = field(repr=False)
     public_tokens: int
     scoped: bool
     edited: bool = False
@@ -73,24 +74,29 @@ class Draft(StaysHere):
     @property
     def tokens_verbatim(self) -> int:
         """Public ones, and those that the policy keeps."""
-        return self.tokens_total - len(self.perturbed)
+        return self.public_tokens + len(self.kept)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the certificate of its release says beside that of the mechanism."""
         return (_SCOPE_NOTE,) * self.scoped + (_EDIT_NOTE,) * self.edited
 
-    @property
-    def perturbed(self) -> list[int]:
-        """Ids of the tokens that are drawn for, or were."""
-        return [number for number, word in zip(self.ids, self.kept, strict=True) if word is None]
+    @cached_property
+    def perturbed(self) -> NDArray[np.bool_]:
+        """Which tokens are drawn for, or were, bool (n,)."""
+        perturbed = np.ones(len(self.ids), dtype=bool)
+        perturbed[list(self.kept)] = False
+        return perturbed
+
+    @cached_property
+    def _undrawn(self) -> NDArray[np.bool_]:
+        undrawn: NDArray[np.bool_] = self.outputs == FRESH
+        return undrawn & self.perturbed
 
     @cached_property
     def fresh(self) -> Ids:
         """Ids of the tokens that are to be drawn for."""
-        columns = zip(self.ids, self.kept, self.outputs, strict=True)
-        ids = [number for number, word, output in columns if word is None and output is None]
-        return np.array(ids, dtype=np.int64)
+        return self.ids[self._undrawn]
 
     def releases(self, vocabulary: Vocabulary) -> Ids:
         """Ids in reading order of what is public before the draw, and ``FRESH`` for the others.
@@ -98,26 +104,18 @@ class Draft(StaysHere):
         A kept word or a token of the public strings that is not in the vocabulary has no id, and
         is left out.
         """
-        columns = zip(self.ids, self.kept, self.outputs, strict=True)
-        inside = [
-            (FRESH if output is None else output) if word is None else number
-            for number, word, output in columns
-        ]
-        is_seen = [
-            word is None or number != UNKNOWN
-            for number, word in zip(self.ids, self.kept, strict=True)
-        ]
-        ids = _known(self.public[0], vocabulary)
+        inside = np.where(self.perturbed, self.outputs, self.ids)
+        is_seen = self.perturbed | (self.ids != UNKNOWN)
+        parts = [_known(self.public[0], vocabulary)]
         for span, behind in zip(self.private, self.public[1:], strict=True):
-            ids += itertools.compress(inside[span.tokens], is_seen[span.tokens])
-            ids += _known(behind, vocabulary)
-        return np.array(ids, dtype=np.int64)
+            parts += [inside[span.tokens][is_seen[span.tokens]], _known(behind, vocabulary)]
+        return np.concatenate(parts)
 
     def fill(self, drawn: Ids) -> Draft:
         """The same with an id released for each fresh token."""
-        ids, columns = iter(drawn.tolist()), zip(self.kept, self.outputs, strict=True)
-        outputs = (next(ids) if word is None and k is None else k for word, k in columns)
-        return replace(self, outputs=tuple(outputs))
+        outputs = self.outputs.copy()
+        outputs[self._undrawn] = drawn
+        return replace(self, outputs=outputs)
 
     def write(self, vocabulary: Vocabulary) -> str:
         """The text that goes out, once all is drawn.
@@ -125,13 +123,18 @@ class Draft(StaysHere):
         Raises:
             ParameterError: An encoder failed.
         """
-        columns = zip(self.kept, self.outputs, strict=True)
-        words = [word if k is None else vocabulary.tokens[k] for word, k in columns]
-        parts = [self.public[0]]
+        words, parts = self.words(vocabulary), [self.public[0]]
         for span, behind in zip(self.private, self.public[1:], strict=True):
-            released = [word for word in words[span.tokens] if word is not None]
-            parts += [encode_with(span.encode, vocabulary.tokenizer.join(released)), behind]
+            released = vocabulary.tokenizer.join(words[span.tokens])
+            parts += [encode_with(span.encode, released), behind]
         return "".join(parts)
+
+    def words(self, vocabulary: Vocabulary) -> list[str]:
+        """What is written for each private token, once all is drawn."""
+        words = vocabulary.spell(self.outputs)
+        for place, word in self.kept.items():
+            words[place] = word
+        return words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,54 +206,57 @@ def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPoli
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
     vocabulary = space.vocabulary
-    ids: list[int] = []
-    kept: list[str | None] = []
+    ids: list[Ids] = []
+    kept: dict[int, str] = {}
     public: list[str] = []
     private: list[PrivateSpan] = []
-    position = 0
+    position = start = 0
     for span in [Span(0, len(text))] if scope is None else spans_of(text, scope):
         encode_with(span.encode, "")  # a broken one fails here, before any charge
-        source, start = span.private(text), len(ids)
+        source = span.private(text)
+        ids.append(tokenize_with(vocabulary.encode, source))
         if policy.kept:
-            tokens = tokenize_with(vocabulary.occurrences, source)
-            ids += [token.id for token in tokens]
-            kept += [_spelling(source, token, space, policy) for token in tokens]
-        else:
-            ids += tokenize_with(vocabulary.ids, source)
-            kept += [None] * (len(ids) - start)
+            kept |= _spellings(source, ids[-1], start, space, policy)
         public.append(text[position : span.start])
-        private.append(PrivateSpan(slice(start, len(ids)), span.encode))
-        position = span.end
+        private.append(PrivateSpan(slice(start, start + len(ids[-1])), span.encode))
+        position, start = span.end, start + len(ids[-1])
     public.append(text[position:])
+    every = np.concatenate([np.empty(0, dtype=np.int64), *ids])
     return Draft(
         public=tuple(public),
         private=tuple(private),
-        ids=tuple(ids),
-        kept=tuple(kept),
-        outputs=(None,) * len(ids),
+        ids=every,
+        kept=kept,
+        outputs=np.full(len(every), FRESH),
         # known or unknown: public text needs no vocabulary
-        public_tokens=sum(
-            len(tokenize_with(vocabulary.tokenizer.pieces, part)) for part in public if part
-        ),
+        public_tokens=sum(len(tokenize_with(vocabulary.look_up, part)) for part in public if part),
         scoped=scope is not None,
     )
 
 
-def _known(text: str, vocabulary: Vocabulary) -> list[int]:
+def _known(text: str, vocabulary: Vocabulary) -> Ids:
     """Ids of the tokens of a public text that are in the vocabulary."""
-    pieces = tokenize_with(vocabulary.tokenizer.pieces, text) if text else []
-    ids = (vocabulary.id_of(piece.token) for piece in pieces if piece.token is not None)
-    return [number for number in ids if number != UNKNOWN]
+    ids = tokenize_with(vocabulary.look_up, text)
+    return np.compress(ids != UNKNOWN, ids)
 
 
-def _spelling(
-    text: str, token: Occurrence, space: EmbeddingSpace, policy: KeepPolicy
-) -> str | None:
-    """Of a token that the policy keeps: those of the vocabulary that its certificate tells."""
-    if token.id != UNKNOWN:
-        return space.vocabulary.tokens[token.id] if policy.kept_tokens(space)[token.id] else None
-    word = text[token.start : token.end].strip().lower()
-    return word if word in policy.kept else None
+def _spellings(
+    text: str, ids: Ids, start: int, space: EmbeddingSpace, policy: KeepPolicy
+) -> dict[int, str]:
+    """Of the tokens that the policy keeps: those of the vocabulary that its certificate tells.
+
+    By place in a draft, of which ``start`` is the first.
+    """
+    is_unknown = ids == UNKNOWN
+    places = np.flatnonzero(~is_unknown & policy.kept_tokens(space)[ids])
+    kept = dict(zip(places.tolist(), space.vocabulary.spell(ids[places]), strict=True))
+    if is_unknown.any():
+        tokens = tokenize_with(space.vocabulary.occurrences, text)
+        for place in np.flatnonzero(is_unknown).tolist():
+            word = text[tokens[place].start : tokens[place].end].strip().lower()
+            if word in policy.kept:
+                kept[place] = word
+    return {start + place: word for place, word in kept.items()}
 
 
 def tokenize_with(tokenize: Callable[[str], T], text: str) -> T:

@@ -78,7 +78,7 @@ def explain(
             f"expected a mechanism with a law per token to explain, got {mechanism.name}: its law "
             "depends on the other tokens or is known by its draws only"
         )
-    counts = Counter(draft.perturbed)
+    counts = Counter(draft.ids[draft.perturbed].tolist())
     alternatives = list(_alternatives(counts, mechanism, space))
     perturbed = counts.total()
     expected = sum(token.count * token.retention for token in alternatives)

@@ -169,7 +169,7 @@ class Sanitizer(Payer):
 
     def count(self, text: str) -> int:
         """Number of tokens of a public text, known or unknown."""
-        return len(self.space.vocabulary.tokenizer.pieces(text))
+        return len(self.space.vocabulary.look_up(text))
 
     def read(self, text: str, scope: Scope | None = None) -> Draft | TextDraft:
         """Cut a text into what is public and what is to be drawn for. Private; for sessions.

@@ -6,7 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.mechanisms import ChannelMechanism
+from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sessions.releaser import Releaser
@@ -14,20 +18,20 @@ from dp_middleware.sessions.releaser import Releaser
 _END = b""  # the mark behind each private part: what is typed in another one is new there
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Version:
     """A text as it was released, token by token.
 
     Attributes:
         digest: Keyed digest of the whole text.
         marks: A keyed digest per private token, and an empty one behind each private part.
-        outputs: The released id per mark, ``None`` for a token that a policy keeps and for the
+        outputs: The released id per mark, ``FRESH`` for a token that a policy keeps and for the
             end of a part.
     """
 
     digest: bytes = field(repr=False)
     marks: tuple[bytes, ...] = field(repr=False)
-    outputs: tuple[int | None, ...] = field(repr=False)
+    outputs: Ids = field(repr=False)
 
 
 def release(
@@ -55,18 +59,20 @@ def release(
     """
     if not isinstance(draft, Draft):  # nothing of the version before is kept
         ((released, _),) = sanitizer.release_drafts([draft])
-        return released, Version(digest=digest, marks=(), outputs=())
+        return released, Version(digest=digest, marks=(), outputs=np.empty(0, dtype=np.int64))
     marks: list[bytes] = []
     for span in draft.private:
-        marks += [*map(mark, draft.ids[span.tokens], draft.kept[span.tokens]), _END]
+        kept = map(draft.kept.get, range(span.tokens.start, span.tokens.stop))
+        marks += [*map(mark, draft.ids[span.tokens].tolist(), kept), _END]
+    is_token = np.array([own != _END for own in marks], dtype=bool)
     is_channel = isinstance(getattr(sanitizer, "mechanism", None), ChannelMechanism)
     if earlier is not None and is_channel:
-        old = zip(unchanged(earlier.marks, marks), marks, strict=True)
-        outputs = (None if k is None else earlier.outputs[k] for k, own in old if own != _END)
-        draft = replace(draft, outputs=tuple(outputs))
+        old = unchanged(earlier.marks, marks)
+        known = np.array([FRESH if k is None else earlier.outputs[k] for k in old], dtype=np.int64)
+        draft = replace(draft, outputs=known[is_token])
     ((released, drawn),) = sanitizer.release_drafts([draft])
-    ids = iter(drawn.outputs)
-    every = tuple(None if own == _END else next(ids) for own in marks)
+    every = np.full(len(marks), FRESH)
+    every[is_token] = drawn.outputs
     return released, Version(digest=digest, marks=tuple(marks), outputs=every)
 
 

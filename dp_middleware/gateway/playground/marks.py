@@ -77,7 +77,7 @@ def of_release(text: str, draft: Draft, vocabulary: Vocabulary) -> list[Piece]:
     for public, span in zip(draft.public, draft.private, strict=False):  # one more is public
         start = cursor = cursor + len(public)
         numbers = range(span.tokens.start, span.tokens.stop)
-        words = [_written(draft, number, vocabulary) for number in numbers]
+        words = draft.words(vocabulary)[span.tokens]
         for number, word in zip(numbers, words, strict=True):
             bare = word.removeprefix(tokenizer.continuation).strip()
             place = text.find(bare, cursor, cursor + len(bare) + _SLACK)
@@ -103,15 +103,10 @@ def of_names(text: str, names: Iterable[str]) -> list[Piece]:
 
 
 def _became(draft: Draft, number: int) -> What:
-    if draft.kept[number] is not None:
+    if number in draft.kept:
         return "kept"
     same = draft.outputs[number] == draft.ids[number]
     return "stayed" if same else "changed"
-
-
-def _written(draft: Draft, number: int, vocabulary: Vocabulary) -> str:
-    output = draft.outputs[number]
-    return (draft.kept[number] or "") if output is None else vocabulary.tokens[output]
 
 
 def _outside(text: str, spans: Iterable[tuple[int, int]]) -> list[_Mark]:

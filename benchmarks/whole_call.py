@@ -1,0 +1,103 @@
+"""Tokens per CPU second from text to text, beside the tokenizer alone.
+
+    OMP_NUM_THREADS=1 python benchmarks/whole_call.py [--space cl100k-11000|default|toy]
+                                                      [--mechanism NAME] [--tokens 60000]
+
+Texts are tokens by their frequency in English. ``tokenizer`` is the bare call of tiktoken, or of
+the ``tokenizers`` library, a text at a time; ``encode`` makes ids of it, ``decode`` a text again;
+``release`` is a text a call and ``batch`` all texts in one, with cached rows. The limit is one and
+a half times the tokenizer's time. Each figure is the best of some rounds that take turns, in CPU
+time of the process: other jobs do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+from exact_epsilon import mechanism_named
+from sampling import SPACES, the_space
+
+import dp_middleware as dp
+from dp_middleware.vocabulary import frequencies
+from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer, WordPieceTokenizer
+
+EPSILON, ROUNDS = 3.0, 5
+LENGTHS = (20, 200, 2_000)
+
+
+def bare(vocabulary: dp.Vocabulary) -> Callable[[str], object]:
+    """The call of the tokenizer's own library."""
+    tokenizer = vocabulary.tokenizer
+    if isinstance(tokenizer, TiktokenTokenizer):
+        return tokenizer._encoding.encode_ordinary
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        return tokenizer.pieces
+    fast = tokenizer._tokenizer.encode_batch_fast
+    return lambda text: fast([text], add_special_tokens=False)[0].ids
+
+
+def rates(sanitizer: dp.Sanitizer, tokens: int, length: int) -> dict[str, float]:
+    """Tokens per CPU second, by part."""
+    vocabulary, rng = sanitizer.space.vocabulary, np.random.default_rng(0)
+    weights = frequencies.english(vocabulary)
+    weights = weights if weights.any() else np.ones(len(vocabulary))
+    drawn = rng.choice(len(vocabulary), (tokens // length, length), p=weights / weights.sum())
+    texts = [vocabulary.decode(ids) for ids in drawn]
+    encoded = [vocabulary.encode(text) for text in texts]
+    total, alone = sum(map(len, encoded)), bare(vocabulary)
+    known = [ids[ids >= 0] for ids in encoded]
+    sanitizer.release_batch(texts)  # all rows are cached
+    parts: dict[str, Callable[[], object]] = {
+        "tokenizer": lambda: [alone(text) for text in texts],
+        "encode": lambda: [vocabulary.encode(text) for text in texts],
+        "decode": lambda: [vocabulary.decode(ids) for ids in known],
+        "release": lambda: [sanitizer.release(text) for text in texts],
+        "batch": lambda: sanitizer.release_batch(texts),
+    }
+    best = dict.fromkeys(parts, np.inf)
+    for _ in range(ROUNDS):
+        for name, part in parts.items():
+            started = time.process_time()
+            part()
+            best[name] = min(best[name], time.process_time() - started)
+    return {name: total / seconds for name, seconds in best.items()}
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--space", choices=SPACES, action="append")
+    parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), default="nearest-response")
+    parser.add_argument("--tokens", type=int, default=60_000)
+    options = parser.parse_args()
+    print(f"{options.mechanism}, nominal {EPSILON:g}, tokens per CPU second\n")
+    header = [
+        "space",
+        "tokens a text",
+        "tokenizer",
+        "limit",
+        "encode",
+        "decode",
+        "release",
+        "batch",
+    ]
+    header += ["release / limit", "batch / limit"]
+    print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
+    for name in options.space or SPACES[:2]:
+        space = the_space(name)
+        mechanism = mechanism_named(options.mechanism, EPSILON, space)
+        sanitizer = dp.Sanitizer(mechanism, space)
+        for length in LENGTHS:
+            found = rates(sanitizer, options.tokens, length)
+            limit = found.pop("tokenizer")
+            figures = [limit, limit / 1.5, *found.values()]
+            shares = [f"{1.5 * found[way] / limit:.2f}" for way in ("release", "batch")]
+            cells = [name, f"{length:,}", *(f"{rate:,.0f}" for rate in figures), *shares]
+            print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -329,7 +329,7 @@ def test_exponentials_and_logarithms_of_single_operations_are_right():
 def test_products_of_slices_are_exact(rows):
     """In integers, of what the slices hold."""
     generator = np.random.default_rng(rows)
-    private, public = generator.uniform(size=(rows, 2000)), generator.uniform(size=(2000, 5))
+    private, public = generator.uniform(size=(rows, 2000)), generator.uniform(size=(5, 2000))
     slices = _exact.slices(public)
     found = _exact.product(torch.from_numpy(private), tuple(map(torch.from_numpy, slices)))
     first = _exact.rounded(private, 19)
@@ -337,10 +337,10 @@ def test_products_of_slices_are_exact(rows):
         exact = [
             math.fsum(map(math.prod, zip(a, b, strict=True)))
             for a, b in (
-                (first[i], slices[0][:, j]),
-                (first[i], slices[1][:, j]),
-                (_exact.rounded(private[i] - first[i], 38), slices[0][:, j]),
+                (first[i], slices[0][j]),
+                (first[i], slices[1][j]),
+                (_exact.rounded(private[i] - first[i], 38), slices[0][j]),
             )
         ]
         assert value == exact[0] + (exact[1] + exact[2])
-    assert np.abs(found.numpy() - private @ public).max() < 2000 * 2.0**-43
+    assert np.abs(found.numpy() - private @ public.T).max() < 2000 * 2.0**-43

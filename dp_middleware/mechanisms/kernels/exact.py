@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from dp_middleware.embedding import products
 from dp_middleware.embedding.arrays import Floats
 
 Rows = TypeVar("Rows", Floats, "torch.Tensor")
@@ -58,20 +59,21 @@ def rounded(values: Rows, bits: int) -> Rows:
 
 
 def slices(public: Floats) -> tuple[Floats, Floats]:
-    """Two slices of a matrix of n rows, with entries of size up to 1, for :func:`product`.
+    """Two slices of a matrix with n columns and entries of size up to 1, for :func:`product`.
 
     Together they keep 2^-47 of it for n = 2^11, and a bit more for every halving of n.
     """
-    bits = _MANTISSA - _PRIVATE - len(public).bit_length()
+    bits = _MANTISSA - _PRIVATE - public.shape[1].bit_length()
     first = rounded(public, bits)
     return first, rounded(public - first, 2 * bits)
 
 
 def product(private: torch.Tensor, public: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Rows of numbers in [0, 1], kept to 2^-39, times the slices of a public matrix.
+    """Dot products of rows of numbers in [0, 1], kept to 2^-39, and rows of a public matrix.
 
-    The product of both second slices is left out: it is below 2^-43 a summand.
+    That of both second slices is left out: it is below 2^-43 a summand.
     """
     first = rounded(private, _PRIVATE)
     second = rounded(private - first, 2 * _PRIVATE)
-    return first @ public[0] + (first @ public[1] + second @ public[0])
+    both = products.product(torch.cat([first, second]), public[0])
+    return both[: len(first)] + (products.product(first, public[1]) + both[len(first) :])

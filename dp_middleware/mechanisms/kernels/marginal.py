@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from dp_middleware.embedding import products
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -79,9 +80,10 @@ class RadiusGrid:
         put = space.on_device
         self._literal, self._first = literal, first
         self._histogram = Histogram(put(grid), per_unit, len(space))
-        self._entered = put(exact.rounded(kernel, _MANTISSA - PLACE - len(space).bit_length()))
+        entered = exact.rounded(kernel, _MANTISSA - PLACE - len(space).bit_length())
+        self._entered = put(np.ascontiguousarray(entered.T))
         self._on_edge, self._log_unit = put(on_edge), put(log_unit)
-        slices = exact.slices(np.exp(log_parts - log_unit))
+        slices = exact.slices(np.ascontiguousarray(np.exp(log_parts - log_unit).T))
         self._reached = put(slices[0]), put(slices[1])
 
     def to_log_probs(self, rows: torch.Tensor) -> None:
@@ -102,7 +104,7 @@ class RadiusGrid:
         first, cells = self._first, counts.shape[1]
         spread = torch.nn.functional.pad(counts - places, (0, 1))
         spread[:, 1:] += places
-        normaliser = spread @ self._entered + at_zero
+        normaliser = products.product(spread, self._entered) + at_zero
         if not self._literal:
             inverse = 1.0 / normaliser
         else:

@@ -3,10 +3,11 @@
     python benchmarks/gateway.py [--requests 200] [--toy] [--callers 1 32 256] [--folder DIR]
 
 An upstream on loopback answers after 200 ms. A plain pass-through (Starlette and httpx, no privacy)
-and the gateway stand in front of it, each a process of its own, with one worker. Callers ask one
-after the other, each for a new text of 60 words; what is added is the gateway's percentile less
-that of the pass-through, in milliseconds of one run in which they alternate. "no ledger" charges
-nothing; "SQLite" waits for the disk before every draw; its file is in --folder.
+and the gateway stand in front of it, each a process of its own, with one worker. Callers begin
+within 200 ms and ask one after the other, each for a new text of 60 words; what is added is the
+gateway's percentile less that of the pass-through, in milliseconds of one run in which they
+alternate. CPU is the processor time of the process in front, in milliseconds a request. "no ledger"
+charges nothing; "SQLite" waits for the disk before every draw; its file is in --folder.
 
 Then faults, with the ledger: a kill -9 under load, an upstream that hangs, closes, answers garbage
 or never ends, and 64 clients that send a byte of their body and wait. After each the ledger is
@@ -32,6 +33,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import psutil
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -173,6 +175,11 @@ class Process:
                 time.sleep(0.1)
         raise RuntimeError(f"{role} did not start")
 
+    def cpu(self):
+        """Seconds of processor time."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
+
     def stop(self, how=signal.SIGTERM):
         self.process.send_signal(how)
         self.process.wait(60)
@@ -195,6 +202,7 @@ async def load(root, key, callers, requests, killed=None):
     async def caller(client):
         nonlocal failed
         await client.get("/readyz")  # connects
+        await asyncio.sleep(rng.uniform(0, DELAY))
         while bodies:
             body, started = bodies.pop(), time.perf_counter()
             try:
@@ -223,16 +231,18 @@ def percentiles(taken):
 
 def added(fronts, key, callers, requests):
     """A row for each front: p50 and p99, and what it adds to the first."""
-    taken = {name: [] for name in fronts}
+    taken, cpu = {name: [] for name in fronts}, dict.fromkeys(fronts, 0.0)
     for process in fronts.values():  # warm
         asyncio.run(load(process.root, key, callers, callers))
     for _ in range(3):
         for name, process in fronts.items():
+            before = process.cpu()
             taken[name] += asyncio.run(load(process.root, key, callers, requests))[0]
+            cpu[name] += process.cpu() - before
     base = percentiles(taken["pass-through"])
     for name in fronts:
         own = percentiles(taken[name])
-        cells = (*own, *(own - base))
+        cells = (*own, *(own - base), 1000 * cpu[name] / max(1, len(taken[name])))
         print(f"| {callers} | {name} | {' | '.join(f'{cell:.1f}' for cell in cells)} |", flush=True)
 
 
@@ -316,8 +326,8 @@ def main():
             "no ledger": Process("gateway", **options),
             "SQLite": Process("gateway", **paid),
         }
-        print("| callers | front | p50 ms | p99 ms | added p50 | added p99 |")
-        print("|---|---|---|---|---|---|", flush=True)
+        print("| callers | front | p50 ms | p99 ms | added p50 | added p99 | CPU ms |")
+        print("|---|---|---|---|---|---|---|", flush=True)
         for callers in given.callers:
             added(fronts, key, callers, max(given.requests if callers > 1 else 40, 2 * callers))
         for each in fronts.values():

@@ -85,9 +85,8 @@ def server_options() -> dict[str, Any]:
     A WebSocket's handshake would be logged with its query; no route has any. A head that never
     ends is not waited for.
     """
-    from dp_middleware.gateway.heads import TimedHeads  # another server needs no uvicorn
-
-    return {"access_log": False, "server_header": False, "ws": "none", "http": TimedHeads}
+    heads = "dp_middleware.gateway.heads:TimedHeads"  # by name: a worker imports it once it lives
+    return {"access_log": False, "server_header": False, "ws": "none", "http": heads}
 
 
 def _routes(gateway: Gateway) -> list[BaseRoute]:

@@ -18,6 +18,7 @@ from dp_middleware.cli.mechanisms import mechanisms
 from dp_middleware.cli.pseudonymize import pseudonymize
 from dp_middleware.cli.rewrite import rewrite
 from dp_middleware.cli.sanitize import sanitize
+from dp_middleware.cli.sanitize_file import sanitize_file
 from dp_middleware.cli.serve import serve
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.add_typer(ledger.app, name="ledger")
 for command in (
     sanitize,
+    sanitize_file,
     pseudonymize,
     certify,
     prepare,

@@ -14,9 +14,12 @@ from dp_middleware.cli import options, show
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.progress import working
 from dp_middleware.cli.settings import Settings, with_settings
+from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
     from dp_middleware.sanitizers.explanation import Explanation
+
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 
 @with_settings
@@ -30,6 +33,11 @@ def sanitize(
     as_json: options.AsJson = False,
 ) -> None:
     """Perturb a text: the release on standard output, what it is worth on standard error."""
+    if file is not None and file.suffix.lower() in _TABLES:
+        raise ParameterError(
+            "expected a text with --file, got a table by its name, whose delimiters would be "
+            "perturbed; on the command line: dp-middleware sanitize-file IN OUT --column NAME"
+        )
     private = read_text(text, file)
     if explain:
         sanitizer = settings.uncharged().sanitizer()

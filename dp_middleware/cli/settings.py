@@ -102,11 +102,13 @@ class Settings:
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of :class:`Settings` in place of its parameter ``settings``.
 
-    Typer reads options from a signature, and has no other way to share a dozen of them.
+    An option of the command's own takes the place of one with its name. Typer reads options from a
+    signature, and has no other way to share a dozen of them.
     """
-    shared = [*inspect.signature(Settings, eval_str=True).parameters.values()]
-    parameters = inspect.signature(command, eval_str=True).parameters.values()
-    own = [parameter for parameter in parameters if parameter.name != "settings"]
+    parameters = inspect.signature(command, eval_str=True).parameters
+    own = [parameter for name, parameter in parameters.items() if name != "settings"]
+    everywhere = inspect.signature(Settings, eval_str=True).parameters
+    shared = [option for name, option in everywhere.items() if name not in parameters]
 
     @functools.wraps(command)
     def run(**values: Any) -> None:

@@ -1,6 +1,14 @@
 """Whole files and data sets: each row is released once, and paid once."""
 
+from importlib.util import find_spec
+
+from dp_middleware.errors import MissingExtra
+
+if find_spec("pyarrow") is None:
+    raise MissingExtra("pyarrow", "corpora")
+
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, release_chunk
 from dp_middleware.corpora.columns import Columns
+from dp_middleware.corpora.files import Report, sanitize_file
 
-__all__ = ["ChunkFolder", "Columns", "chunk_key", "release_chunk"]
+__all__ = ["ChunkFolder", "Columns", "Report", "chunk_key", "release_chunk", "sanitize_file"]

@@ -55,20 +55,22 @@ class ChunkFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        with _on_disk():
+        with on_disk():
             self.path.mkdir(mode=0o700, exist_ok=True)
+
+    def __contains__(self, key: str) -> bool:
+        return self._path(key).exists()
 
     def read(self, key: str) -> pa.Table | None:
         """What was released for a chunk; ``None``: nothing yet."""
-        path = self._path(key)
-        if not path.exists():
+        if key not in self:
             return None
-        with _on_disk(), pa.memory_map(str(path)) as source:
+        with on_disk(), pa.memory_map(str(self._path(key))) as source:
             return pa.ipc.open_file(source).read_all()
 
     def write(self, key: str, released: pa.Table) -> None:
         """Keep what was released for a chunk: all of it, or nothing."""
-        with _on_disk():
+        with on_disk():
             with (
                 _files.unfinished(self._path(key)) as file,
                 pa.ipc.new_file(file, released.schema) as writer,
@@ -79,7 +81,7 @@ class ChunkFolder:
     @contextmanager
     def claim(self, key: str) -> Iterator[None]:
         """Alone with a chunk; a killed owner's claim ends with it."""
-        with _on_disk():
+        with on_disk():
             lock = FileLock(self.path / f"{key}.lock", mode=0o600)
             lock.acquire()
         try:
@@ -95,7 +97,7 @@ class ChunkFolder:
 
     def note_attempt(self) -> None:
         """A charge is about to begin; survives the process, not a loss of power."""
-        with _on_disk(), (self.path / "attempts").open("ab") as file:
+        with on_disk(), (self.path / "attempts").open("ab") as file:
             file.write(b".")
 
     def _path(self, key: str) -> Path:
@@ -144,7 +146,7 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def _on_disk() -> Iterator[None]:
+def on_disk() -> Iterator[None]:
     """What goes wrong with files, in a line without their contents."""
     failure = ""
     try:

@@ -1,0 +1,319 @@
+"""A file in, a file out: certain columns released, everything else as it was."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from dp_middleware import _files, _validate
+from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, on_disk, sync_folder
+from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns
+from dp_middleware.corpora.lines import JsonLines, TextLines
+from dp_middleware.corpora.rows import Chunk, Format, readable
+from dp_middleware.corpora.tables import Csv, Parquet, Tsv
+from dp_middleware.corpora.workers import release_all
+from dp_middleware.errors import ParameterError
+from dp_middleware.privacy.wording import json_number
+from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.spans import Detector
+
+FORMATS: dict[str, type[Format]] = {
+    ".csv": Csv,
+    ".tsv": Tsv,
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".parquet": Parquet,
+    ".txt": TextLines,
+}
+"""By the ending of a file's name."""
+
+Path_ = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What became of a file, in public numbers.
+
+    Attributes:
+        rows: That are in the target.
+        broken: That were left out of it, and copied to the file of rejects.
+        texts: Cells that are not null.
+        tokens: Of these; 0 for a dry run, which draws nothing.
+        chunks: Number of chunks.
+        resumed: Chunks that an earlier run had released.
+        charged_again: At most so many chunks were charged more than once, as a run was killed
+            between their charge and the writing of what was drawn.
+        subjects: That paid; 0 without a ledger.
+        epsilon: Nats of all texts; of a dry run, an upper bound.
+        epsilon_per_subject: Of the subject that paid most.
+    """
+
+    rows: int
+    broken: int
+    texts: int
+    tokens: int
+    chunks: int
+    resumed: int
+    charged_again: int
+    subjects: int
+    epsilon: float
+    epsilon_per_subject: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; an infinite number is the string ``"inf"``."""
+        plain = asdict(self)
+        return {k: json_number(v) if isinstance(v, float) else v for k, v in plain.items()}
+
+
+def sanitize_file(
+    source: Path_,
+    target: Path_,
+    columns: Sequence[str],
+    sanitizer: Sanitizer | Pseudonyms,
+    *,
+    workers: int = 1,
+    id: str | None = None,
+    subject: str | None = None,
+    scope: Detector | None = None,
+    extras: bool = False,
+    rejects: Path_ | None = None,
+    dry_run: bool = False,
+    chunk_rows: int = 1000,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Report:
+    """Release columns of a file; rows, their order and everything else stay as they are.
+
+    The file is read in chunks, in constant memory: first all of it is checked, then each chunk is
+    charged, drawn and kept in a folder beside the target, last the target is written and takes its
+    name. Run the same again after a failure: what is kept is neither charged nor drawn again.
+
+    Guarantee:
+        A row has one release. A chunk is charged once, and again only where a run died between its
+        charge and the rename of what was drawn (:attr:`Report.charged_again`). The folder holds
+        released text and no digest of private text: that the source is the same is told by its
+        size and its time of change.
+
+    Args:
+        source: Ends in .csv, .tsv, .jsonl, .ndjson, .parquet or .txt; a text a line there.
+        target: Of the same kind; replaced if it is there.
+        columns: Names; ``["text"]`` for lines of plain text.
+        sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
+        workers: Processes. Prepare rows before (:meth:`Sanitizer.prepare`), so that they share
+            them.
+        id: A public column that names each row, within its chunk once; default: its number.
+        subject: A public column that says whose budget a row is charged to.
+        scope: Finds the private spans of a text; **everything else goes out as it is**.
+        extras: Add the columns ``dp_tokens`` and ``dp_epsilon``.
+        rejects: Broken rows are copied here **as they are** and left out; default: one refuses
+            the file before anything is charged.
+        dry_run: Only check, and tell what would be charged at most.
+        chunk_rows: Rows of a chunk, each of which is charged once a subject.
+        progress: Is told how many rows of how many are released.
+
+    Raises:
+        ParameterError: A file that cannot be read or written, a broken row, a source or parameters
+            other than those of the run that is to be continued; quotes nothing of the file.
+        BudgetExhausted: From the ledger; what was released is kept.
+    """
+    path, out = Path(source), Path(target)
+    kind, other = FORMATS.get(path.suffix.lower()), FORMATS.get(out.suffix.lower())
+    if kind is None or kind is not other:
+        raise ParameterError(f"expected two files of one kind, {', '.join(FORMATS)}")
+    if out.exists() and path.exists() and out.samefile(path):
+        raise ParameterError("expected a target that is not the source")
+    _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
+    releaser = Columns(releaser=sanitizer, names=tuple(columns), subject=subject, scope=scope)
+    public = tuple(dict.fromkeys(name for name in (subject, id) if name is not None))
+    if {*public} & {*columns}:
+        raise ParameterError("expected subjects and ids in columns that are not released")
+    file = kind(path, releaser.names, public, chunk_rows, (TOKENS, EPSILON) if extras else ())
+    state, folder = _state(path), out.with_name(f".{out.name}.parts")
+    if not dry_run:
+        _refuse_done(out, None if rejects is None else Path(rejects), folder)
+    told = {
+        "source": chunk_key("source", *state),
+        "parameters": chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower()),
+    }
+    plan, keys = _checked(file, releaser, told["parameters"], id, may_break=rejects is not None)
+    if dry_run:
+        return plan
+    with _job(folder, told) as store:
+        resumed, done = sum(key in store for key in keys), 0
+        chunks = (chunk for chunk in file.chunks() if len(chunk.cells))
+        tasks = ((key, chunk.cells) for key, chunk in zip(keys, chunks, strict=True))
+        for rows in release_all(tasks, store, releaser, workers):
+            done += rows
+            progress(done, plan.rows)
+        if _state(path) != state:
+            raise ParameterError("expected a source that stays as it is, it changed meanwhile")
+        sums = _write(file, out, store, keys, releaser, rejects)
+        again = store.attempts - len(keys)
+    gone = folder.with_name(f"{folder.name}.done")
+    shutil.rmtree(gone, ignore_errors=True)
+    with on_disk():
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+    return replace(plan, resumed=resumed, charged_again=again, **sums)
+
+
+def _refuse_done(target: Path, rejects: Path | None, folder: Path) -> None:
+    """A finished run is not run again by mistake: that would be a second release of all rows."""
+    if folder.exists():
+        return
+    for path in (target, rejects):
+        if path is not None and path.exists():
+            raise ParameterError(
+                "expected a target, and a file of rejects, that are not there yet: another run "
+                "releases and charges every row again; remove them, or name others"
+            )
+
+
+def _state(path: Path) -> tuple[int, int]:
+    with readable():
+        status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _checked(
+    file: Format, releaser: Columns, job: str, id: str | None, *, may_break: bool
+) -> tuple[Report, list[str]]:
+    """What would be released and charged, and the keys of the chunks.
+
+    Raises:
+        ParameterError: A broken row that may not be, a row without subject or id.
+    """
+    texts, keys, rows, broken = Counter[str](), list[str](), 0, 0
+    for chunk in file.chunks():
+        for number, reason, _ in chunk.broken[: not may_break]:
+            raise ParameterError(
+                f"expected rows that can be released, got {reason} in row {number}; mend it, or "
+                "have such rows left out and copied to a file of rejects"
+            )
+        broken += len(chunk.broken)
+        if not len(chunk.cells):
+            continue
+        for name in file.public:
+            if not all(cell and cell.strip() for cell in chunk.cells[name].to_pylist()):
+                raise ParameterError(
+                    f"expected a value of {name!r} in each row, got none in one of {rows + 1} to "
+                    f"{rows + len(chunk.cells)}"
+                )
+        place = [rows] if id is None else chunk.cells[id].to_pylist()
+        if len({*place}) < len(place):
+            raise ParameterError(f"expected {id!r} to name each row, got one twice")
+        keys.append(chunk_key(job, *place, len(chunk.cells)))
+        rows += len(chunk.cells)
+        cells = [chunk.cells[name].is_valid().to_pylist() for name in releaser.names]
+        for subject, *row in zip(_payers(releaser, chunk), *cells, strict=True):
+            texts[subject] += sum(row)
+    most, epsilon = max(texts.values(), default=0), releaser.releaser.certificate.epsilon
+    plan = Report(
+        rows=rows,
+        broken=broken,
+        texts=texts.total(),
+        tokens=0,
+        chunks=len(keys),
+        resumed=0,
+        charged_again=0,
+        subjects=0 if releaser.releaser.ledger is None else len(texts),
+        epsilon=texts.total() * epsilon if texts.total() else 0.0,
+        epsilon_per_subject=most * epsilon if most else 0.0,
+    )
+    return plan, keys
+
+
+def _payers(releaser: Columns, chunk: Chunk) -> list[str]:
+    """The subject of each row; one without a name pays for all where there is no column."""
+    if releaser.subject is None:
+        return [""] * len(chunk.cells)
+    subjects: list[str] = chunk.cells[releaser.subject].to_pylist()
+    return subjects
+
+
+@contextmanager
+def _job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
+    """The chunks of this job, which no other run works at.
+
+    Raises:
+        ParameterError: Another run does, or the folder is of another job.
+    """
+    store = ChunkFolder(folder)
+    lock = FileLock(folder / "run.lock", timeout=0, mode=0o600)
+    try:
+        with on_disk():
+            lock.acquire()
+    except Timeout:
+        raise ParameterError("expected one run for a target, another one is at work") from None
+    try:
+        with on_disk():
+            note = folder / "job.json"
+            before = json.loads(note.read_text()) if note.exists() else told
+            if not note.exists():
+                with _files.unfinished(note) as new:
+                    new.write(json.dumps(told).encode())
+        other = [name for name in told if before.get(name) != told[name]]
+        if other:
+            raise ParameterError(
+                f"expected the {' and '.join(other)} of the run that is to be continued, got "
+                f"another; put it back, or remove {folder.name} beside the target to begin anew, "
+                "which charges every row again"
+            )
+        yield store
+    finally:
+        lock.release()
+
+
+def _write(
+    file: Format,
+    target: Path,
+    store: ChunkFolder,
+    keys: list[str],
+    releaser: Columns,
+    rejects: Path_ | None,
+) -> dict[str, Any]:
+    """The target, and what the releases sum up to."""
+    tokens, paid, names = 0, defaultdict[str, float](float), iter(keys)
+
+    def released(aside: IO[bytes] | None) -> Iterator[tuple[Chunk, pa.Table]]:
+        nonlocal tokens
+        for chunk in file.chunks():
+            for broken in chunk.broken:
+                assert aside is not None  # else the check refused it
+                aside.write(broken.row if broken.row.endswith(b"\n") else broken.row + b"\n")
+            rows = len(chunk.cells)
+            table = store.read(next(names)) if rows else releaser.release(chunk.cells)
+            if table is None or len(table) != rows:
+                raise ParameterError("expected the chunks of this run, got others")
+            tokens += sum(table[TOKENS].to_pylist())
+            for subject, epsilon in zip(
+                _payers(releaser, chunk), table[EPSILON].to_pylist(), strict=True
+            ):
+                paid[subject] += epsilon
+            yield chunk, table
+
+    with on_disk(), ExitStack() as stack:
+        aside = None
+        if rejects is not None:
+            private = lambda path, flags: os.open(path, flags, 0o600)  # noqa: E731
+            aside = stack.enter_context(open(rejects, "wb", opener=private))
+        new = stack.enter_context(_files.unfinished(target))
+        file.write(new, released(aside))
+    with on_disk():
+        sync_folder(target.parent)
+    return {
+        "tokens": tokens,
+        "epsilon": math.fsum(paid.values()),
+        "epsilon_per_subject": max(paid.values(), default=0.0),
+    }

@@ -1,0 +1,115 @@
+"""Rows of a file in chunks: their private cells as strings, the rest as it stands there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+
+from dp_middleware.errors import ParameterError
+
+CHUNK_BYTES = 1 << 23  # of a chunk with more than one row
+
+
+class Broken(NamedTuple):
+    """A row that cannot be released.
+
+    Attributes:
+        number: From 1, the header not counted.
+        reason: In public words.
+        row: As it stands in the file. Private.
+    """
+
+    number: int
+    reason: str
+    row: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Some rows that follow each other.
+
+    Attributes:
+        cells: Private; (n,) rows of strings.
+        rows: The n rows, as their format needs them to write.
+        broken: Rows before these or among them, which are left out.
+    """
+
+    cells: pa.Table = field(repr=False)
+    rows: Any = field(repr=False)
+    broken: list[Broken] = field(default_factory=list, repr=False)
+
+
+class Format(ABC):
+    """A kind of file.
+
+    Args:
+        path: Of the file.
+        private: Columns that are released.
+        public: Columns that are read and stay: subjects and ids.
+        size: Rows of a chunk.
+        extras: Names of public columns that are added.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        private: tuple[str, ...],
+        public: tuple[str, ...] = (),
+        size: int = 1000,
+        extras: tuple[str, ...] = (),
+    ) -> None:
+        self.path, self.private, self.public = path, private, public
+        self.size, self.extras = size, extras
+
+    @abstractmethod
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows, the same chunks whenever the file is the same.
+
+        Raises:
+            ParameterError: The file cannot be read, or lacks a column; quotes nothing of it.
+        """
+
+    @abstractmethod
+    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+        """All rows with what was released for their private cells."""
+
+    def refuse_columns(self, names: list[str]) -> None:
+        """Refuse a column that is missing or there twice, or that would be.
+
+        Args:
+            names: Of the file. Private: a file without a header has a row there.
+        """
+        for name in (*self.private, *self.public):
+            if names.count(name) != 1:
+                raise ParameterError(
+                    f"expected one column {name!r} in the file, got {names.count(name)} among "
+                    f"{len(names)} columns; the first line of CSV and TSV is the header"
+                )
+        if {*self.extras} & {*names}:
+            raise ParameterError(
+                f"expected no column {' or '.join(self.extras)} in the file, got one; it is not "
+                "replaced: rename it, or add none"
+            )
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What goes wrong with a file that is read, in a line without its contents."""
+    failure = ""
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        failure = getattr(error, "strerror", None) or type(error).__name__
+    if failure:
+        raise ParameterError(
+            f"expected a file that can be read as its ending says, got: {failure}; its message is "
+            "withheld, it may quote a row"
+        )

@@ -1,0 +1,223 @@
+"""CSV, TSV and Parquet by Arrow; cells of the other columns are never read as anything else."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format, readable
+from dp_middleware.errors import ParameterError
+
+_BLOCK = 1 << 25  # bytes; the longest row of CSV
+_ROW_GROUP = 1 << 16
+
+
+class Csv(Format):
+    """Cells are bytes; those that must be quoted are, and no others but empty strings."""
+
+    separator = ","
+
+    def chunks(self) -> Iterator[Chunk]:
+        """See :class:`Format`."""
+        broken: list[Broken] = []
+        with readable():
+            header, number = None, 0
+            for batch in self._batches(broken):
+                table = pa.Table.from_batches([batch])
+                if header is None:
+                    header, table = table.slice(0, 1), table.slice(1)
+                    names = [(c[0].as_py() or b"").decode(errors="replace") for c in header.columns]
+                    self.refuse_columns(names)
+                for rows in _parts(table, self.size):
+                    number += len(rows)
+                    yield self._chunk(names, rows, number - len(rows), broken)
+                    broken.clear()
+            if header is None:
+                raise ParameterError("expected a header in the first line, got an empty file")
+            yield self._chunk(names, header.slice(1), number, broken)
+
+    def _batches(self, broken: list[Broken]) -> Iterator[pa.RecordBatch]:
+        """Of cells without names, the header first."""
+        with self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as text:
+            width = len(next(csv.reader(text, delimiter=self.separator), []))
+        if not width:
+            return
+
+        def skip(row: Any) -> str:
+            broken.append(
+                Broken((row.number or 1) - 1, "another number of cells", row.text.encode())
+            )
+            return "skip"
+
+        kinds = {f"f{k}": pa.binary() for k in range(width)}
+        yield from pyarrow.csv.open_csv(
+            self.path,
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=_BLOCK, autogenerate_column_names=True
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=self.separator,
+                newlines_in_values=True,
+                ignore_empty_lines=width > 1,
+                invalid_row_handler=skip,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=kinds,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+                check_utf8=False,
+            ),
+        )
+
+    def _chunk(self, names: list[str], rows: pa.Table, before: int, broken: list[Broken]) -> Chunk:
+        """Rows whose cells that are read are UTF-8; the others are broken."""
+        cells = {name: rows[names.index(name)] for name in (*self.private, *self.public)}
+        bad = (
+            [k for k in range(len(rows)) if not all(_is_text(c[k]) for c in cells.values())]
+            if (any(map(_has_bad, cells.values())))
+            else []
+        )
+        wrong = [
+            Broken(before + k + 1, "no UTF-8 in a column that is read", self._row(rows.slice(k, 1)))
+            for k in bad
+        ]
+        if bad:
+            good = pa.array([k for k in range(len(rows)) if k not in {*bad}], "int64")
+            rows = rows.take(good)
+            cells = {name: column.take(good) for name, column in cells.items()}
+        strings = {name: column.cast("large_string") for name, column in cells.items()}
+        return Chunk(cells=pa.table(strings), rows=(names, rows), broken=[*broken, *wrong])
+
+    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+        """See :class:`Format`."""
+        with self.path.open("rb") as raw:
+            first = raw.readline()
+        self._end = "\r\n" if first.endswith(b"\r\n") else "\n"
+        if first.startswith(codecs.BOM_UTF8):
+            file.write(codecs.BOM_UTF8)
+        headless = True
+        for chunk, table in released:
+            names, rows = chunk.rows
+            if headless:
+                header = [name.encode() for name in (*names, *self.extras)]
+                file.write(
+                    self._row(
+                        pa.table([pa.array([n]) for n in header], [*map(str, range(len(header)))])
+                    )
+                )
+                headless = False
+            for name in self.private:
+                place = names.index(name)
+                rows = rows.set_column(place, rows.column_names[place], table[name].cast("binary"))
+            for name in self.extras:
+                column = pc.cast(pc.cast(table[name], "string"), "binary")
+                rows = rows.append_column(name, column)
+            file.write(self._row(rows))
+
+    _end = "\n"
+
+    def _row(self, rows: pa.Table) -> bytes:
+        """Some rows as they are written."""
+        if not len(rows):
+            return b""
+        cells = [_quoted(column.combine_chunks(), self.separator) for column in rows.columns]
+        lines = pc.binary_join_element_wise(*cells, self.separator.encode())
+        return b"".join(line + self._end.encode() for line in lines.to_pylist())
+
+
+class Tsv(Csv):
+    """Separated by tabs."""
+
+    separator = "\t"
+
+
+class Parquet(Format):
+    """Types and metadata of all columns stay as they are."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """See :class:`Format`."""
+        with readable(), pq.ParquetFile(self.path) as source:
+            schema = source.schema_arrow
+            self.refuse_columns(schema.names)
+            for batch in source.iter_batches(batch_size=self.size):
+                for rows in _parts(pa.Table.from_batches([batch]), self.size):
+                    read = {name: rows[name] for name in self.private}
+                    read |= {name: rows[name].cast("large_string") for name in self.public}
+                    yield Chunk(cells=pa.table(read), rows=rows)
+            yield Chunk(cells=schema.empty_table().select(self.private), rows=schema.empty_table())
+
+    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+        """See :class:`Format`; the file has row groups of its own."""
+        writer, held = None, []
+        for chunk, table in released:
+            rows = chunk.rows
+            for name in self.private:
+                place = rows.schema.get_field_index(name)
+                rows = rows.set_column(place, rows.field(place), _as(table[name], rows[name].type))
+            for name in self.extras:
+                rows = rows.append_column(name, table[name])
+            writer = writer or pq.ParquetWriter(file, rows.schema)
+            held.append(rows)
+            if (
+                sum(map(len, held)) >= _ROW_GROUP
+                or sum(part.nbytes for part in held) > 8 * CHUNK_BYTES
+            ):
+                writer.write_table(pa.concat_tables(held))
+                held = []
+        if writer is not None:
+            if sum(map(len, held)):
+                writer.write_table(pa.concat_tables(held))
+            writer.close()
+
+
+def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Strings of a type of strings, or of a dictionary of these."""
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode().cast(kind)
+    return column.cast(kind)
+
+
+def _parts(table: pa.Table, size: int) -> Iterator[pa.Table]:
+    """Slices of so many rows, or fewer where these are long."""
+    for start in range(0, len(table), size):
+        rows = table.slice(start, size)
+        if rows.nbytes > CHUNK_BYTES and len(rows) > 1:
+            yield from _parts(rows, (len(rows) + 1) // 2)
+        else:
+            yield rows
+
+
+def _is_text(cell: pa.Scalar) -> bool:
+    try:
+        (cell.as_py() or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _has_bad(column: pa.ChunkedArray) -> bool:
+    try:
+        column.cast("large_string")
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _quoted(cells: pa.Array, separator: str) -> pa.Array:
+    """In quotes where they must be; ``null`` is nothing, an empty string a pair of quotes."""
+    signs = ('"', "\r", "\n", separator)
+    found = [pc.match_substring(cells, pattern=sign) for sign in signs]
+    must = reduce(pc.or_, [*found, pc.equal(pc.binary_length(cells), 0)])
+    inside = pc.replace_substring(cells, pattern='"', replacement='""')
+    quotes = pa.scalar(b'"', cells.type)
+    quoted = pc.binary_join_element_wise(quotes, inside, quotes, pa.scalar(b"", cells.type))
+    return pc.fill_null(pc.if_else(must, quoted, cells), pa.scalar(b"", cells.type))

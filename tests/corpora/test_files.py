@@ -1,0 +1,382 @@
+"""A file's other cells stay, its rows keep their order, and a run goes on where it was killed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from support.ledgers import Charges
+from support.spaces import random_space
+from support.texts import CANARY
+
+import dp_middleware as dp
+from dp_middleware.corpora import ChunkFolder, sanitize_file
+from dp_middleware.corpora.columns import EPSILON, TOKENS
+
+SPACE = random_space()
+LAW = dp.TokenExponential(epsilon=1.0)
+EPS = dp.certify(LAW, SPACE).epsilon
+WORDS = {*SPACE.vocabulary.tokens}
+
+
+def sanitizer(ledger=None, subject="someone"):
+    return dp.Sanitizer(LAW, SPACE, ledger=ledger, subject=subject if ledger else None)
+
+
+def released(text):
+    """Whether every word is one that can be released."""
+    return {*text.split()} <= WORDS
+
+
+CELLS = st.text(st.sampled_from("a\"',;\t\r\n\\ é😀\x00#|"), max_size=8)
+EASY = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def run(folder, suffix, data, columns=("text",), **options):
+    source, target = folder / f"in{suffix}", folder / f"out{suffix}"
+    target.unlink(missing_ok=True)
+    source.write_bytes(data)
+    options.setdefault("chunk_rows", 2)
+    report = sanitize_file(
+        source, target, columns, sanitizer(options.pop("ledger", None)), **options
+    )
+    assert not [*folder.glob(".*")]
+    return report, target.read_bytes()
+
+
+@EASY
+@given(
+    rows=st.lists(st.tuples(CELLS, st.one_of(st.just(""), CELLS), CELLS), max_size=7),
+    ending=st.sampled_from(["\n", "\r\n"]),
+    mark=st.sampled_from(["", "\ufeff"]),
+    separator=st.sampled_from([",", "\t"]),
+)
+def test_other_cells_of_csv_stay(tmp_path, rows, ending, mark, separator):
+    text = io.StringIO()
+    table = [("id", "text", 'a "note"'), *(("k" + a, b, c) for a, b, c in rows)]
+    writer = csv.writer(
+        text, lineterminator=ending, delimiter=separator, quoting=csv.QUOTE_ALL
+    )  # else a lone \r would end a row
+    writer.writerows(table)
+    data = (mark + text.getvalue()).encode()
+    _, out = run(tmp_path, ".csv" if separator == "," else ".tsv", data)
+    assert out.startswith(b"\xef\xbb\xbf") == bool(mark)
+    assert out.endswith(ending.encode())
+    lines = io.StringIO(out.decode("utf-8-sig"), newline="")
+    result = [tuple(row) for row in csv.reader(lines, delimiter=separator)]
+    assert [(a, c) for a, _, c in result] == [(a, c) for a, _, c in table]
+    assert all(released(b) for _, b, _ in result[1:])
+    for (_, before, _), (_, after, _) in zip(table[1:], result[1:], strict=True):
+        assert len(after.split()) == sanitizer().count(before)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | CELLS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(CELLS, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@EASY
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.dictionaries(CELLS, VALUES, max_size=3),
+            st.none() | CELLS,
+            st.dictionaries(st.sampled_from(["a", "b"]), VALUES),
+        ),
+        max_size=7,
+    ),
+    ascii_only=st.booleans(),
+    blank=st.sampled_from(["", " ", "\t "]),
+)
+def test_other_bytes_of_json_stay(tmp_path, rows, ascii_only, blank):
+    def dumps(value):
+        return json.dumps(value, ensure_ascii=ascii_only)
+
+    lines, around = [], []
+    for before, text, after in rows:
+        first = "{" + blank + "".join(f"{dumps(k)}{blank}:{dumps(v)}," for k, v in before.items())
+        last = "".join(f",{dumps(k)}: {dumps(v)}{blank}" for k, v in after.items()) + "}"
+        lines.append(first + '"text":' + dumps(text) + last)
+        around.append((first + '"text":', last, text))
+    _, out = run(tmp_path, ".jsonl", "".join(line + "\r\n" for line in lines).encode())
+    results = out.decode().split("\r\n")[:-1]
+    assert len(results) == len(rows)
+    for result, (first, last, text) in zip(results, around, strict=True):
+        assert result.startswith(first)
+        assert result.endswith(last)
+        value = json.loads(result[len(first) : len(result) - len(last)])
+        assert value is None if text is None else released(value)
+
+
+@EASY
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r", codec="utf-8")), max_size=9))
+def test_lines_of_text(tmp_path, lines):
+    _, out = run(tmp_path, ".txt", "".join(f"{line}\r\n" for line in lines).encode())
+    results = out.decode().split("\r\n")[:-1]
+    assert [len(line.split()) for line in results] == [
+        dp.Sanitizer(LAW, SPACE).count(line) for line in lines
+    ]
+    assert all(map(released, results))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
+)
+def test_columns_of_parquet_stay(tmp_path, kind):
+    text = pa.array(["w1 w2", None, "secret", "", "w3"])
+    text = text.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else text.cast(kind)
+    table = pa.table(
+        {
+            "n": pa.array([1, None, 3, 4, 5], pa.uint8()),
+            "text": text,
+            "nested": pa.array([[{"a": 1}], [], None, [{"a": None}], []]),
+            "when": pa.array([0, 1, 2, 3, None], pa.timestamp("us", "Asia/Tokyo")),
+            "raw": pa.array([b"\xff", b"", None, b"\x00", b"x"], pa.binary()),
+        },
+        metadata={"made": "by us"},
+    )
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    report, out = run(tmp_path, ".parquet", sink.getvalue(), extras=True, ledger=Charges())
+    result = pq.read_table(io.BytesIO(out))
+    others = ["n", "nested", "when", "raw"]
+    assert result.select(others).equals(table.select(others))
+    assert result.schema.metadata[b"made"] == b"by us"
+    assert result["text"].type == pq.read_table(io.BytesIO(sink.getvalue()))["text"].type
+    texts = result["text"].to_pylist()
+    assert texts[1] is None
+    assert all(released(one) for one in texts if one is not None)
+    assert result[TOKENS].to_pylist() == [2, 0, 1, 0, 1]
+    assert result[EPSILON].to_pylist() == [EPS, 0, EPS, 0, EPS]
+    assert (report.rows, report.texts, report.tokens, report.chunks) == (5, 4, 4, 3)
+
+
+def test_each_subject_pays_for_its_rows_and_a_dry_run_for_none(tmp_path):
+    data = b"who,text,note\nann,w1 w2,w3\nbob,w1,\nann,,w2\n"
+    source = tmp_path / "in.csv"
+    source.write_bytes(data)
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100)
+    options = {"subject": "who", "extras": True}
+    columns, out = ["text", "note"], tmp_path / "out.csv"
+    plan = sanitize_file(source, out, columns, sanitizer(ledger), dry_run=True, **options)
+    assert (plan.epsilon_per_subject, ledger.subjects()) == (pytest.approx(3 * EPS), [])
+    report = sanitize_file(source, out, columns, sanitizer(ledger), **options)
+    assert ledger.spent("ann") == pytest.approx(3 * EPS)
+    assert ledger.spent("bob") == pytest.approx(EPS)
+    assert (report.subjects, report.texts, report.tokens, report.charged_again) == (2, 4, 5, 0)
+    assert report.epsilon_per_subject == pytest.approx(3 * EPS)
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert [row[TOKENS] for row in rows] == ["3", "1", "1"]
+    with pytest.raises(dp.errors.ParameterError, match="not there yet"):  # no second release
+        sanitize_file(source, out, columns, sanitizer(ledger), **options)
+
+
+def test_no_rows(tmp_path):
+    assert run(tmp_path, ".csv", b"id,text\r\n")[1] == b"id,text\r\n"
+    assert run(tmp_path, ".jsonl", b"")[1] == b""
+    assert run(tmp_path, ".txt", b"")[1] == b""
+    with pytest.raises(dp.errors.ParameterError, match="empty file"):
+        run(tmp_path, ".csv", b"")
+
+
+BROKEN = {
+    "cells": (".csv", f"id,text\n1,w1\n2,{CANARY},3\n4,w1\n".encode(), "row 2"),
+    "bytes": (".csv", b"id,text\n1,w1\n2,\xff" + CANARY.encode() + b"\n4,w1\n", "row 2"),
+    "line": (".txt", b"w1\n\xff" + CANARY.encode() + b"\nw1\n", "row 2"),
+    "json": (".jsonl", f'{{"text":"w1"}}\n{{"text":{CANARY}\n{{"text":"w2"}}\n'.encode(), "row 2"),
+    "number": (".jsonl", b'{"text":"w1"}\n{"text":7, "a":"zxqvcanary"}\n{"text":"w2"}\n', "row 2"),
+    "missing": (".jsonl", b'{"text":"w1"}\n{"a":"zxqvcanary"}\n{"text":"w2"}\n', "row 2"),
+    "twice": (".jsonl", b'{"text":"w1"}\n{"text":"a","text":"zxqvcanary"}\n{"text":""}\n', "row 2"),
+    "surrogate": (
+        ".jsonl",
+        b'{"text":"w1"}\n{"text":"\\ud800 zxqvcanary"}\n{"text":""}\n',
+        "row 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_row_is_refused_before_any_charge_or_put_aside(tmp_path, name):
+    suffix, data, place = BROKEN[name]
+    ledger = Charges()
+    with pytest.raises(dp.errors.ParameterError, match=place) as error:
+        run(tmp_path, suffix, data, ledger=ledger)
+    assert CANARY not in str(error.value)
+    assert error.value.__context__ is None
+    assert ledger.rows == []
+    aside = tmp_path / "rejects"
+    report, out = run(tmp_path, suffix, data, rejects=aside)
+    assert (report.rows, report.broken) == (2, 1)
+    assert CANARY.encode() in aside.read_bytes()
+    assert CANARY.encode() not in out
+    assert aside.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("suffix", "data", "columns"),
+    [
+        (".csv", f"{CANARY},b\n1,2\n".encode(), ["text"]),
+        (".csv", b"text,text\n1,2\n", ["text"]),
+        (".jsonl", b"[1]\n", ["text"]),
+        (".parquet", CANARY.encode(), ["text"]),
+        (".txt", b"a\n", ["line"]),
+        (".doc", b"a\n", ["text"]),
+        (".csv", b"text\na\n", []),
+        (".csv", b"text,dp_tokens\na,b\n", ["text"]),
+    ],
+)
+def test_what_cannot_be_done_is_refused_without_a_quote(tmp_path, suffix, data, columns):
+    with pytest.raises(dp.errors.ParameterError) as error:
+        run(tmp_path, suffix, data, columns, extras=suffix == ".csv")
+    assert CANARY not in str(error.value)
+
+
+def test_a_cell_of_ten_megabytes_beside_the_text(tmp_path):
+    long = "x\0" * 5_000_000
+    _, out = run(tmp_path, ".csv", f'id,text\n"{long}",w1\n2,w2\n'.encode())
+    assert out.startswith(f"id,text\n{long},".encode())
+
+
+@pytest.mark.slow
+def test_a_text_of_ten_megabytes(tmp_path):
+    long = "w1 " * 3_400_000
+    report, out = run(tmp_path, ".csv", f'id,text\n1,"{long}"\n2,w2\n'.encode())
+    assert (report.tokens, report.rows) == (3_400_001, 2)
+    assert len(out) > 10_000_000
+
+
+def test_an_interrupted_run_goes_on_with_the_same_job_only(tmp_path, monkeypatch):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("id,text\n" + "".join(f"{k},w1 w2\n" for k in range(10)))
+    ledger = Charges(budget=12)  # of twenty tokens
+    with pytest.raises(dp.BudgetExhausted):
+        sanitize_file(source, target, ["text"], sanitizer(ledger), chunk_rows=1)
+    assert len(ledger.rows) == 6
+    folder = tmp_path / ".out.csv.parts"
+    assert folder.stat().st_mode & 0o077 == 0
+    kept = {path.name: path.read_bytes() for path in folder.glob("*.arrow")}
+    for options in ({"chunk_rows": 2}, {"id": "id"}):
+        with pytest.raises(dp.errors.ParameterError, match="parameters"):
+            sanitize_file(
+                source, target, ["text"], sanitizer(Charges()), **{"chunk_rows": 1, **options}
+            )
+    status = source.stat()
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with pytest.raises(dp.errors.ParameterError, match="source"):
+        sanitize_file(source, target, ["text"], sanitizer(Charges()), chunk_rows=1)
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    more = Charges()
+    report = sanitize_file(source, target, ["text"], sanitizer(more), chunk_rows=1)
+    assert len(more.rows) == 4
+    assert (report.resumed, report.chunks, report.charged_again) == (6, 10, 1)
+    first = list(csv.DictReader(io.StringIO(target.read_text())))[:6]
+    texts = {
+        pa.ipc.open_file(pa.py_buffer(data)).read_all()["text"][0].as_py() for data in kept.values()
+    }
+    assert {row["text"] for row in first} == texts
+
+
+def test_a_full_disk_loses_nothing(tmp_path):
+    ledger = Charges()
+    data = b"text\n" + b"w1 w2\n" * 6
+
+    def full(self, file, released):
+        for _ in released:
+            raise OSError(28, "No space left on device")
+
+    from dp_middleware.corpora.tables import Csv
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Csv, "write", full)
+        with pytest.raises(dp.errors.ParameterError, match="No space left"):
+            run(tmp_path, ".csv", data, ledger=ledger)
+    charged = len(ledger.rows)
+    os.utime(tmp_path / "in.csv", ns=(1, 1))
+    assert not (tmp_path / "out.csv").exists()
+    status = len([*(tmp_path / ".out.csv.parts").glob("*.arrow")])
+    assert (status, charged) == (3, 3)
+
+
+@pytest.mark.slow
+def test_workers(tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1e6)
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("id,text\n" + "".join(f"{k},w{k % 12} w2\n" for k in range(100)))
+    seen = []
+    report = sanitize_file(
+        source, target, ["text"], sanitizer(ledger), workers=2, chunk_rows=5,
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert (report.rows, report.chunks, report.charged_again) == (100, 20, 0)
+    assert seen[-1] == (100, 100)
+    assert len(ledger.rows("someone")) == 20
+    assert [row["id"] for row in csv.DictReader(io.StringIO(target.read_text()))] == [
+        str(k) for k in range(100)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_hundred_kills(tmp_path):
+    """In rows and order the output is the input; each chunk has one release that never changes."""
+    url, chunks, kills = f"sqlite:///{tmp_path}/ledger.db", 2000, 100
+    dp.PrivacyLedger(url, budget=1e6).close()
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(f'{{"id": {k}, "text": "w1 w2 w3"}}\n' for k in range(chunks)))
+
+    def work():
+        ledger = dp.PrivacyLedger(url)
+        return sanitize_file(source, target, ["text"], sanitizer(ledger), chunk_rows=1)
+
+    def kept():
+        return sum(name.endswith(".arrow") for name in os.listdir(folder)) if folder.exists() else 0
+
+    clock, killed, folder = random.Random(20), 0, tmp_path / ".out.jsonl.parts"
+    first: dict[str, bytes] = {}
+    while killed < kills:
+        before = kept()
+        pid = os.fork()
+        if not pid:
+            work()
+            os._exit(0)
+        enough = before + clock.randint(1, 2 * (chunks - before) // (kills - killed + 1) + 1)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if kept() >= min(enough, chunks - 1):
+                break
+            time.sleep(0.005)
+        time.sleep(clock.uniform(0, 0.004))
+        os.kill(pid, signal.SIGKILL)
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+        killed += 1
+        for path in folder.glob("*.arrow"):
+            if path.name not in first:
+                first[path.name] = path.read_bytes()
+    store, last = ChunkFolder(folder), len([*folder.glob("*.arrow")])
+    assert first == {path.name: path.read_bytes() for path in folder.glob("*.arrow")}
+    texts = Counter(store.read(name.removesuffix(".arrow"))["text"][0].as_py() for name in first)
+    report = work()
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [row["id"] for row in rows] == [*range(chunks)]
+    assert all(released(row["text"]) and len(row["text"].split()) == 3 for row in rows)
+    charges = len(dp.PrivacyLedger(url).rows("someone"))
+    assert chunks <= charges <= chunks + report.charged_again <= chunks + kills
+    assert dp.PrivacyLedger(url).verify().charges == charges
+    assert texts <= Counter(row["text"] for row in rows)
+    assert report.resumed == last

@@ -92,6 +92,16 @@ def test_rewrites_conversations_and_budgets(sanitizer, tmp_path, monkeypatch):
     assert ledger.remaining("ana") == pytest.approx(100.0 - spent, abs=1e-9)
 
 
+def test_files(sanitizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("reviews.csv").write_text("id,text\n1,my left knee\n")
+    names = {"sanitizer": sanitizer}
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "corpora.md").read_text(), re.DOTALL)
+    for block in blocks:  # the first starts workers, which a test of a page does not wait for
+        exec(block.replace("workers=2", "workers=1"), names)
+    assert names["report"].tokens == 3
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     """To pages and headings ``make docs`` looks; here to tests, and to what is not a page."""

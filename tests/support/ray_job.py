@@ -1,0 +1,128 @@
+"""A job of Ray Data on a local cluster whose actors are killed; run as a script.
+
+    python tests/support/ray_job.py FOLDER LEDGER
+
+A process of its own: Ray starts others and opens files that it never closes. Prints one JSON
+document.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+
+import psutil
+import pyarrow as pa
+import ray
+from support.spaces import random_space
+from support.texts import CANARY
+
+import dp_middleware as dp
+from dp_middleware.corpora import Columns
+from dp_middleware.corpora.ray import sanitize
+
+ROWS, CHUNK, KILLS = 600, 20, 2
+KEY = bytes(range(32))
+
+
+def slowly(text: str) -> list[tuple[int, int]]:
+    """The whole text is private; a chunk takes long enough to be killed in."""
+    time.sleep(0.004)
+    return [(0, len(text))]
+
+
+def texts() -> list[str | None]:
+    """Of all rows, no two equal; one in a hundred is null."""
+    return [None if n % 100 == 7 else f"w{n % 30} {CANARY} w{n % 7}" for n in range(ROWS)]
+
+
+def files(source: Path, lengths: list[int], order: int = 1) -> Path:
+    """The rows in files of these lengths, so that blocks and chunks have other borders."""
+    source.mkdir()
+    places, cells = range(ROWS)[::order], texts()[::order]
+    for number, length in enumerate(lengths):
+        end = sum(lengths[: number + 1])
+        part = slice(end - length, end)
+        table = pa.table({"text": cells[part], "place": [*places[part]]})
+        pa.parquet.write_table(table, source / f"{number}.parquet")
+    return source
+
+
+def kill_actors(killed: list[int], store: Path) -> None:
+    """One after the other, in the middle of the job."""
+    for part in range(KILLS):
+        while len([*store.glob("*.arrow")]) < (part + 1) * ROWS // CHUNK // 4:
+            time.sleep(0.01)
+        own = psutil.Process().children(recursive=True)
+        actors = [p for p in own if p.name().startswith("ray::") and "Map" in p.name()]
+        actors[part % len(actors)].send_signal(signal.SIGKILL)
+        killed.append(actors[part % len(actors)].pid)
+
+
+def main(folder: Path, url: str) -> dict[str, object]:
+    """Run the job, read its result twice, and run it again."""
+    logging.disable(logging.ERROR)
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars, context.target_min_block_size = False, 1
+    ledger = dp.PrivacyLedger(url, budget=1e6)
+    sanitizer = dp.Sanitizer(
+        dp.TokenExponential(epsilon=1.0), random_space(30), ledger=ledger, subject="corpus"
+    )
+    columns = Columns(releaser=sanitizer, names=("text",), scope=slowly)
+    folder.mkdir(exist_ok=True)
+    store = folder / "store"
+    rows = read(files(folder / "rows", [133, 17, 250, 1, 199]))
+    options = {"row": "place", "store": store, "key": KEY, "rows_per_chunk": CHUNK}
+    lazy = sanitize(rows, columns, job="reviews", **options)
+    killed: list[int] = []
+    killer = Thread(target=kill_actors, args=(killed, store))
+    killer.start()
+    first = in_order(lazy)
+    killer.join()
+    parts, charged = len([*store.glob("*.arrow")]), len(ledger.rows("corpus"))
+    second = in_order(lazy)
+    turned = read(files(folder / "turned", [150, 300, 150], order=-1))
+    third = in_order(sanitize(turned, columns, job="reviews", **options))
+    changed = rows.map_batches(lambda t: t.set_column(0, "text", pa.array(["w1"] * len(t))),
+                               batch_format="pyarrow")  # fmt: skip
+    refused = ""
+    try:
+        in_order(sanitize(changed, columns, job="reviews", **options))
+    except Exception as error:
+        refused = f"{error}"
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    ray.shutdown()
+    logs = [p for p in (session / "logs").rglob("*") if p.is_file()]
+    return {
+        "killed": len(killed), "charged": charged, "parts": parts,
+        "same": first == second, "in_another_order": first == third,
+        "attempts": (store / "attempts").stat().st_size, "refused": refused,
+        "charged_in_the_end": len(ledger.rows("corpus")), "spent": ledger.spent("corpus"),
+        "places": [row["place"] for row in first], "texts": [row["text"] for row in first],
+        "epsilon": sum(row["dp_epsilon"] for row in first),
+        "leaks": [p.name for p in [*logs, *store.iterdir()] if CANARY.encode() in p.read_bytes()],
+        "logs": len(logs),
+    }  # fmt: skip
+
+
+def read(source: Path) -> ray.data.Dataset:
+    """A block for each file."""
+    return ray.data.read_parquet(str(source), override_num_blocks=len([*source.iterdir()]))
+
+
+def in_order(dataset: ray.data.Dataset) -> list[dict[str, object]]:
+    """All rows, by their numbers."""
+    return sorted(dataset.take_all(), key=lambda each: each["place"])
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))

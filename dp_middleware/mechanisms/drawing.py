@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -134,10 +135,9 @@ class _FromTables(Drawer):
         entropy: sampler.Entropy,
         releases: Sequence[Ids] | None = None,
     ) -> list[Ids]:
-        lengths = [len(ids) for ids in texts]
-        everything = np.concatenate([np.empty(0, dtype=np.int64), *texts])
-        drawn = self._sampler.draw(everything, entropy)
-        return np.split(drawn, np.cumsum(lengths)[:-1]) if lengths else []
+        drawn = self._sampler.draw(np.concatenate([np.empty(0, dtype=np.int64), *texts]), entropy)
+        ends = accumulate(map(len, texts), initial=0)
+        return [drawn[start:end] for start, end in pairwise(ends)]
 
 
 class _FromNoise(Drawer):

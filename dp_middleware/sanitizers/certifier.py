@@ -77,7 +77,9 @@ class Certifier:
         """Infinite if a few rows already show it; a certificate says the rest at first use."""
         if isinstance(self.mechanism, NoiseMechanism):
             return self.mechanism.lipschitz(None)
-        if not isinstance(self.mechanism, ChannelMechanism) or self.mechanism.full_support:
+        if not isinstance(self.mechanism, ChannelMechanism):
+            return 0.0
+        if self.mechanism.full_support or self.mechanism.tight:
             return 0.0
         return scout(self.mechanism, self.space, self.relation, self.space.spread(BLOCK)).epsilon
 

@@ -101,6 +101,16 @@ def test_a_row_is_the_same_bits_whatever_the_batch():
             assert np.array_equal(rows(ids), whole[ids])
 
 
+def test_unit_rows_do_not_depend_on_the_rows_before_them():
+    rows = np.random.default_rng(0).normal(size=(600, 7)) * np.logspace(-200, 150, 600)[:, None]
+    rows[[3, 300]] = -0.0
+    unit = grid.unit_rows(rows)
+    assert unit.tobytes() == b"".join(grid.unit_rows(row[None]).tobytes() for row in rows)
+    assert not np.signbit(unit[[3, 300]]).any()
+    assert not unit[[3, 300]].any()
+    np.testing.assert_allclose(np.delete(np.square(unit).sum(axis=1), [3, 300]), 1.0, rtol=1e-15)
+
+
 @given(space=spaces())
 def test_cosines_lie_between_minus_one_and_one(space):
     cosines = space.cosines(np.arange(len(space)))

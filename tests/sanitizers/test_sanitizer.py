@@ -798,3 +798,17 @@ def test_public_defaults_are_made_once(monkeypatch):
     assert made == [3]
     assert sanitizer.at(2.0).certificate.epsilon <= 2.0
     assert made == [3, 2.0]
+
+
+def test_no_row_is_computed_to_find_a_loss_finite_that_is_known(monkeypatch):
+    """A codebook rules outputs out for every token alike: its exact loss is its parameter."""
+    space = random_space(tokens=40)
+    mechanism = dp.NearestResponse(epsilon=2, candidates=1, codebook=(3, 5, 8))
+
+    def refuse(*_):
+        raise AssertionError("a row was computed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dp.NearestResponse, "log_rows", refuse)
+        sanitizer = dp.Sanitizer(mechanism, space)
+    assert sanitizer.certificate.epsilon == pytest.approx(2)

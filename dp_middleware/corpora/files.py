@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from dp_middleware import _files, _validate
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, on_disk, sync_folder
 from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns
+from dp_middleware.corpora.jobs import open_job, refuse_done, state
 from dp_middleware.corpora.lines import JsonLines, TextLines
-from dp_middleware.corpora.rows import Chunk, Format, readable
+from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.corpora.tables import Csv, Parquet, Tsv
 from dp_middleware.corpora.workers import release_all
 from dp_middleware.errors import ParameterError
@@ -139,24 +138,24 @@ def sanitize_file(
     if {*public} & {*columns}:
         raise ParameterError("expected subjects and ids in columns that are not released")
     file = kind(path, releaser.names, public, chunk_rows, (TOKENS, EPSILON) if extras else ())
-    state, folder = _state(path), out.with_name(f".{out.name}.parts")
+    before, folder = state(path), out.with_name(f".{out.name}.parts")
     if not dry_run:
-        _refuse_done(out, None if rejects is None else Path(rejects), folder)
+        refuse_done(out, None if rejects is None else Path(rejects), folder)
     told = {
-        "source": chunk_key("source", *state),
+        "source": chunk_key("source", *before),
         "parameters": chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower()),
     }
     plan, keys = _checked(file, releaser, told["parameters"], id, may_break=rejects is not None)
     if dry_run:
         return plan
-    with _job(folder, told) as store:
+    with open_job(folder, told) as store:
         resumed, done = sum(key in store for key in keys), 0
         chunks = (chunk for chunk in file.chunks() if len(chunk.cells))
         tasks = ((key, chunk.cells) for key, chunk in zip(keys, chunks, strict=True))
         for rows in release_all(tasks, store, releaser, workers):
             done += rows
             progress(done, plan.rows)
-        if _state(path) != state:
+        if state(path) != before:
             raise ParameterError("expected a source that stays as it is, it changed meanwhile")
         sums = _write(file, out, store, keys, releaser, rejects)
         again = store.attempts - len(keys)
@@ -166,24 +165,6 @@ def sanitize_file(
         folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
     return replace(plan, resumed=resumed, charged_again=again, **sums)
-
-
-def _refuse_done(target: Path, rejects: Path | None, folder: Path) -> None:
-    """A finished run is not run again by mistake: that would be a second release of all rows."""
-    if folder.exists():
-        return
-    for path in (target, rejects):
-        if path is not None and path.exists():
-            raise ParameterError(
-                "expected a target, and a file of rejects, that are not there yet: another run "
-                "releases and charges every row again; remove them, or name others"
-            )
-
-
-def _state(path: Path) -> tuple[int, int]:
-    with readable():
-        status = path.stat()
-    return status.st_size, status.st_mtime_ns
 
 
 def _checked(
@@ -240,39 +221,6 @@ def _payers(releaser: Columns, chunk: Chunk) -> list[str]:
         return [""] * len(chunk.cells)
     subjects: list[str] = chunk.cells[releaser.subject].to_pylist()
     return subjects
-
-
-@contextmanager
-def _job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
-    """The chunks of this job, which no other run works at.
-
-    Raises:
-        ParameterError: Another run does, or the folder is of another job.
-    """
-    store = ChunkFolder(folder)
-    lock = FileLock(folder / "run.lock", timeout=0, mode=0o600)
-    try:
-        with on_disk():
-            lock.acquire()
-    except Timeout:
-        raise ParameterError("expected one run for a target, another one is at work") from None
-    try:
-        with on_disk():
-            note = folder / "job.json"
-            before = json.loads(note.read_text()) if note.exists() else told
-            if not note.exists():
-                with _files.unfinished(note) as new:
-                    new.write(json.dumps(told).encode())
-        other = [name for name in told if before.get(name) != told[name]]
-        if other:
-            raise ParameterError(
-                f"expected the {' and '.join(other)} of the run that is to be continued, got "
-                f"another; put it back, or remove {folder.name} beside the target to begin anew, "
-                "which charges every row again"
-            )
-        yield store
-    finally:
-        lock.release()
 
 
 def _write(

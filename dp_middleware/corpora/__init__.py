@@ -10,5 +10,16 @@ if find_spec("pyarrow") is None:
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, release_chunk
 from dp_middleware.corpora.columns import Columns
 from dp_middleware.corpora.files import Report, sanitize_file
+from dp_middleware.corpora.numbered import NumberedRows
+from dp_middleware.corpora.series import release_series
 
-__all__ = ["ChunkFolder", "Columns", "Report", "chunk_key", "release_chunk", "sanitize_file"]
+__all__ = [
+    "ChunkFolder",
+    "Columns",
+    "NumberedRows",
+    "Report",
+    "chunk_key",
+    "release_chunk",
+    "release_series",
+    "sanitize_file",
+]

@@ -1,32 +1,17 @@
-"""Data sets of Ray Data: actors release each row once, however often Ray runs a task.
-
-Ray repeats tasks of actors that die and blocks that are lost, it runs a lazy data set anew whenever
-that is read, and its batches may then have other rows. So a row is known by its number. What was
-released for it is kept in a folder before Ray sees it, and that is what every later run gets.
-"""
+"""Data sets of Ray Data: actors release each row once, however often Ray runs a task."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from dp_middleware import _validate
-from dp_middleware.corpora.chunks import ChunkFolder, chunk_key
-from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns
-from dp_middleware.embedding.arrays import Ids
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.corpora.columns import Columns
+from dp_middleware.corpora.numbered import NumberedRows
+from dp_middleware.errors import MissingExtra
 
 if TYPE_CHECKING:
     from ray.data import Dataset
-
-_ROW, _MARK = "dp_row", "dp_mark"
-_KEY_BYTES = 32
 
 
 def sanitize(
@@ -43,29 +28,22 @@ def sanitize(
 ) -> Dataset:
     """The data set with released columns; lazy, and may be read any number of times.
 
-    Guarantee:
-        A row of a job has one release, also where actors are killed, blocks are made anew or the
-        result is read twice. New rows of a chunk are charged together, before their draw; a chunk
-        that was in flight when its actor died is charged again.
+    A row has one release: what :class:`NumberedRows` says, where actors are killed, blocks are made
+    anew or the result is read twice.
 
     Raw rows travel through Ray: its object store spills them to disks of the cluster, and its
-    traffic is in the clear unless ``RAY_USE_TLS=1``. Errors and logs of this function have none of
-    them. What is released is in the folder, for its owner alone. Ray keeps the arguments: name a
+    traffic is in the clear unless ``RAY_USE_TLS=1``. Ray keeps the arguments, ``key`` too: name a
     ledger on PostgreSQL by a URL without a password (``PGPASSFILE``).
 
     Args:
         dataset: Private rows.
-        columns: What is released with what, and who pays; the ledger on PostgreSQL, where there is
-            more than one machine.
-        row: A column of public integers from 0, none twice, by which rows are known: their
-            numbers in a file, or keys. Consecutive ones share a chunk. Ray keeps no order, so it
-            cannot count them.
-        job: Its name. A job that is run again, under the same name and with equal ``columns``,
-            ``rows_per_chunk`` and rows, goes on where it was.
-        store: A folder that all nodes see, on a file system with locks; absolute.
-        key: 32 secret bytes, kept in another place than ``store``. The folder holds digests of the
-            raw texts under this key, by which a row that has changed is noticed and refused.
-        rows_per_chunk: Rows that are charged and kept together.
+        columns: As for :class:`NumberedRows`, and so for the rest. Ray keeps no order, so it cannot
+            count the rows: ``row`` is a column.
+        row: See there.
+        job: See there.
+        store: See there.
+        key: See there.
+        rows_per_chunk: See there.
         actors: Processes. Each opens what ``prepare()`` of the sanitizer wrote on its node, which
             they share.
         gpus: Of each actor, for mechanisms that run a model.
@@ -82,21 +60,12 @@ def sanitize(
         import ray.data
     except ImportError:
         raise MissingExtra("ray[data]", "ray") from None
-    _validate.at_least(1, rows_per_chunk=rows_per_chunk, actors=actors)
-    if len(key) != _KEY_BYTES:
-        raise ParameterError(f"expected key= of {_KEY_BYTES} bytes, kept in another place")
-    if not job or not os.path.isabs(store):  # noqa: PTH117 - a string or a path
-        raise ParameterError("expected job= with a name, and store= as an absolute path")
-    settings = {
-        "columns": columns,
-        "job": job,
-        "store": os.fspath(store),
-        "key": key,
-        "row": row,
-        "rows_per_chunk": rows_per_chunk,
-    }
+    _validate.at_least(1, actors=actors)
+    options = {"row": row, "job": job, "store": os.fspath(store), "key": key}
+    settings = {"columns": columns, **options, "rows_per_chunk": rows_per_chunk}
+    NumberedRows(columns, row=row, job=job, store=store, key=key, rows_per_chunk=rows_per_chunk)
     return dataset.map_batches(
-        Actor,
+        NumberedRows,
         fn_constructor_kwargs=settings,
         batch_size=rows_per_chunk,
         batch_format="pyarrow",
@@ -104,98 +73,3 @@ def sanitize(
         num_gpus=gpus or None,
         udf_modifying_row_count=False,
     )
-
-
-class Actor:
-    """Releases batches of rows, in any order and composition; the arguments are those of a job."""
-
-    def __init__(
-        self, columns: Columns, job: str, store: str, key: bytes, row: str, rows_per_chunk: int
-    ) -> None:
-        self._columns, self._row, self._size = columns, row, rows_per_chunk
-        self._key, self._folder = key, ChunkFolder(store)
-        self._job = f"{job}\0{columns.fingerprint}\0{rows_per_chunk}"
-
-    def __call__(self, batch: pa.Table) -> pa.Table:
-        """The batch with released columns."""
-        if not len(batch):
-            return put(self._columns.release(batch), batch)
-        numbers, columns = self._numbers(batch), self._columns
-        payer = () if columns.subject is None else (columns.subject,)
-        private = batch.select([*columns.names, *payer])
-        private = private.append_column(_ROW, pa.array(numbers))
-        private = private.append_column(_MARK, self._marks(private))
-        chunks = numbers // self._size
-        parts = [self._chunk(int(c), private.filter(chunks == c)) for c in np.unique(chunks)]
-        return put(_rows(pa.concat_tables(parts), pa.array(numbers)), batch)
-
-    def _chunk(self, chunk: int, rows: pa.Table) -> pa.Table:
-        """What is released for some rows of a chunk; those that have a release keep it."""
-        released = self._known(chunk)
-        if len(_new(rows, released)):
-            with self._folder.claim(chunk_key(self._job, chunk)):
-                released = self._known(chunk)
-                if len(new := _new(rows, released)):
-                    released.append(self._release(chunk, len(released), new))
-        found = _rows(pa.concat_tables(released), rows[_ROW])
-        if found[_MARK] != rows[_MARK]:
-            raise ParameterError(
-                "expected the rows of the job as they were, got one that has changed or has "
-                "another number now; give another data set a job name of its own"
-            )
-        return found
-
-    def _release(self, chunk: int, part: int, rows: pa.Table) -> pa.Table:
-        self._folder.note_attempt()
-        released = self._columns.release(rows)
-        for name in (_ROW, _MARK):
-            released = released.append_column(name, rows[name])
-        self._folder.write(chunk_key(self._job, chunk, part), released)
-        return released
-
-    def _known(self, chunk: int) -> list[pa.Table]:
-        """What was released for rows of a chunk, part by part."""
-        names = (chunk_key(self._job, chunk, part) for part in count())
-        return list(takewhile(lambda part: part is not None, map(self._folder.read, names)))
-
-    def _numbers(self, batch: pa.Table) -> Ids:
-        if self._row not in batch.column_names:
-            raise ParameterError(f"expected a column {self._row!r} of row numbers, got none")
-        column = batch[self._row]
-        if not pa.types.is_integer(column.type) or column.null_count:
-            raise ParameterError(f"expected int64 row numbers in {self._row!r}, got {column.type}")
-        numbers: Ids = column.to_numpy().astype(np.int64)
-        if len(np.unique(numbers)) < len(numbers) or numbers.min(initial=0) < 0:
-            raise ParameterError(f"expected distinct row numbers from 0 in {self._row!r}")
-        return numbers
-
-    def _marks(self, rows: pa.Table) -> pa.Array:
-        """Digests of rows under the job's key; they do not tell which rows are equal."""
-        marks = []
-        for cells in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            told = hashlib.blake2b(key=self._key, digest_size=16)
-            for cell in cells:
-                part = b"" if cell is None else str(cell).encode("utf-8", "surrogatepass")
-                told.update(f"{cell is None} {len(part)} ".encode() + part)
-            marks.append(told.digest())
-        return pa.array(marks, pa.binary())
-
-
-def put(released: pa.Table, rows: pa.Table) -> pa.Table:
-    """The rows with their columns replaced by released ones, tokens and epsilon at the end."""
-    for name in released.column_names:
-        if name not in (_ROW, _MARK, TOKENS, EPSILON):
-            rows = rows.set_column(rows.column_names.index(name), name, released[name])
-    return rows.append_column(TOKENS, released[TOKENS]).append_column(EPSILON, released[EPSILON])
-
-
-def _new(rows: pa.Table, released: list[pa.Table]) -> pa.Table:
-    """The rows for which nothing is released yet."""
-    for part in released:
-        rows = rows.filter(pc.invert(pc.is_in(rows[_ROW], part[_ROW])))
-    return rows
-
-
-def _rows(released: pa.Table, numbers: pa.Array) -> pa.Table:
-    """What is released for these rows, in their order."""
-    return released.take(pc.index_in(numbers, released[_ROW]))

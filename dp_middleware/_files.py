@@ -132,10 +132,10 @@ def code_fingerprint() -> str:
 
 @cache
 def folders_fingerprint(*folders: str) -> str:
-    """Of all code and lists of words in these folders of the package."""
+    """Of all code, lists of words and codebooks in these folders of the package."""
     package, digest = Path(__file__).parent, hashlib.sha256()
     for folder in folders:
         for file in sorted((package / folder).rglob("*.*")):
-            if file.suffix in (".py", ".txt"):
+            if file.suffix in (".py", ".txt", ".npz"):
                 digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,8 @@ from dp_middleware.privacy import Certificate, Witness
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
+
+_MUCH = 1e9  # bytes
 
 
 def certify(
@@ -66,6 +69,9 @@ def prepare(
         int | None,
         typer.Option("--first", help="Only the first tokens of the vocabulary, this many."),
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Write many rows without being asked.")
+    ] = False,
 ) -> None:
     """Compute certificate and rows before any text is there; keep them in the cache folder.
 
@@ -74,10 +80,32 @@ def prepare(
     if first is not None:
         _validate.at_least(1, first=first)
     sanitizer = settings.uncharged().sanitizer()
+    if not yes:
+        _ask(sanitizer, first)
     with working("certifying, computing rows and writing them"):
         path = sanitizer.prepare(sanitizer.space.vocabulary.tokens[:first])
-    size = sum(file.stat().st_size for file in path.iterdir())
+    files = path.iterdir() if path.is_dir() else [path]
+    size = sum(file.stat().st_size for file in files)
     show.line(f"{path} ({size / 1e6:,.1f} MB)")
+
+
+def _ask(sanitizer: dp.Sanitizer, first: int | None) -> None:
+    """Say how much a folder of rows that is not there yet takes; ask if that is much."""
+    from dp_middleware.mechanisms import ChannelMechanism, near_lists, prepared
+
+    mechanism, space = sanitizer.mechanism, sanitizer.space
+    ids = np.arange(len(space))[:first]
+    if not isinstance(mechanism, ChannelMechanism) or near_lists.near_rows(mechanism, space):
+        return  # nothing to write, or little
+    found = prepared.opened(mechanism, space)
+    if found is not None and found.holds(ids):
+        return
+    with working("computing some rows"):
+        size, seconds = prepared.needs(mechanism, space, ids)
+    wanted = f"{size / 1e9:.2f} GB in {seconds:.0f} seconds for {len(ids):,} rows"
+    typer.echo(wanted, err=True)
+    if size > _MUCH:
+        typer.confirm("Write them?", abort=True, err=True)
 
 
 def _data(law: Mechanism, certificate: Certificate) -> dict[str, Any]:

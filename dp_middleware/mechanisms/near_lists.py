@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from dp_middleware import _files
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import prepared
-from dp_middleware.mechanisms.base import Mechanism, rows_of
+from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.kernels import ready
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.sampling.entropy import Words
 from dp_middleware.sampling.near_rows import NearRows
-from dp_middleware.sampling.tables import Table, tables
+from dp_middleware.sampling.tables import Table
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _MOST = 1 << 24  # entries of all lists together
@@ -44,6 +46,27 @@ def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
     return space.derived(key, lambda: _kept(mechanism, space))
 
 
+def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
+    """Write the lists of all tokens to a file, unless it has them; ``None`` where lists do not do.
+
+    Raises:
+        ParameterError: The folder cannot be written to.
+    """
+    rows = near_rows(mechanism, space)
+    if rows is None or not isinstance(mechanism, NearestResponse):
+        return None
+    key = _key(mechanism, space)
+    if _load(*key) is None:
+        _store(rows, *key)
+    path = _path(key)
+    if not path.exists():
+        raise ParameterError(
+            f"expected a folder for lists, cannot write to {path.parent}; set DP_MIDDLEWARE_CACHE "
+            "to another folder"
+        )
+    return path
+
+
 def _length(mechanism: NearestResponse, copies: Ids) -> int:
     """Of a list: with repeated codewords one more, for the likeliest of those that are not near."""
     if mechanism.candidates >= copies.sum():
@@ -55,7 +78,7 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """From disk, else made."""
     if len(space) * len(mechanism.codewords(space)[0]) < _FEW:
         return _made(mechanism, space)
-    key = tuple(prepared.key_on_disk(mechanism, space).values())
+    key = _key(mechanism, space)
     stored = _load(*key)
     if stored is not None:
         return stored
@@ -65,10 +88,14 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     return made
 
 
+def _key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ...]:
+    return tuple(prepared.key_on_disk(mechanism, space).values())
+
+
 def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """From the lists, and from one row of each kind of list."""
     codewords, copies = mechanism.codewords(space)
-    listed = _lists(mechanism, space)
+    listed = lists_of(mechanism, space)
     raised = mechanism.raised(copies[listed])
     first = int(copies.argmax())  # the likeliest output, unless one that is near is likelier
     if copies.max() > 1 or mechanism.candidates >= copies.sum():
@@ -77,7 +104,8 @@ def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     listed, raised = (np.take_along_axis(values, order, axis=1) for values in (listed, raised))
     patterns = np.hstack([copies[listed], raised])
     _, some, kinds = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
-    *rows, unknown = tables(rows_of(mechanism, np.append(some, UNKNOWN), space))
+    representatives = np.append(some, UNKNOWN)
+    *rows, unknown = (row for _, row in prepared.tables_of(mechanism, space, representatives))
     if any(row.low is not None for row in rows):
         return None
     integers = np.array([_integers(row) for row in rows])
@@ -99,16 +127,24 @@ def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     )
 
 
-def _lists(mechanism: NearestResponse, space: EmbeddingSpace) -> NDArray[Any]:
+def lists_of(mechanism: NearestResponse, space: EmbeddingSpace) -> NDArray[Any]:
     """Places of the codewords nearest to each token, nearest first, unsigned (V, r)."""
     codewords, copies = mechanism.codewords(space)
-    lists = np.empty(
-        (len(space), _length(mechanism, copies)), dtype=np.min_scalar_type(len(codewords))
-    )
+    shape = (len(space), _length(mechanism, copies))
+    if (made := ready.part("lists", *lists_key(mechanism, space))) is not None:
+        return made.reshape(shape)
+    lists = np.empty(shape, dtype=np.min_scalar_type(len(codewords)))
     for start in range(0, len(space), _TOGETHER):
         ids = np.arange(start, min(start + _TOGETHER, len(space)))
         lists[ids] = mechanism.nearest(ids, space, lists.shape[1]).cpu().numpy()
     return lists
+
+
+def lists_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ...]:
+    """All that decides lists, which are of exact products: the same on every machine."""
+    listed = np.repeat(*mechanism.codewords(space))
+    digest = hashlib.sha256(listed.tobytes()).hexdigest()
+    return space.fingerprint, mechanism.nearness, str(mechanism.candidates), digest
 
 
 def _integers(row: Table) -> Words:

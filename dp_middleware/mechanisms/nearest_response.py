@@ -17,7 +17,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism
-from dp_middleware.mechanisms.kernels import codebook, facility, priors
+from dp_middleware.mechanisms.kernels import codebook, facility, priors, ready
 from dp_middleware.mechanisms.kernels.lists import smallest
 
 Nearness = Literal["distance", "centred_cosine"]
@@ -80,7 +80,8 @@ class NearestResponse(ChannelMechanism):
 
         Similarity is the cosine of mean-centred vectors. For large epsilon k is 1; for small
         epsilon a larger k with repeated codewords comes closer to the optimum of the linear
-        programme over all epsilon-LDP mechanisms; see ``kernels/codebook.py``. Kept on disk.
+        programme over all epsilon-LDP mechanisms; see ``kernels/codebook.py``. Kept on disk; those
+        of the default space for epsilon 1, 2, ... 12 come with the package.
 
         Args:
             space: V tokens with vectors.
@@ -103,13 +104,21 @@ class NearestResponse(ChannelMechanism):
         if not len(allowed):
             raise ParameterError("expected outputs as ids of tokens, got none")
         origin, weights = priors.weighted(prior, space.vocabulary, epsilon)
+        asked = hashlib.sha256(allowed.tobytes()).hexdigest()
+        key = [space.fingerprint, repr(float(epsilon)), origin, asked]
+        if (made := ready.part("codebook", *key)) is not None:
+            return cls._of(epsilon, made[1:], int(made[0]))
         search = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
-        digests = [hashlib.sha256(part).hexdigest() for part in (*search, allowed.tobytes())]
-        key = [space.fingerprint, repr(float(epsilon)), origin, *digests]
+        key += [hashlib.sha256(part).hexdigest() for part in search]
         stored = _stored(_files.load("codebooks", *key), allowed)
         codewords, near = stored or codebook.best_codebook(space, epsilon, weights(), allowed)
         if stored is None:
             _files.store({"near": near, "codebook": codewords.tolist()}, "codebooks", *key)
+        return cls._of(epsilon, codewords, near)
+
+    @classmethod
+    def _of(cls, epsilon: float, codewords: Ids, near: int) -> Self:
+        """The one with this codebook."""
         return cls(
             epsilon=epsilon,
             candidates=near,

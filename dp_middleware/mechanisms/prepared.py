@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -109,29 +110,33 @@ def _write(
     advice = "; choose fewer tokens, or set DP_MIDDLEWARE_CACHE to another folder"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        needed, free = _room(mechanism, space, ids), shutil.disk_usage(path.parent).free
+        (needed, _), free = needs(mechanism, space, ids), shutil.disk_usage(path.parent).free
         if needed > free:
             raise ParameterError(
                 f"expected {needed / 1e9:.2f} GB free for {len(ids):,} rows of {mechanism.name} in "
                 f"{path.parent}, got {free / 1e9:.2f} GB{advice}"
             )
-        files.write(path, key, _tables(mechanism, space, ids))
+        files.write(path, key, tables_of(mechanism, space, ids))
     except OSError as error:
         raise ParameterError(
             f"expected a folder for rows, cannot write to {path.parent}: {error.strerror}{advice}"
         ) from None
 
 
-def _room(mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids) -> float:
-    """Bytes that writing these rows takes, from some of them."""
+def needs(mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids) -> tuple[float, float]:
+    """Bytes and seconds that writing these rows takes, told from some of them."""
     some = ids[np.unique(np.linspace(0, len(ids) - 1, _SAMPLE).astype(np.int64))]
-    made = [table for _, table in _tables(mechanism, space, some)]
-    return _SLACK * files.room_for(made) * len(ids) / len(some)
+    rows_of(mechanism, some[-1:], space)  # what is computed once
+    started, share = time.perf_counter(), len(ids) / len(some)
+    made = [table for _, table in tables_of(mechanism, space, some)]
+    seconds = (time.perf_counter() - started) * share
+    return _SLACK * files.room_for(made) * share, seconds
 
 
-def _tables(
+def tables_of(
     mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids
 ) -> Iterator[tuple[int, sampler.Table]]:
+    """Ids and their tables, a block at a time."""
     for start in range(0, len(ids), space.block):
         batch = ids[start : start + space.block]
         made = sampler.tables(rows_of(mechanism, batch, space))

@@ -16,7 +16,7 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms import ChannelMechanism, Mechanism, near_lists
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
@@ -268,6 +268,9 @@ class Sanitizer(Payer):
         9 V^2 bytes: 1.1 GB for V = 11,000), 4 more if other tokens are impossible, and 8 more if
         a probability lies below e^-30.
 
+        A nearest response, the default mechanism, needs no rows: a file has the short lists of all
+        tokens, whichever you name, one to nine bytes each or twice that. It is there in seconds.
+
         Without this, a process takes longer for the first draw of a token than for the next ones:
         the time of a release tells whether its tokens occurred before. With all rows on disk every
         draw searches the arrays; only which of their pages are in memory still tells of use.
@@ -277,8 +280,9 @@ class Sanitizer(Payer):
                 others are computed when they occur. Default: all.
 
         Returns:
-            The folder. It is kept if it has these rows, every byte as written, and else replaced
-            by one with these rows only. Those of other library versions are not read or removed.
+            The folder, or the file of lists. It is kept if it has these rows, every byte as
+            written, and else replaced by one with these rows only. Those of other library
+            versions are not read or removed.
 
         Raises:
             ParameterError: A mechanism without a law per token, or not of this library; a token
@@ -293,7 +297,9 @@ class Sanitizer(Payer):
             raise ParameterError(f"expected tokens of {vocabulary!r}, got one that is not in it")
         if not self.accept_infinite:
             self._certifier.refuse_infinite(self.certificate.epsilon)
-        path = prepare(self.mechanism, self.space, ids)
+        path = near_lists.keep(self.mechanism, self.space) if len(ids) else None
+        if path is None:
+            path = prepare(self.mechanism, self.space, ids)
         self.__dict__.pop("_drawer", None)  # the next one finds the folder
         return path
 

@@ -510,6 +510,23 @@ def test_what_cannot_be_prepared_is_refused():
         sanitizer_of(CASES["custext"](1.0)).prepare()
 
 
+def test_the_command_line_asks_before_it_writes_much(monkeypatch):
+    space = random_space(40)
+    monkeypatch.setattr(embedding, "default_space", lambda: space)
+    monkeypatch.setattr("dp_middleware.cli.certify._MUCH", 1.0)
+    command = ["prepare", "-m", "token-exponential", "--nominal", "-e", "3"]
+    refused = CliRunner().invoke(app, command, input="n\n")
+    assert refused.exit_code != 0
+    assert "GB in" in refused.output
+    assert "for 40 rows" in refused.output
+    assert _prepared.opened(dp.TokenExponential(epsilon=3.0), space) is None
+    assert CliRunner().invoke(app, [*command, "--yes"]).exit_code == 0
+    assert CliRunner().invoke(app, command).exit_code == 0  # they are there
+    few = CliRunner().invoke(app, ["prepare", "-m", "nearest-response", "--nominal", "-e", "3"])
+    assert few.exit_code == 0, few.output
+    assert Path(few.stdout.partition(" (")[0]).suffix == ".npz"  # lists need no rows
+
+
 def test_the_command_line_prepares(monkeypatch):
     space = random_space(40)
     monkeypatch.setattr(embedding, "default_space", lambda: space)

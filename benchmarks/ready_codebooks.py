@@ -1,0 +1,66 @@
+"""Make the codebooks that come with the package, and the lists of near codewords with them.
+
+    OMP_NUM_THREADS=1 python benchmarks/ready_codebooks.py [--target FILE]
+
+For the default space and exact epsilon 1 to 12, by the same search as for any other space: five
+minutes of one core. The lists are of exact products, the same on every machine; codebooks come from
+a search in float32 that may end elsewhere on another processor, a little better or worse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+import dp_middleware as dp
+from dp_middleware.mechanisms import near_lists
+from dp_middleware.mechanisms.kernels import codebook, priors, ready
+from dp_middleware.mechanisms.nearest_response import NearestResponse
+
+
+def search(space: dp.EmbeddingSpace, epsilon: float) -> tuple[np.ndarray, int]:
+    """Codewords and k, by the default prior over the whole words."""
+    words = np.flatnonzero(space.vocabulary.whole_words)
+    _, weights = priors.weighted(None, space.vocabulary, epsilon)
+    return codebook.best_codebook(space, epsilon, weights(), words)
+
+
+def arrays(
+    space: dp.EmbeddingSpace, epsilon: float, codewords: np.ndarray, near: int
+) -> dict[str, np.ndarray]:
+    """The two arrays for one epsilon, by name."""
+    words = np.flatnonzero(space.vocabulary.whole_words)
+    origin, _ = priors.weighted(None, space.vocabulary, epsilon)
+    asked = hashlib.sha256(words.tobytes()).hexdigest()
+    key = (space.fingerprint, repr(float(epsilon)), origin, asked)
+    mechanism = NearestResponse(
+        epsilon=epsilon,
+        candidates=near,
+        codebook=tuple(codewords.tolist()),
+        nearness="centred_cosine",
+    )
+    lists = near_lists.lists_of(mechanism, space)
+    return {
+        ready.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16),
+        ready.name_of("lists", *near_lists.lists_key(mechanism, space)): lists,
+    }
+
+
+def main() -> None:
+    """Write the file anew."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", type=Path, default=ready.FILE)
+    options = parser.parse_args()
+    space, made = dp.default_space(), {}
+    for epsilon in ready.EPSILONS:
+        codewords, near = search(space, float(epsilon))
+        made |= arrays(space, float(epsilon), codewords, near)
+        print(f"epsilon {epsilon}: {len(codewords)} codewords, k = {near}", flush=True)
+    np.savez_compressed(options.target, **made)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""What comes with the package: codebooks of the default space, and the lists that go with them.
+
+Which codebook it is decides on utility only. The search for it may end elsewhere on another
+processor; the file gives everybody the same one. ``benchmarks/ready_codebooks.py`` made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+EPSILONS = range(1, 13)
+"""Exact nats per token for which there is a codebook."""
+
+FILE = Path(__file__).parent.parent / "data" / "codebooks.npz"
+"""Arrays by name."""
+
+
+def part(kind: str, *key: str) -> NDArray[Any] | None:
+    """An array of the file; ``None`` if it has none for this key."""
+    name = name_of(kind, *key)
+    if not FILE.exists():
+        return None
+    with np.load(FILE, allow_pickle=False) as file:
+        return file[name] if name in file.files else None
+
+
+def name_of(kind: str, *key: str) -> str:
+    """The name of an array: of what it is, and of all that decides it but the search."""
+    return f"{kind}-{hashlib.sha256(chr(0).join(key).encode()).hexdigest()[:16]}"

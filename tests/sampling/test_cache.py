@@ -476,9 +476,8 @@ def test_the_room_is_known_before_anything_is_written(monkeypatch):
     for name, epsilon in (("token-exponential", 3.0), ("token-exponential", 300.0), ("custext", 3)):
         path = _prepared.prepare(CASES[name](epsilon), space, np.arange(60))
         size = sum(map(len, content(path).values()))
-        assert (
-            size - 2000 < _prepared._room(CASES[name](epsilon), space, np.arange(60)) < 1.1 * size
-        )
+        needed, _ = _prepared.needs(CASES[name](epsilon), space, np.arange(60))
+        assert size - 2000 < needed < 1.1 * size
         shutil.rmtree(path)
     usage = type("Usage", (), {"free": 10_000})
     monkeypatch.setattr(_prepared.shutil, "disk_usage", lambda folder: usage)

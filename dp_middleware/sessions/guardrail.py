@@ -11,7 +11,6 @@ from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded
 from dp_middleware.sessions.dialogue import Dialogue, Said
-from dp_middleware.sessions.transcript import Unknown
 
 _ROLES = {
     "user": "user",
@@ -42,7 +41,7 @@ class Rules:
 
     system: Literal["release", "public"] = "release"
     tools: Literal["refuse", "public"] = "refuse"
-    answers: Unknown = "refuse"
+    answers: Literal["refuse", "pass"] = "refuse"
 
     def __post_init__(self) -> None:
         _validate.one_of(("release", "public"), system=self.system)

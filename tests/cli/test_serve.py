@@ -9,13 +9,18 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import httpx
 import psutil
 import pytest
 from support.commands import run
+from support.postgres import new_database
 from support.texts import CANARY
 
+import dp_middleware as dp
 from dp_middleware.gateway.clients import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client
 from dp_middleware.testing import OpenAIServer
@@ -44,7 +49,8 @@ def test_refusals(tmp_path, monkeypatch):
     assert "memo" in run("serve", "--config", config, "--workers", 2, code=2).stderr
 
 
-def lines_of(tmp_path, url, key):
+def lines_of(tmp_path, url, key, ledger=None, budget=1000):
+    ledger = ledger or f"sqlite:///{tmp_path}/ledger.db"
     return f"""
 memo = "{tmp_path}/memo.db"
 [upstream]
@@ -54,8 +60,8 @@ models = ["m"]
 mode = "pseudonyms"
 on_empty = "pass"
 [ledger]
-url = "sqlite:///{tmp_path}/ledger.db"
-budget = 1000
+url = "{ledger}"
+budget = {budget}
 [[clients]]
 id = "ann"
 subject = "ann"
@@ -93,7 +99,63 @@ def test_two_workers(tmp_path):
     assert not upstream.saw("Mirela")
 
 
-def talk(process, root, key):
+@pytest.mark.slow
+def test_two_workers_on_postgresql_share_a_budget_and_lose_no_charge(tmp_path):
+    """Many callers at once, one worker killed among them, until nothing is left."""
+    key, ledger = new_key(), new_database()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    root, headers = f"http://127.0.0.1:{port}", {"authorization": f"Bearer {key}"}
+    price = dp.Pseudonyms(lambda _: [], kinds=["age"]).certificate.epsilon
+    with OpenAIServer(mode="echo") as upstream:
+        config = tmp_path / "gateway.toml"
+        config.write_text(lines_of(tmp_path, upstream.url, key, ledger, 40.5 * price))
+        code = "from dp_middleware.cli import app; app()"
+        command = [sys.executable, "-c", code, "serve", "--config", str(config)]
+        process = subprocess.Popen(
+            [*command, "--port", str(port), "--workers", "2"],
+            env={**os.environ, "DP_GATEWAY_SECRET": SECRET},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait_for(process, root)
+
+            def ask(number):
+                text = f"She is {20 + number % 60} years old, says letter {number}."
+                body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+                try:
+                    url = f"{root}/v1/chat/completions"
+                    return httpx.post(url, json=body, headers=headers, timeout=30)
+                except httpx.TransportError:
+                    return None
+
+            with ThreadPoolExecutor(8) as callers:
+                before = [callers.submit(ask, number) for number in range(20)]
+                before[3].result()
+                workers_of(process)[0].kill()
+                answers = [each.result() for each in before]
+                answers += callers.map(ask, range(20, 100))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        sent = len(upstream.requests)
+    statuses = Counter(each.status_code for each in answers if each is not None)
+    assert {*statuses} == {200, 429}
+    with closing(dp.PrivacyLedger(ledger)) as book:
+        spent = book.spent("ann") / price
+        book.verify()
+    assert sent <= round(spent) == 40  # of a killed one a charge may have bought nothing
+    assert statuses[200] <= sent
+
+
+def workers_of(process):
+    children = psutil.Process(process.pid).children()
+    return [each for each in children if "spawn_main" in str(each.cmdline())]
+
+
+def wait_for(process, root):
     deadline = time.monotonic() + 90
     while True:
         try:
@@ -103,6 +165,10 @@ def talk(process, root, key):
             assert time.monotonic() < deadline
             assert process.poll() is None
             time.sleep(0.2)
+
+
+def talk(process, root, key):
+    wait_for(process, root)
     headers = {"authorization": f"Bearer {key}"}
     body = {"model": "m", "messages": [{"role": "user", "content": "Ask Mirela Tamburi."}]}
 
@@ -113,9 +179,7 @@ def talk(process, root, key):
         answer = ask().json()["choices"][0]["message"]["content"]
         assert answer == "Ask Mirela Tamburi."
     httpx.get(f"{root}/{CANARY}?x={CANARY}")
-    children = psutil.Process(process.pid).children()
-    workers = [each for each in children if "spawn_main" in str(each.cmdline())]
-    workers[0].kill()
+    workers_of(process)[0].kill()
     time.sleep(0.5)
     for _ in range(8):
         assert ask().json()["choices"][0]["message"]["content"] == "Ask Mirela Tamburi."

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from dp_middleware.errors import ParameterError
@@ -12,8 +11,15 @@ from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import ONCE, Item, Session
 from dp_middleware.sessions.transcript import Unknown
 
+T = TypeVar("T")
+
 Said = tuple[str, str]
 """A role and a text; an assistant's text is all that the remote model is told of its answer."""
+
+Say = Callable[[str, str], str]
+"""Takes a role, of a transcript or :data:`INSTRUCTIONS`, and a text; gives what goes out for it."""
+
+INSTRUCTIONS = "instructions"
 
 _RESTORATION = "the restoration"
 
@@ -86,6 +92,43 @@ class Dialogue:
         told = [text if text in self.public else next(released) for text in instructions]
         return told, [release.text for release in sent]
 
+    def rewritten(self, build: Callable[[Say], T], *, unknown: Unknown = "refuse") -> T:
+        """A copy of a request, made of what goes out for its texts.
+
+        Args:
+            build: Makes the copy and asks for each private text, a transcript's in its order. It is
+                called twice: what it asks for at first is released, what it makes then is dropped.
+            unknown: As of :meth:`Session.release_many`.
+
+        Raises:
+            EventRefused: An answer that is not the remote model's; nothing was charged for.
+            DPMiddlewareError: ``build`` or the release failed, or the second time it asked for
+                something else. Holds no text.
+        """
+        asked = list[Said]()
+
+        def heard(role: str, text: str) -> str:
+            asked.append((role, text))
+            return text
+
+        guarded(build, heard)
+        told, sent = map(
+            iter,
+            self.release(
+                [text for role, text in asked if role == INSTRUCTIONS],
+                [said for said in asked if said[0] != INSTRUCTIONS],
+                unknown=unknown,
+            ),
+        )
+        again = iter(asked)
+
+        def released(role: str, text: str) -> str:
+            if next(again, None) != (role, text):
+                raise ParameterError("expected a request that stays as it is while it is released")
+            return next(told if role == INSTRUCTIONS else sent)
+
+        return guarded(build, released)
+
     def release_once(self, texts: Sequence[str]) -> list[str]:
         """What goes out for user's texts that will never come again; in no transcript.
 
@@ -136,14 +179,8 @@ class Dialogue:
 
     def shown_json(self, text: str) -> str:
         """As :meth:`shown`, for JSON, which stays JSON whatever the originals hold."""
-        if not self.session.restores:
-            return text
-        try:
-            said = json.loads(text)
-        except ValueError:
-            return self.shown(text)
-        value = self.shown_value(said)
-        return text if value == said else json.dumps(value, ensure_ascii=False)
+        pieces = self.pieces()
+        return pieces.feed("", text, json=True) + pieces.close("")
 
     def pieces(self) -> Pieces:
         """For an answer that comes in pieces."""

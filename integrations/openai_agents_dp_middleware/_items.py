@@ -11,8 +11,7 @@ from agents.run_config import CallModelData, CallModelInputFilter, ModelInputDat
 from pydantic import BaseModel
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded
-from dp_middleware.sessions.dialogue import Dialogue, Said
+from dp_middleware.sessions.dialogue import INSTRUCTIONS, Dialogue, Say
 from dp_middleware.sessions.transcript import Unknown
 
 _ROLES = {"user": "user", "system": "system", "developer": "system"}
@@ -57,52 +56,43 @@ def released_items(
         DPMiddlewareError: The release failed. Holds no text.
     """
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    calls: set[str] = set()
-    read = [guarded(_read, item, f"input item {k}", calls) for k, item in enumerate(items)]
-    history = [said for texts, _ in read for said in texts]
-    rules = [] if instructions is None else [instructions]
-    told, sent = dialogue.release(rules, history, unknown=unknown)
-    released = iter(sent)
-    built = [_built([next(released) for _ in texts], kept) for texts, kept in read]
-    return (told[0] if told else None), built
+
+    def build(say: Say) -> tuple[str | None, list[Any]]:
+        calls: set[str] = set()
+        told = None if instructions is None else say(INSTRUCTIONS, instructions)
+        return told, [_copy(item, f"input item {k}", calls, say) for k, item in enumerate(items)]
+
+    return dialogue.rewritten(build, unknown=unknown)
 
 
-def _read(item: Any, where: str, calls: set[str]) -> tuple[list[Said], dict[str, Any]]:
-    """The texts of an item with their roles, and what else of it is sent."""
+def _copy(item: Any, where: str, calls: set[str], say: Say) -> dict[str, Any]:
     if not isinstance(item, Mapping):
         raise ParameterError(f"{where}: expected an item as a dict, got {type(item).__name__}")
     kind, role = item.get("type", "message"), item.get("role")
     if kind == "message" and role in _ROLES:
-        texts = _texts(item.get("content"), where)
-        return [(_ROLES[role], text) for text in texts], {"role": role, "type": "message"}
+        content = _content(item.get("content"), where, _ROLES[role], say)
+        return {"role": role, "type": kind, "content": content}
     if kind == "function_call_output" and item.get("call_id") in calls:
-        texts = _texts(item.get("output"), where)
-        return [("tool", text) for text in texts], {"call_id": item["call_id"], "type": kind}
+        output = _content(item.get("output"), where, "tool", say)
+        return {"call_id": item["call_id"], "type": kind, "output": output}
     if (kind == "message" and role == "assistant") or kind in _ANSWERS:
         if kind == "function_call":
             calls.add(str(item.get("call_id")))
-        return [("assistant", words_of(item))], {}
+        answer: dict[str, Any] = json.loads(say("assistant", words_of(item)))
+        return answer
     raise ParameterError(
         f"{where}: expected a message of text, a call of a function or its output behind it; "
         "other items cannot be released"
     )
 
 
-def _texts(content: Any, where: str) -> list[str]:
-    parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
-    for part in parts if isinstance(parts, list) else [None]:
+def _content(content: Any, where: str, role: str, say: Say) -> Any:
+    if isinstance(content, str):
+        return say(role, content)
+    for part in content if isinstance(content, list) else [None]:
         if not isinstance(part, Mapping) or part.get("type") != "input_text":
             raise ParameterError(f"{where}: only text can be released; take other content out")
-    return [part["text"] for part in parts]
-
-
-def _built(texts: list[str], kept: dict[str, Any]) -> dict[str, Any]:
-    if not kept:
-        answer: dict[str, Any] = json.loads(texts[0])
-        return answer
-    content = [{"type": "input_text", "text": text} for text in texts]
-    whole = texts[0] if len(texts) == 1 else content
-    return {**kept, "output" if kept["type"] == "function_call_output" else "content": whole}
+    return [{"type": "input_text", "text": say(role, part["text"])} for part in content]
 
 
 def words_of(item: Mapping[str, Any]) -> str:

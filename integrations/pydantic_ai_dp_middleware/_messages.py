@@ -23,8 +23,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded
-from dp_middleware.sessions.dialogue import Dialogue, Said
+from dp_middleware.sessions.dialogue import INSTRUCTIONS, Dialogue, Say
 
 _PARTS: dict[str, tuple[Any, tuple[str, ...]]] = {  # of an answer, with what is sent again
     "text": (TextPart, ("content",)),
@@ -45,79 +44,59 @@ def released_messages(
         ParameterError: A part of another kind, named by its place.
         DPMiddlewareError: The release failed. Holds no text.
     """
-    calls: Calls = {}
     given = parameters.instruction_parts
-    rules, history = [part.content for part in given or ()], list[Said]()
-    for k, message in enumerate(messages):
-        system, said = guarded(_read, message, f"message {k}", calls, given is None)
-        rules += system
-        history += said
-    told, sent = (iter(texts) for texts in dialogue.release(rules, history))
-    parts = given and [replace(part, content=next(told)) for part in given]
-    built = [_built(message, told, sent, given is None) for message in messages]
-    return built, replace(parameters, instruction_parts=parts)
+
+    def build(say: Say) -> tuple[list[ModelMessage], ModelRequestParameters]:
+        calls: Calls = {}
+        parts = given and [replace(p, content=say(INSTRUCTIONS, p.content)) for p in given]
+        sent = [
+            _copy(message, f"message {k}", calls, say, instructed=given is None)
+            for k, message in enumerate(messages)
+        ]
+        return sent, replace(parameters, instruction_parts=parts)
+
+    return dialogue.rewritten(build)
 
 
-def _read(
-    message: ModelMessage, where: str, calls: Calls, instructed: bool
-) -> tuple[list[str], list[Said]]:
-    """The instructions in a message, and its other texts with their roles."""
+def _copy(message: Any, where: str, calls: Calls, say: Say, *, instructed: bool) -> ModelMessage:
     if isinstance(message, ModelResponse):
         calls.update(
             {p.tool_call_id: p.tool_name for p in message.parts if type(p) is ToolCallPart}
         )
-        return [], [("assistant", words_of(message))]
+        return _answer(say("assistant", words_of(message)))
     if not isinstance(message, ModelRequest):
         raise ParameterError(f"{where}: expected a ModelRequest or a ModelResponse")
-    system, said = list[str](), list[Said]()
-    for part in message.parts:
-        if type(part) is SystemPromptPart:
-            system.append(part.content)
-        else:
-            said += _texts(part, where, calls)
-    if instructed and message.instructions is not None:
-        system.append(message.instructions)
-    return system, said
+    parts = [_part(part, where, calls, say) for part in message.parts]
+    given = message.instructions if instructed else None
+    told = None if given is None else say(INSTRUCTIONS, given)
+    return ModelRequest(parts=parts, instructions=told)
 
 
-def _texts(part: Any, where: str, calls: Calls) -> list[Said]:
+def _part(part: Any, where: str, calls: Calls, say: Say) -> Any:
+    """What is to be tried again is sent as text: as such a part it would say so twice."""
+    if type(part) is SystemPromptPart:
+        return SystemPromptPart(say(INSTRUCTIONS, part.content))
     if type(part) is UserPromptPart:
-        content = [part.content] if isinstance(part.content, str) else part.content
-        texts = [each.content if isinstance(each, TextContent) else each for each in content]
+        if isinstance(part.content, str):
+            return UserPromptPart(say("user", part.content))
+        texts = [each.content if isinstance(each, TextContent) else each for each in part.content]
         if all(isinstance(text, str) for text in texts):
-            return [("user", str(text)) for text in texts]
+            return UserPromptPart([say("user", str(text)) for text in texts])
     elif type(part) is RetryPromptPart and part.tool_name is None:
-        return [("user", part.model_response())]
+        return UserPromptPart(say("user", part.model_response()))
     elif type(part) in (ToolReturnPart, RetryPromptPart):
         if calls.get(part.tool_call_id) != part.tool_name:
             raise ParameterError(f"{where}: expected what a tool gave behind a call of it")
         if type(part) is RetryPromptPart:
-            return [("tool", part.model_response())]
+            return _output(part, say("tool", part.model_response()), "failed")
         if not part.files:
-            return [("tool", part.model_response_str(wrap_if_error=False))]
+            text = say("tool", part.model_response_str(wrap_if_error=False))
+            return _output(part, text, part.outcome)
     raise ParameterError(f"{where}: only text can be released; take other content out")
 
 
-def _built(message: ModelMessage, told: Any, sent: Any, instructed: bool) -> ModelMessage:
-    if isinstance(message, ModelResponse):
-        return _answer(next(sent))
-    parts = [_part(part, told, sent) for part in message.parts]
-    has = instructed and message.instructions is not None
-    return ModelRequest(parts=parts, instructions=next(told) if has else None)
-
-
-def _part(part: Any, told: Any, sent: Any) -> Any:
-    """What is to be tried again is sent as text: as such a part it would say so twice."""
-    if isinstance(part, SystemPromptPart):
-        return SystemPromptPart(next(told))
-    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
-        return UserPromptPart([next(sent) for _ in part.content])
-    if isinstance(part, UserPromptPart) or part.tool_name is None:
-        return UserPromptPart(next(sent))
-    outcome: Any = getattr(part, "outcome", "failed")
-    return ToolReturnPart(
-        part.tool_name, next(sent), tool_call_id=part.tool_call_id, outcome=outcome
-    )
+def _output(part: Any, text: str, outcome: Any) -> ToolReturnPart:
+    return ToolReturnPart(part.tool_name, text, tool_call_id=part.tool_call_id, outcome=outcome)
 
 
 def words_of(message: ModelResponse) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from pydantic_ai.messages import (
@@ -52,6 +51,10 @@ def _part(dialogue: Dialogue, part: Any) -> Any:
         return replace(part, **{name: dialogue.shown_value(value)})
     shown = dialogue.shown_json(value) if name == "args" else dialogue.shown(value)
     return replace(part, **{name: shown})
+
+
+def _inners(name: str) -> Any:
+    return property(lambda stream: getattr(stream._inner, name), doc="As the remote model's.")
 
 
 class ShownStream(StreamedResponse):
@@ -119,32 +122,9 @@ class ShownStream(StreamedResponse):
         """As the remote model's."""
         await self._inner.close_stream()
 
-    @property
-    def cancelled(self) -> bool:
-        """As the remote model's."""
-        return self._inner.cancelled
-
-    @property
-    def usage(self) -> Any:
-        """As the remote model's."""
-        return self._inner.usage
-
-    @property
-    def model_name(self) -> str:
-        """As the remote model's."""
-        return self._inner.model_name
-
-    @property
-    def provider_name(self) -> str | None:
-        """As the remote model's."""
-        return self._inner.provider_name
-
-    @property
-    def provider_url(self) -> str | None:
-        """As the remote model's."""
-        return self._inner.provider_url
-
-    @property
-    def timestamp(self) -> datetime:
-        """As the remote model's."""
-        return self._inner.timestamp
+    cancelled = _inners("cancelled")
+    usage = _inners("usage")
+    model_name = _inners("model_name")
+    provider_name = _inners("provider_name")
+    provider_url = _inners("provider_url")
+    timestamp = _inners("timestamp")

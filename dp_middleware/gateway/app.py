@@ -142,6 +142,9 @@ class _Door:
             except Exception as error:
                 if not status:
                     failure = failure_of(error)
+                    if failure.status >= 500:
+                        what = (self._method, self._path, failure.code, type(error).__name__)
+                        _log.error("%s %s failed: %s (%s)", *what)
                     if self._path in _ANEW and failure.code.startswith("upstream"):
                         failure.headers.update(NO_RETRY)
                     await failure.response()(scope, receive, send_noting)

@@ -69,7 +69,8 @@ class Policy(_Section):
         stop: As ``tools``, for stop sequences.
         answers: What happens to an assistant's message that the gateway has not seen: ``"refuse"``,
             or ``"public"``: it goes out as it is; under pseudonyms with these, and only if it is
-            words: calls of tools, refusals and reasoning stay refused.
+            words: calls of tools, refusals and reasoning stay refused. Not with an extractor in
+            mode ``"sanitizer"``.
         extractor: A local model that fits answers of ``/v1/chat/completions`` to the private text
             (InferDPT), as ``ollama:MODEL`` or ``openai:MODEL@URL``; on loopback or in
             ``trusted_hosts``. ``None``: none.
@@ -88,6 +89,16 @@ class Policy(_Section):
     answers: Literal["refuse", "public"] = "refuse"
     extractor: str | None = None
     trusted_hosts: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _no_local_answer_goes_out(self) -> Self:
+        """A sanitizer's session sends public answers as they are, so a local one once forgotten."""
+        if self.mode == "sanitizer" and self.extractor is not None and self.answers == "public":
+            raise ValueError(
+                'expected answers = "refuse" with an extractor in mode "sanitizer": its answers '
+                "are private, and one that is forgotten would be sent as it is"
+            )
+        return self
 
 
 class Client(_Section):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from threading import RLock
@@ -131,11 +130,12 @@ class Mapping(StaysHere):
             for record in json.loads(seal.opened(sealed, conversation)):
                 self._read(record)
 
-    def store(self, entries: Entries, conversation: bytes, seal: Seal) -> None:
-        """Keep what is new."""
+    def store(self, entries: Entries, conversation: bytes, seal: Seal, now: float) -> None:
+        """Keep what is new, and all that was kept as long as what it was just released with."""
+        entries.use(conversation, now)
         if self._unsaved:
             sealed = seal.closed(json.dumps(self._unsaved).encode(), conversation)
-            self._seen = entries.seal(conversation, sealed, time.time())
+            self._seen = entries.seal(conversation, sealed, now)
             self._unsaved = []
 
     def _number(self, name: str, make: Callable[[], int]) -> int:

@@ -239,12 +239,12 @@ class OfConversation:
             return [(self._pseudonyms.release_draft(d, self._mapping), d) for d in drafts]
 
     @contextmanager
-    def kept_in(self, entries: Entries) -> Iterator[None]:
-        """Read the mapping as it was kept, and keep what is added to it."""
+    def kept_in(self, entries: Entries, now: float) -> Iterator[None]:
+        """Read the mapping as it was kept, and keep it, with what is added, from now on."""
         with self._mapping.lock:
             if self._seal is None:
                 yield
                 return
             self._mapping.load(entries, self._within, self._seal)
             yield
-            self._mapping.store(entries, self._within, self._seal)
+            self._mapping.store(entries, self._within, self._seal, now)

@@ -163,7 +163,7 @@ class Sanitizer(Payer):
     remembers: ClassVar[bool] = False
     """Whether a release depends on those before."""
 
-    def kept_in(self, entries: object) -> AbstractContextManager[object]:
+    def kept_in(self, entries: object, now: float) -> AbstractContextManager[object]:
         """Nothing is remembered."""
         return nullcontext()
 

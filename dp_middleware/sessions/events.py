@@ -19,7 +19,8 @@ from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions import edits
-from dp_middleware.sessions.memo import WAIT, Entries, FileMemo, Limits, MemoryMemo
+from dp_middleware.sessions.memo import WAIT, Entries, Limits, MemoryMemo
+from dp_middleware.sessions.memo_file import FileMemo
 from dp_middleware.sessions.names import Digests, EventKeys
 from dp_middleware.sessions.releaser import Releaser
 
@@ -116,7 +117,8 @@ class ReleaseMemo:
         draft = sanitizer.read(text, scope)
         if not sanitizer.remembers:
             return sanitizer.release_drafts([draft])[0][0]
-        with self.exclusive() as entries, sanitizer.kept_in(entries):
+        now = self._limits.clock()
+        with self.exclusive() as entries, sanitizer.kept_in(entries, now):
             return sanitizer.release_drafts([draft])[0][0]
 
     def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
@@ -216,7 +218,7 @@ class ReleaseMemo:
             known = self._limits.current(entries, event.released)
             earlier = self._versions.get(event.released)
             self._limits.make_room(entries, event.released, event.private)
-            kept = sanitizer.kept_in(entries)
+            kept = sanitizer.kept_in(entries, self._limits.clock())
         if known is None or earlier is None or earlier.digest != known.digest:
             earlier = None  # not the version that was released last: another process has it
         edited = replace(draft, edited=known is not None)

@@ -31,5 +31,10 @@ class Releaser(Protocol):
     def release_drafts(self, drafts: Sequence[Any]) -> list[tuple[Release, Any]]:
         """Charge, draw and write."""
 
-    def kept_in(self, entries: Any) -> AbstractContextManager[object]:
-        """While it releases, what it remembers is read from these entries and kept there."""
+    def kept_in(self, entries: Any, now: float) -> AbstractContextManager[object]:
+        """While it releases, what it remembers is read from these entries and kept there.
+
+        Args:
+            entries: Of the memo.
+            now: Seconds since the epoch, on the memo's clock.
+        """

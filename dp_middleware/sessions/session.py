@@ -16,7 +16,8 @@ from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.sessions.events import ReleaseMemo, public
-from dp_middleware.sessions.memo import FileMemo, Limits, MemoryMemo, WhenFull
+from dp_middleware.sessions.memo import Limits, MemoryMemo, WhenFull
+from dp_middleware.sessions.memo_file import FileMemo
 from dp_middleware.sessions.names import (
     ONCE as ONCE,
     AnyItem,

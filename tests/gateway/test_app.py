@@ -268,11 +268,13 @@ def test_a_gateway_that_fails_says_the_type_only(gateway, monkeypatch):
         answer = gateway.chat("x")
     assert answer.status_code == 503
     assert "RuntimeError" in answer.text
+    assert any("/chat/completions failed: not_released" in line for line in logs.lines)
     assert CANARY not in answer.text + "".join(logs.lines)
     monkeypatch.setattr("dp_middleware.gateway.accounts.budget_of", fail)
     with AllLogs() as logs:
         answer = gateway.get("/dp/budget")
     assert answer.status_code == 500
+    assert any("/dp/budget failed: internal (RuntimeError)" in line for line in logs.lines)
     assert CANARY not in answer.text + "".join(logs.lines)
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.gateway import KEYS, MODEL, releases, running, settings
 from support.texts import CANARY
 
-from dp_middleware.errors import UntrustedHost
+from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.gateway.policies import Sessions
 from dp_middleware.testing import OpenAIServer, ToolCall
 
@@ -54,6 +54,14 @@ def test_a_local_model_that_fails(extracting, local):
     answer = extracting.chat(CANARY)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "extractor_failed")
     assert CANARY not in answer.text
+
+
+def test_no_local_answer_can_be_taken_for_a_public_one():
+    policy = {"extractor": "openai:small@http://127.0.0.1:1/v1", "answers": "public"}
+    with pytest.raises(ParameterError, match=r"policies\.default: .*answers"):
+        settings("http://127.0.0.1:1/v1", policies={"default": policy})
+    for mode in ("pseudonyms", "both"):  # these release it
+        settings("http://127.0.0.1:1/v1", policies={"default": {**policy, "mode": mode}})
 
 
 def test_an_extractor_elsewhere_is_refused():

@@ -171,6 +171,34 @@ def test_the_mapping_survives_a_restart_encrypted(tmp_path: Path):
         session(memo=memo, key=b"k" * 32)
 
 
+def test_a_mapping_lives_as_long_as_what_was_released_with_it(tmp_path: Path):
+    """Also without new pairs; an answer to it lives as long again."""
+    memo, now = tmp_path / "memo.sqlite", 0.0
+
+    def opened():
+        """Another process of the same conversations, after all that is too old was dropped."""
+        kept = {"memo": memo, "key": KEY, "expires": 100.0, "clock": lambda: now}
+        talk = dp.Pseudonyms(detector()).session(**kept)
+        talk.release(f"at {now}", "user", "Berlin", conversation="other")
+        return talk
+
+    talk = opened()
+    first = talk.release("1", "user", "Mirela Tamburi called.").text
+    now = 90.0
+    again = talk.release("2", "user", "Call Mirela Tamburi.").text
+    now = 150.0
+    assert opened().restore(first) == "Mirela Tamburi called."
+    assert opened().release("2", "user", "Call Mirela Tamburi.").text == again
+    now = 189.0
+    opened().note_remote(None, again)
+    now = 288.0
+    talk = opened()
+    assert talk.check([(None, "assistant", again)]) is None
+    assert talk.restore(again) == "Call Mirela Tamburi."
+    now = 292.0
+    assert opened().mapping() == {}
+
+
 def test_a_changed_byte_of_the_mapping_is_noticed(tmp_path: Path):
     memo = tmp_path / "memo.sqlite"
     session(memo=memo, key=KEY).release("1", "user", CONTRACT)

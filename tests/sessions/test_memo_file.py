@@ -34,34 +34,21 @@ def test_the_count_is_that_of_the_rows(tmp_path):
         assert len(rows) == 0
 
 
-def steps_of_a_release(rows, now):
-    """Instructions of SQLite's machine."""
-    steps = 0
-
-    def step():
-        nonlocal steps
-        steps += 1
-
-    rows._connection.set_progress_handler(step, 1)
-    rows.forget(now - 1e6, now - 2e6)
-    assert len(rows) > 0
-    rows.get(b"new")
-    rows.put(b"new", entry(now))
-    rows.seal(b"new", b"data", now)
-    rows.use(b"new", now)
-    rows._connection.set_progress_handler(None, 0)
-    return steps
-
-
-def test_a_release_looks_at_as_many_rows_in_a_large_memo(tmp_path):
-    memo = FileMemo(tmp_path / "memo.db", b"check", None)
-    steps = []
-    for count in (20, 2000):
-        with memo.exclusive() as rows:
-            for k in range(count):
-                name = k.to_bytes(2)
-                rows.put(name, entry(1.0))
-                rows.seal(name, b"data", 1.0)
-                rows.use(name, 1.0)
-            steps.append(steps_of_a_release(rows, 2.0))
-    assert 0 < steps[1] < 2 * steps[0]  # of a hundred times the rows
+def test_no_release_scans_a_table(tmp_path):
+    """SQLite's plan of each statement: rows are searched for, not looked through."""
+    memo, statements = FileMemo(tmp_path / "memo.db", b"check", None), []
+    with memo.exclusive() as rows:
+        rows._connection.set_trace_callback(statements.append)
+        rows.forget(-1.0, -2.0)
+        assert len(rows) == 0
+        assert rows.get(b"event") is None
+        rows.put(b"event", entry(1.0))
+        rows.forget_oldest()
+        rows.seal(b"talk", b"data", 1.0)
+        rows.sealed(b"talk", 0)
+        rows.use(b"talk", 1.0)
+        rows._connection.set_trace_callback(None)
+        plans = [rows._connection.execute(f"EXPLAIN QUERY PLAN {each}") for each in statements]
+        scans = {row[-1] for plan in plans for row in plan if row[-1].startswith("SCAN")}
+    assert len(statements) == 13
+    assert scans == {"SCAN counts"}  # it has one row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -91,6 +90,8 @@ def prepare(
 
 def _ask(sanitizer: dp.Sanitizer, first: int | None) -> None:
     """Say how much a folder of rows that is not there yet takes; ask if that is much."""
+    import numpy as np
+
     from dp_middleware.mechanisms import ChannelMechanism, near_lists, prepared
 
     mechanism, space = sanitizer.mechanism, sanitizer.space

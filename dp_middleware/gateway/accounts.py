@@ -62,8 +62,13 @@ class Account:
             nats=math.fsum(each.epsilon for each in charged),
         )
 
-    def headers(self, call: Call) -> dict[str, str]:
-        """For the response."""
+    def headers(self, call: Call, remaining: float | None) -> dict[str, str]:
+        """For the response.
+
+        Args:
+            call: The request.
+            remaining: What its charge left of the budget; ``None``, after none: the ledger says.
+        """
         certificate = call.session.sanitizer.certificate
         headers = {
             "x-dp-release-id": release_id(call.gateway.secret, call.client, self),
@@ -76,8 +81,9 @@ class Account:
             "x-dp-charged-nats": f"{self.nats:.6g}",
         }
         if call.gateway.ledger is not None:
-            left = call.gateway.ledger.remaining(call.client.subject)
-            headers["x-dp-budget-remaining"] = f"{left:.6g}"
+            if remaining is None:
+                remaining = call.gateway.ledger.remaining(call.client.subject)
+            headers["x-dp-budget-remaining"] = f"{remaining:.6g}"
         return headers
 
 

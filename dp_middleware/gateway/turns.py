@@ -132,7 +132,7 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
         restorers = None
         if isinstance(session, PseudonymSession):
             restorers = session.restorers(conversation=name)
-        headers = account.headers(call)
+        headers = account.headers(call, receipt.remaining)
         return Turn(call=call, plan=plan, body=body, headers=headers, restorers=restorers)
 
     return await in_thread(work)

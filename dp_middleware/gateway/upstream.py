@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx
 
+from dp_middleware.gateway.connections import Connections
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.settings import Settings
 
 _PASSED = {400, 404, 408, 409, 413, 422, 429}  # statuses that a client can do something about
-_CONNECTIONS = 512
 _PLAIN = {"accept-encoding": "identity"}  # a compressed answer has no size before it is unpacked
 
 
@@ -40,9 +40,7 @@ class Upstream:
             headers={**_PLAIN, **({"authorization": f"Bearer {key}"} if key else {})},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keeps none
             timeout=httpx.Timeout(self._terms.seconds),
-            limits=httpx.Limits(
-                max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS
-            ),
+            transport=Connections(),
             follow_redirects=False,
             trust_env=False,
         )

@@ -21,10 +21,13 @@ class Receipt:
     Attributes:
         releases: What went out for private texts since the last answer in the transcript.
         charged: The certificate of each draw; what came from a memo is not among them.
+        remaining: What the last charge to a ``dp.PrivacyLedger`` left of its subject's budget,
+            nats; ``None`` where nothing was charged.
     """
 
     releases: list[Release] = field(default_factory=list)
     charged: list[Certificate] = field(default_factory=list)
+    remaining: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the released texts, their certificate, and what this call was charged.
@@ -63,6 +66,12 @@ def write_charge(certificate: Certificate) -> None:
     """A release was drawn, and charged if there is a ledger."""
     if (receipt := _open.get()) is not None:
         receipt.charged.append(certificate)
+
+
+def write_remaining(nats: float) -> None:
+    """A ledger was charged, and this is left."""
+    if (receipt := _open.get()) is not None:
+        receipt.remaining = nats
 
 
 def write_releases(transcript: Sequence[tuple[bool, Release]]) -> None:

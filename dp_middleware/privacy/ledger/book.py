@@ -91,11 +91,13 @@ class Receipt:
         release_id: Name of the release in the ledger.
         number: Which event of its subject.
         epsilon: What was added to ``spent``, nats; 0 for a metric guarantee and for a replay.
+        remaining: Nats that could be charged just after it, as :attr:`Account.remaining`.
     """
 
     release_id: str
     number: int
     epsilon: float
+    remaining: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,18 +148,28 @@ def account(connection: sa.Connection, rules: Rules, subject: str, now: int) -> 
     """A subject's standing at a time."""
     last = last_row(connection, subject)
     if last is None:
-        left = nats_of(rules.budget)
+        left = remaining(connection, rules, None, now)
         return Account(spent=0.0, remaining=left, metric={}, events=0, infinite_by=None)
-    pure, limit = last_row(connection, subject, PURE), rules.limit(PURE, last.budget)
-    counted = in_window(connection, rules, pure, max(now, last.time)) if pure else 0
-    left = nats_of(limit if limit == UNLIMITED else max(0, limit - counted))
+    pure = last_row(connection, subject, PURE)
     return Account(
         spent=math.inf if last.infinite_by else nats_of(pure.total if pure else 0),
-        remaining=0.0 if last.infinite_by else left,
+        remaining=remaining(connection, rules, last, now),
         metric=_metric_totals(connection, subject),
         events=last.number,
         infinite_by=last.infinite_by or None,
     )
+
+
+def remaining(connection: sa.Connection, rules: Rules, last: Row | None, now: int) -> float:
+    """Nats that may be charged at a time, after the subject's last row."""
+    if last is None:
+        return nats_of(rules.budget)
+    if last.infinite_by:
+        return 0.0
+    limit = rules.limit(PURE, last.budget)
+    pure = last if last.scale == PURE else last_row(connection, last.subject, PURE)
+    counted = in_window(connection, rules, pure, max(now, last.time)) if pure else 0
+    return nats_of(limit if limit == UNLIMITED else max(0, limit - counted))
 
 
 def stored_settings(connection: sa.Connection) -> dict[str, str]:

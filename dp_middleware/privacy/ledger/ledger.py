@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import sqlalchemy as sa
+
 from dp_middleware import _validate
 from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy.certificate import Certificate
@@ -26,6 +28,7 @@ from dp_middleware.privacy.ledger.rows import (
     nats_of,
     subject_name,
 )
+from dp_middleware.privacy.receipts import write_remaining
 
 __all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
 
@@ -206,7 +209,13 @@ class PrivacyLedger:
 
     def remaining(self, subject: str) -> float:
         """Nats that may be charged now; 0 after a release without a finite guarantee."""
-        return self.account(subject).remaining
+        subject, now = subject_name(subject), self._now()
+        return self._database.read(
+            lambda connection: book.remaining(
+                connection, self._rules, book.last_row(connection, subject), now
+            ),
+            subject,
+        )
 
     def account(self, subject: str) -> Account:
         """The subject's standing; an unknown subject has spent nothing."""
@@ -242,10 +251,13 @@ class PrivacyLedger:
 
     def _append(self, subject: str, cost: Cost, **event: Any) -> Receipt:
         now = self._now()
-        row = self._database.write(
-            subject,
-            lambda connection: book.append(connection, self._rules, subject, cost, now, **event),
-        )
+
+        def work(connection: sa.Connection) -> tuple[Row, float]:
+            row = book.append(connection, self._rules, subject, cost, now, **event)
+            return row, book.remaining(connection, self._rules, row, now)
+
+        row, left = self._database.write(subject, work)
+        write_remaining(left)
         infinite = row.event == "charge" and row.kind == "infinite"
         epsilon = math.inf if infinite else nats_of(row.epsilon)
-        return Receipt(release_id=row.release, number=row.number, epsilon=epsilon)
+        return Receipt(release_id=row.release, number=row.number, epsilon=epsilon, remaining=left)

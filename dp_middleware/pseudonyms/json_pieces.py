@@ -6,7 +6,7 @@ import json
 import re
 
 from dp_middleware.pseudonyms.mapping import Mapping
-from dp_middleware.pseudonyms.restoration import Restorer, Write
+from dp_middleware.pseudonyms.restoration import Restorer, Write, restore
 
 _PLAIN = re.compile(r'[^"\\]+')
 _ESCAPED = re.compile(
@@ -80,6 +80,16 @@ class JsonRestorer:
             return ""
         rest, self._string = _spelled(self._string.close()), None
         return rest
+
+
+def restore_json(text: str, mapping: Mapping, write: Write) -> str:
+    """Whole JSON with the originals in its strings; text that is none is restored as text."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return restore(text, mapping, write)
+    restorer = JsonRestorer(mapping, write)
+    return restorer.feed(text) + restorer.close()
 
 
 def _decoded(escape: str) -> str:

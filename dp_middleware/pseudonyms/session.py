@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
-from dp_middleware.pseudonyms.json_pieces import JsonRestorer
+from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore_json
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
 from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_stream, restore_value
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft
@@ -131,8 +131,7 @@ class PseudonymSession(Session):
             conversation: Its name.
             json: Whether the pieces are of JSON, in whose strings alone values are restored.
         """
-        kind = JsonRestorer if json else Restorer
-        return kind(self._read(conversation), self._releases.write)
+        return (JsonRestorer if json else Restorer)(self._read(conversation), self._releases.write)
 
     def restorers(self, *, conversation: str = "") -> Callable[[bool], Restorer | JsonRestorer]:
         """Makes restorers, as :meth:`restorer` does, with the pairs that are there now.
@@ -153,6 +152,10 @@ class PseudonymSession(Session):
         """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""
         mapping, write = self._read(conversation), self._releases.write
         return restore_value(value, lambda text: restore(text, mapping, write))
+
+    def restore_json(self, text: str, *, conversation: str = "") -> str:
+        """As :meth:`restore`, for JSON, which stays JSON; the same as of its pieces."""
+        return restore_json(text, self._read(conversation), self._releases.write)
 
     @property
     def restores(self) -> bool:

@@ -179,8 +179,13 @@ class Dialogue:
 
     def shown_json(self, text: str) -> str:
         """As :meth:`shown`, for JSON, which stays JSON whatever the originals hold."""
-        pieces = self.pieces()
-        return pieces.feed("", text, json=True) + pieces.close("")
+        return guarded(self._restored_json, text, what=_RESTORATION)
+
+    def _restored_json(self, text: str) -> str:
+        session: Any = self.session
+        if not session.restores:
+            return text
+        return str(session.restore_json(text, conversation=self.conversation))
 
     def pieces(self) -> Pieces:
         """For an answer that comes in pieces."""

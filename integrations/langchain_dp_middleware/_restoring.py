@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -90,10 +89,8 @@ class Restoring:
         """The arguments of a call, written as JSON, stay JSON whatever the originals hold."""
         if key not in _FUNCTIONS or not isinstance(value, str):
             return self._restored(value)
-        try:
-            return json.dumps(self._restored(json.loads(value)), ensure_ascii=False)
-        except ValueError:
-            return self._text(value)
+        session: Any = self.session
+        return session.restore_json(value, conversation=self.conversation)
 
     def _message(self, message: BaseMessage) -> BaseMessage:
         names, changed = ["content", "additional_kwargs"], {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
@@ -122,7 +121,7 @@ class Restoring:
         return block
 
     def _said(self, place: Hashable, text: str, shown: Shown) -> str:
-        return self._json(place, text, shown) if self.structured else shown(place, text, False)
+        return shown(place, text, self.structured)
 
     def _calls(self, value: Any, shown: Shown, path: tuple[Hashable, ...] = ()) -> Any:
         """What a provider keeps besides: of calls of tools the arguments are restored."""
@@ -139,20 +138,11 @@ class Restoring:
 
     def _arguments(self, place: Hashable, value: Any, shown: Shown) -> Any:
         if isinstance(value, str):
-            return self._json(place, value, shown)
+            return shown(place, value, True)
         return self.session.restore_value(value, conversation=self.conversation)
 
-    def _json(self, place: Hashable, text: str, shown: Shown) -> str:
-        """It stays JSON whatever the originals hold; the beginning of one stays a beginning."""
-        try:
-            said = json.loads(text)
-        except ValueError:
-            return shown(place, text, True)
-        value = self.session.restore_value(said, conversation=self.conversation)
-        return text if value == said else json.dumps(value, ensure_ascii=False)
-
     def _model(self, value: BaseModel, text: str, shown: Shown) -> BaseModel:
-        return type(value).model_validate_json(self._json("model", text, shown))
+        return type(value).model_validate_json(shown("model", text, True))
 
     def _text(self, place: Hashable, text: str, json: bool) -> str:
         restorer = self.restorer(json=json)

@@ -71,3 +71,4 @@ def test_json_is_the_same_whole_and_in_pieces():
         pieces = dialogue.pieces()
         shown = [pieces.feed("args", each, json=True) for each in (spelled[:cut], spelled[cut:])]
         assert "".join(shown) + pieces.close("args") == whole
+    assert dialogue.shown_json(f"to {name}") == "to Mirela Tamburi"

@@ -10,12 +10,12 @@ from typing import Any, Literal
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.boundary import guarded
-from dp_middleware.sessions.dialogue import Dialogue, Said
+from dp_middleware.sessions.dialogue import INSTRUCTIONS, Dialogue, Said, Say
 
 _ROLES = {
     "user": "user",
-    "system": "system",
-    "developer": "system",
+    "system": INSTRUCTIONS,
+    "developer": INSTRUCTIONS,
     "tool": "tool",
     "function": "tool",
     "assistant": "assistant",
@@ -92,29 +92,23 @@ def _released_chat(
 ) -> dict[str, Any]:
     known: set[Any] = set()  # ids of calls, which are the remote model's
     read = [_read(message, f"message {k}", known) for k, message in enumerate(messages)]
-    said = [each for parts, calls in read for each in (*parts, *map(_of_call, calls))]
-    calls = [call for _, found in read for call in found]
+    calls = [call for _, made in read for call in made]
     if [text for parts, _ in read for _, text in parts] != list(texts):
         raise ParameterError("expected the texts of the messages, got others")
     if len(calls) != len(inputs.get("tool_calls") or ()):
         raise ParameterError("expected the calls of tools of the messages, got others")
-    system = [text for role, text in said if role == "system"]
-    rests = [each for each in said if each[0] != "system"]
     if dialogue.session.restores:
         dialogue.release([], [_of_call(call) for call in calls])  # free; refuses others
-    told, sent = dialogue.release(
-        system if rules.system == "release" else [], rests, unknown=rules.answers
-    )
-    rules_sent, others = iter(told if rules.system == "release" else system), iter(sent)
-    released: dict[str, Any] = {"texts": []}
-    sent_calls = []
-    for parts, found in read:
-        for role, _ in parts:
-            released["texts"].append(next(rules_sent if role == "system" else others))
-        sent_calls += [_call(next(others)) for _ in found]
-    if sent_calls:
-        released["tool_calls"] = sent_calls
-    return released
+    public = INSTRUCTIONS if rules.system == "public" else None
+
+    def build(say: Say) -> dict[str, Any]:
+        sent, sent_calls = list[str](), list[dict[str, Any]]()
+        for parts, made in read:
+            sent += [text if role == public else say(role, text) for role, text in parts]
+            sent_calls += [_call(say(*_of_call(call))) for call in made]
+        return {"texts": sent, **({"tool_calls": sent_calls} if sent_calls else {})}
+
+    return dialogue.rewritten(build, unknown=rules.answers)
 
 
 def _read(message: Any, where: str, known: set[Any]) -> tuple[list[Said], list[dict[str, Any]]]:

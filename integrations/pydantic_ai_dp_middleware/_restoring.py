@@ -22,19 +22,13 @@ from pydantic_ai.models import StreamedResponse
 
 from dp_middleware.sessions.dialogue import Dialogue
 
-_FIELDS: dict[type, str] = {
-    TextPart: "content",
-    ThinkingPart: "content",
-    ToolCallPart: "args",
-    TextPartDelta: "content_delta",
-    ThinkingPartDelta: "content_delta",
-    ToolCallPartDelta: "args_delta",
-}
+_FIELDS: dict[type, str] = {TextPart: "content", ThinkingPart: "content", ToolCallPart: "args"}
 _DELTAS: dict[type, type] = {
     TextPart: TextPartDelta,
     ThinkingPart: ThinkingPartDelta,
     ToolCallPart: ToolCallPartDelta,
 }
+_FIELDS |= {delta: f"{_FIELDS[part]}_delta" for part, delta in _DELTAS.items()}
 
 
 def restored(dialogue: Dialogue, response: ModelResponse) -> ModelResponse:

@@ -38,12 +38,11 @@ def restored(dialogue: Dialogue, response: ModelResponse) -> ModelResponse:
 
 def _part(dialogue: Dialogue, part: Any) -> Any:
     name = _FIELDS.get(type(part))
-    value = name and getattr(part, name)
-    if not name or value is None or not dialogue.session.restores:
+    if name is None:
         return part
-    if not isinstance(value, str):
-        return replace(part, **{name: dialogue.shown_value(value)})
-    shown = dialogue.shown_json(value) if name == "args" else dialogue.shown(value)
+    value = getattr(part, name)
+    is_json = name == "args" and isinstance(value, str)
+    shown = dialogue.shown_json(value) if is_json else dialogue.shown_value(value)
     return replace(part, **{name: shown})
 
 

@@ -51,13 +51,16 @@ class Mapping(StaysHere):
 
     def __init__(self) -> None:
         self.name = secrets.token_bytes(16)
+        self._clear()
+        self.after_fork()
+        _forks.renew(self)
+
+    def _clear(self) -> None:
         self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
         self._pairs: dict[str, Pair] = {}
         self._secrets: dict[str, int] = {}
         self._unsaved: list[list[Any]] = []
         self._seen = 0  # number of the last row that was read
-        self.after_fork()
-        _forks.renew(self)
 
     def after_fork(self) -> None:
         """A forked child begins with a lock that no thread holds."""
@@ -124,8 +127,14 @@ class Mapping(StaysHere):
         return pair
 
     def load(self, entries: Entries, conversation: bytes, seal: Seal) -> None:
-        """Read what another process, or this one before a restart, has kept."""
-        for number, sealed in entries.sealed(conversation, self._seen):
+        """Read what another process, or this one before a restart, has kept.
+
+        Where it was dropped, it is here too: others would draw other pairs.
+        """
+        rows = entries.sealed(conversation, self._seen - 1)
+        if self._seen and (not rows or rows[0][0] != self._seen):
+            self._clear()
+        for number, sealed in rows[1 if self._seen else 0 :]:
             self._seen = number
             for record in json.loads(seal.opened(sealed, conversation)):
                 self._read(record)

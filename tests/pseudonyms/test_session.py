@@ -196,7 +196,12 @@ def test_a_mapping_lives_as_long_as_what_was_released_with_it(tmp_path: Path):
     assert talk.check([(None, "assistant", again)]) is None
     assert talk.restore(again) == "Call Mirela Tamburi."
     now = 292.0
-    assert opened().mapping() == {}
+    fresh = opened()
+    assert fresh.mapping() == {}
+    assert talk.restore(again) == again  # it was dropped in all processes
+    anew = fresh.release("1", "user", "Mirela Tamburi called.").text
+    assert talk.restore(anew) == opened().restore(anew) == "Mirela Tamburi called."
+    assert talk.release("3", "user", "Call Mirela Tamburi.").text.endswith(anew.split()[1] + ".")
 
 
 def test_a_changed_byte_of_the_mapping_is_noticed(tmp_path: Path):

@@ -145,6 +145,11 @@ class Columns:
         return releases
 
 
+def column_names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    """One name, or several."""
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
 def _strings(rows: pa.Table, name: str) -> list[str | None]:
     """The cells of a column.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dp_middleware import _files, _validate
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, on_disk, sync_folder
-from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns
+from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, column_names
 from dp_middleware.corpora.jobs import open_job, refuse_done, state
 from dp_middleware.corpora.lines import JsonLines, TextLines
 from dp_middleware.corpora.rows import Chunk, Format
@@ -79,7 +79,7 @@ class Report:
 def sanitize_file(
     source: Path_,
     target: Path_,
-    columns: Sequence[str],
+    columns: str | Sequence[str],
     sanitizer: Sanitizer | Pseudonyms,
     *,
     workers: int = 1,
@@ -107,7 +107,7 @@ def sanitize_file(
     Args:
         source: Ends in .csv, .tsv, .jsonl, .ndjson, .parquet or .txt; a text a line there.
         target: Of the same kind; replaced if it is there.
-        columns: Names; ``["text"]`` for lines of plain text.
+        columns: A name, or several; ``"text"`` for lines of plain text.
         sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
         workers: Processes. Prepare rows before (:meth:`Sanitizer.prepare`), so that they share
             them.
@@ -133,9 +133,11 @@ def sanitize_file(
     if out.exists() and path.exists() and out.samefile(path):
         raise ParameterError("expected a target that is not the source")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
-    releaser = Columns(releaser=sanitizer, names=tuple(columns), subject=subject, scope=scope)
+    releaser = Columns(
+        releaser=sanitizer, names=column_names(columns), subject=subject, scope=scope
+    )
     public = tuple(dict.fromkeys(name for name in (subject, id) if name is not None))
-    if {*public} & {*columns}:
+    if {*public} & {*releaser.names}:
         raise ParameterError("expected subjects and ids in columns that are not released")
     file = kind(path, releaser.names, public, chunk_rows, (TOKENS, EPSILON) if extras else ())
     before, folder = state(path), out.with_name(f".{out.name}.parts")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dp_middleware import _validate
-from dp_middleware.corpora.columns import Columns
+from dp_middleware.corpora.columns import Columns, column_names
 from dp_middleware.corpora.numbered import NumberedRows
 from dp_middleware.errors import MissingExtra
+from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.spans import Detector
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -16,12 +20,15 @@ if TYPE_CHECKING:
 
 def sanitize(
     dataset: Dataset,
-    columns: Columns,
     *,
+    column: str | Sequence[str],
+    sanitizer: Sanitizer | Pseudonyms,
     row: str,
     job: str,
     store: str | os.PathLike[str],
     key: bytes,
+    subject: str | None = None,
+    scope: Detector | None = None,
     rows_per_chunk: int = 500,
     actors: int = 2,
     gpus: float = 0,
@@ -37,12 +44,15 @@ def sanitize(
 
     Args:
         dataset: Private rows.
-        columns: As for :class:`NumberedRows`, and so for the rest. Ray keeps no order, so it cannot
-            count the rows: ``row`` is a column.
-        row: See there.
+        column: The name of the column that is released, or several.
+        sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
+        row: A column of numbers, as for :class:`NumberedRows`: Ray keeps no order, so it cannot
+            count the rows.
         job: See there.
         store: See there.
         key: See there.
+        subject: A public column that says whose budget a row is charged to.
+        scope: Finds the private spans of a text; **everything else goes out as it is**.
         rows_per_chunk: See there.
         actors: Processes. Each opens what ``prepare()`` of the sanitizer wrote on its node, which
             they share.
@@ -61,6 +71,7 @@ def sanitize(
     except ImportError:
         raise MissingExtra("ray[data]", "ray") from None
     _validate.at_least(1, actors=actors)
+    columns = Columns(releaser=sanitizer, names=column_names(column), subject=subject, scope=scope)
     options = {"row": row, "job": job, "store": os.fspath(store), "key": key}
     settings = {"columns": columns, **options, "rows_per_chunk": rows_per_chunk}
     NumberedRows(columns, row=row, job=job, store=store, key=key, rows_per_chunk=rows_per_chunk)

@@ -44,7 +44,7 @@ EASY = settings(
 )
 
 
-def run(folder, suffix, data, columns=("text",), **options):
+def run(folder, suffix, data, columns="text", **options):
     source, target = folder / f"in{suffix}", folder / f"out{suffix}"
     target.unlink(missing_ok=True)
     source.write_bytes(data)

@@ -26,7 +26,6 @@ from support.spaces import random_space
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.corpora import Columns
 from dp_middleware.corpora.ray import sanitize
 
 ROWS, CHUNK, KILLS = 600, 20, 2
@@ -77,12 +76,14 @@ def main(folder: Path, url: str) -> dict[str, object]:
     sanitizer = dp.Sanitizer(
         dp.TokenExponential(epsilon=1.0), random_space(30), ledger=ledger, subject="corpus"
     )
-    columns = Columns(releaser=sanitizer, names=("text",), scope=slowly)
     folder.mkdir(exist_ok=True)
     store = folder / "store"
     rows = read(files(folder / "rows", [133, 17, 250, 1, 199]))
-    options = {"row": "place", "store": store, "key": KEY, "rows_per_chunk": CHUNK}
-    lazy = sanitize(rows, columns, job="reviews", **options)
+    options = {
+        "column": "text", "sanitizer": sanitizer, "scope": slowly,
+        "row": "place", "job": "reviews", "store": store, "key": KEY, "rows_per_chunk": CHUNK,
+    }  # fmt: skip
+    lazy = sanitize(rows, **options)
     killed: list[int] = []
     killer = Thread(target=kill_actors, args=(killed, store))
     killer.start()
@@ -91,12 +92,12 @@ def main(folder: Path, url: str) -> dict[str, object]:
     parts, charged = len([*store.glob("*.arrow")]), len(ledger.rows("corpus"))
     second = in_order(lazy)
     turned = read(files(folder / "turned", [150, 300, 150], order=-1))
-    third = in_order(sanitize(turned, columns, job="reviews", **options))
+    third = in_order(sanitize(turned, **options))
     changed = rows.map_batches(lambda t: t.set_column(0, "text", pa.array(["w1"] * len(t))),
                                batch_format="pyarrow")  # fmt: skip
     refused = ""
     try:
-        in_order(sanitize(changed, columns, job="reviews", **options))
+        in_order(sanitize(changed, **options))
     except Exception as error:
         refused = f"{error}"
     session = Path(ray._private.worker._global_node.get_session_dir_path())

@@ -18,7 +18,7 @@ import pyarrow as pa
 from filelock import FileLock
 
 from dp_middleware import _files
-from dp_middleware.errors import ParameterError
+from dp_middleware.corpora.failures import on_disk
 
 FORMAT = 1  # of keys and parts; part of every key
 
@@ -143,18 +143,3 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-@contextmanager
-def on_disk() -> Iterator[None]:
-    """What goes wrong with files, in a line without their contents."""
-    failure = ""
-    try:
-        yield
-    except (OSError, pa.ArrowInvalid) as error:
-        failure = getattr(error, "strerror", None) or type(error).__name__
-    if failure:
-        raise ParameterError(
-            f"expected room and files that can be written and read for the chunks, got: {failure}; "
-            "what was released is kept; mend this and run the same again"
-        )

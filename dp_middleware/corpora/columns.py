@@ -8,6 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -164,8 +165,13 @@ def _strings(rows: pa.Table, name: str) -> list[str | None]:
     column = rows[name]
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if kind not in (pa.string(), pa.large_string(), pa.string_view()):
-        raise ParameterError(f"expected strings in the column {name!r}, got {column.type}")
-    cells: list[str | None] = column.to_pylist()
+        got = "nested values" if pa.types.is_nested(kind) else kind  # with names, which may be text
+        raise ParameterError(f"expected strings in the column {name!r}, got {got}")
+    cells: list[str | None] | None = None
+    with suppress(UnicodeDecodeError):
+        cells = column.to_pylist()
+    if cells is None:
+        raise ParameterError(f"expected UTF-8 in the column {name!r}, got other bytes in a cell")
     return cells
 
 

@@ -15,8 +15,9 @@ from typing import IO, Any
 import pyarrow as pa
 
 from dp_middleware import _files, _validate
-from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, on_disk, sync_folder
+from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, sync_folder
 from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, column_names
+from dp_middleware.corpora.failures import on_disk
 from dp_middleware.corpora.jobs import open_job, refuse_done, state
 from dp_middleware.corpora.lines import JsonLines, TextLines
 from dp_middleware.corpora.rows import Chunk, Format

@@ -10,8 +10,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from dp_middleware import _files
-from dp_middleware.corpora.chunks import ChunkFolder, on_disk
-from dp_middleware.corpora.rows import readable
+from dp_middleware.corpora.chunks import ChunkFolder
+from dp_middleware.corpora.failures import on_disk, readable
 from dp_middleware.errors import ParameterError
 
 

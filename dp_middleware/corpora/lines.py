@@ -12,7 +12,8 @@ from typing import IO, Any
 import pyarrow as pa
 
 from dp_middleware.corpora.columns import TOKENS
-from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format, readable
+from dp_middleware.corpora.failures import readable
+from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.wording import json_number
 

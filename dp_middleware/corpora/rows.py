@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -96,20 +95,3 @@ class Format(ABC):
                 f"expected no column {' or '.join(self.extras)} in the file, got one; it is not "
                 "replaced: rename it, or add none"
             )
-
-
-@contextmanager
-def readable() -> Iterator[None]:
-    """What goes wrong with a file that is read, in a line without its contents."""
-    failure = ""
-    try:
-        yield
-    except (OSError, pa.ArrowException, ValueError) as error:
-        if isinstance(error, ParameterError):
-            raise
-        failure = getattr(error, "strerror", None) or type(error).__name__
-    if failure:
-        raise ParameterError(
-            f"expected a file that can be read as its ending says, got: {failure}; its message is "
-            "withheld, it may quote a row"
-        )

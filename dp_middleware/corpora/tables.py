@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format, readable
+from dp_middleware.corpora.failures import readable
+from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format
 from dp_middleware.errors import ParameterError
 
 _BLOCK = 1 << 25  # bytes; the longest row of CSV

@@ -380,3 +380,19 @@ def test_a_hundred_kills(tmp_path):
     assert dp.PrivacyLedger(url).verify().charges == charges
     assert texts <= Counter(row["text"] for row in rows)
     assert report.resumed == last
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of Arrow
+@pytest.mark.parametrize(
+    ("suffix", "data"),
+    [
+        (".csv", b"id,text\n1,\xff zxqvcanary,3\n"),
+        (".csv", CANARY.encode() * 20_000),
+        (".parquet", CANARY.encode()),
+    ],
+)
+def test_what_failed_beneath_is_neither_cause_nor_context(tmp_path, suffix, data):
+    with pytest.raises(dp.errors.ParameterError, match=r"withheld") as error:
+        run(tmp_path, suffix, data, rejects=tmp_path / "rejects")
+    assert error.value.__cause__ is None
+    assert error.value.__context__ is None

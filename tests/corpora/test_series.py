@@ -54,7 +54,9 @@ def test_a_column_of_polars_keeps_name_and_nulls():
     assert lengths(released.to_list()) == [3, None, 0, 1]
 
 
-@pytest.mark.parametrize("cells", [[CANARY, 7], [CANARY, b"x"], CANARY, (CANARY,), [[CANARY]]])
+@pytest.mark.parametrize(
+    "cells", [[CANARY, 7], [CANARY, b"x"], CANARY, (CANARY,), [[CANARY]], [{CANARY: 1}]]
+)
 def test_other_cells_are_refused_without_a_word_of_them(cells):
     with pytest.raises(dp.ParameterError) as error:
         release_series(cells, sanitizer())

@@ -28,6 +28,7 @@ from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
 from dp_middleware.privacy.ledger import memory as _ledger_memory
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.privacy.ledger.rows import Cost, Row, integer
+from dp_middleware.privacy.receipts import receipts
 
 
 def pure(epsilon):
@@ -242,6 +243,27 @@ def test_infinity_absorbs_and_is_named(url):
     with pytest.raises(dp.BudgetExhausted, match=cause.release_id):
         ledger.charge("anna", pure(0.25), 1)
     ledger.verify()
+
+
+@pytest.mark.parametrize("window", [None, 60])
+def test_a_receipt_says_what_remains(url, window):
+    clock = Clock()
+    ledger = PrivacyLedger(url, budget=math.inf, window=window, clock=clock)
+    ledger.set_budget("anna", 3)
+    first = ledger.charge("anna", pure(1), 1)
+    for subject, step in (
+        ("anna", lambda: ledger.charge("anna", METRIC, 1)),
+        ("anna", lambda: ledger.charge("anna", pure(0.5), 2, unit="document")),
+        ("anna", lambda: ledger.record_replay("anna", first.release_id)),
+        ("anna", lambda: ledger.charge("anna", pure(0.5), 1)),
+        ("ben", lambda: ledger.charge("ben", pure(1), 1)),
+        ("ben", lambda: ledger.charge("ben", INFINITE, 1)),
+    ):
+        clock.now += 25
+        with receipts() as receipt:
+            charged = step()
+        left = ledger.account(subject).remaining
+        assert receipt.remaining == charged.remaining == ledger.remaining(subject) == left
 
 
 def test_counting_ends_before_the_integers_do(file_url):

@@ -1,0 +1,98 @@
+"""Connections to the upstream: as many as requests at once, used again, never by two at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+import pytest
+
+from dp_middleware.gateway import connections
+from dp_middleware.gateway.connections import Connections
+
+
+@asynccontextmanager
+async def serving():
+    """A server that says which connection a request came by; ``/hang`` never answers."""
+    writers = []
+
+    async def answer(reader, writer):
+        writers.append(writer)
+        number = str(len(writers)).encode()
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                await asyncio.sleep(60 if b"/hang" in head else 0.02)
+                last = b"connection: close\r\n" if b"/last" in head else b""
+                size = b"content-length: %d\r\n" % len(number)
+                writer.write(b"HTTP/1.1 200 OK\r\n" + last + size + b"\r\n" + number)
+                if last:
+                    break
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with httpx.AsyncClient(transport=Connections(), base_url=url, trust_env=False) as http:
+        yield http
+    server.close()
+    for writer in writers:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def used(http, count, path="/"):
+    """The connections of as many requests at once."""
+    answers = await asyncio.gather(*(http.get(path) for _ in range(count)))
+    return sorted(int(answer.text) for answer in answers)
+
+
+def test_one_for_each_request_at_once():
+    async def scenario():
+        async with serving() as http:
+            for count in (1, 8, 3, 8):
+                numbers = await used(http, count)
+                assert len(set(numbers)) == count
+                assert max(numbers) <= 8
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_is_being_read_keeps_its_connection():
+    async def scenario():
+        async with serving() as http:
+            async with http.stream("GET", "/") as open_answer:
+                assert await used(http, 1) == [2]
+                assert await open_answer.aread() == b"1"
+            await open_answer.aclose()  # again: it is free once
+            assert await used(http, 2) == [1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_ended_is_made_anew():
+    async def scenario():
+        async with serving() as http:
+            assert await used(http, 1, "/last") == [1]
+            assert await used(http, 1) == [2]
+            with pytest.raises(httpx.ReadTimeout):
+                await http.get("/hang", timeout=0.1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(http.get("/hang"), 0.1)
+            assert (await used(http, 1))[0] > 2  # not one with an answer under way
+
+    asyncio.run(scenario())
+
+
+def test_what_is_not_used_is_closed(monkeypatch):
+    monkeypatch.setattr(connections, "_KEPT", 0.0)
+
+    async def scenario():
+        async with serving() as http:
+            assert await used(http, 4) == [1, 2, 3, 4]
+            await asyncio.sleep(0.01)
+            assert await used(http, 1) == [5]
+            assert len(http._transport._idle) == 1
+
+    asyncio.run(scenario())

@@ -158,8 +158,6 @@ def on_one_core(folder: Path) -> Figures:
     cpu = {name: figures["CPU s"] for name, figures in best.items()}
     ratio = cpu["sanitize_file, 1 worker"] / (cpu["drawn in memory"] + cpu["pyarrow copy"])
     bytes_ = {"source": source.stat().st_size, "target": target.stat().st_size}
-    # the ledger has a row for each chunk of each round
-    bytes_["charge"] = (folder / "one.db").stat().st_size / (ROUNDS * reports[0].chunks)
     return {"lines": best, "ratio": ratio, "tokens": reports[0].tokens, "bytes": bytes_}
 
 
@@ -186,10 +184,9 @@ def on_ray(folder: Path) -> Figures:
     import pyarrow.parquet
     import ray
 
-    from dp_middleware.corpora import Columns
     from dp_middleware.corpora.ray import sanitize
 
-    columns = Columns(releaser=opened(folder / "ray.db"), names=("text",))
+    sanitizer = opened(folder / "ray.db")
     spread = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
     def run(source: Path) -> None:
@@ -202,7 +199,8 @@ def on_ray(folder: Path) -> Figures:
             pyarrow.parquet.write_table(table.slice(start, 5 * CHUNK), parts / f"{start}.parquet")
         safe = sanitize(
             ray.data.read_parquet(str(parts)),
-            columns,
+            column="text",
+            sanitizer=sanitizer,
             row="number",
             job=source.stem,
             store=source.with_suffix(".store"),

@@ -162,17 +162,21 @@ def _strings(rows: pa.Table, name: str) -> list[str | None]:
             f"expected one column {name!r}, got {rows.column_names.count(name)} "
             f"among {len(rows.column_names)} columns"
         )
-    column = rows[name]
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if kind not in (pa.string(), pa.large_string(), pa.string_view()):
-        got = "nested values" if pa.types.is_nested(kind) else kind  # with names, which may be text
-        raise ParameterError(f"expected strings in the column {name!r}, got {got}")
+    refuse_type(name, rows[name].type)
     cells: list[str | None] | None = None
     with suppress(UnicodeDecodeError):
-        cells = column.to_pylist()
+        cells = rows[name].to_pylist()
     if cells is None:
         raise ParameterError(f"expected UTF-8 in the column {name!r}, got other bytes in a cell")
     return cells
+
+
+def refuse_type(name: str, kind: pa.DataType) -> None:
+    """Refuse a column of other things than strings."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if kind not in (pa.string(), pa.large_string(), pa.string_view()):
+        got = "nested values" if pa.types.is_nested(kind) else kind  # with names, which may be text
+        raise ParameterError(f"expected strings in the column {name!r}, got {got}")
 
 
 def _pseudonyms(

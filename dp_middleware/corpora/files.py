@@ -178,6 +178,7 @@ def _checked(
     Raises:
         ParameterError: A broken row that may not be, a row without subject or id.
     """
+    file.check()
     texts, keys, rows, broken = Counter[str](), list[str](), 0, 0
     for chunk in file.chunks():
         for number, reason, _ in chunk.broken[: not may_break]:

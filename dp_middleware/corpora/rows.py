@@ -74,6 +74,13 @@ class Format(ABC):
             ParameterError: The file cannot be read, or lacks a column; quotes nothing of it.
         """
 
+    def check(self) -> None:  # noqa: B027 - most have nothing to add
+        """What is wrong with the file as a whole, before it is read.
+
+        Raises:
+            ParameterError: Quotes nothing of the file.
+        """
+
     @abstractmethod
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """All rows with what was released for their private cells."""

@@ -6,6 +6,7 @@ import codecs
 import csv
 from collections.abc import Iterable, Iterator
 from functools import reduce
+from itertools import islice
 from typing import IO, Any
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from dp_middleware.corpora.columns import refuse_type
 from dp_middleware.corpora.failures import readable
+from dp_middleware.corpora.quotes import refuse_open_quotes
 from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format
 from dp_middleware.errors import ParameterError
 
@@ -37,6 +40,7 @@ class Csv(Format):
                     header, table = table.slice(0, 1), table.slice(1)
                     names = [(c[0].as_py() or b"").decode(errors="replace") for c in header.columns]
                     self.refuse_columns(names)
+                    self._header = header
                 for rows in _parts(table, self.size):
                     number += len(rows)
                     yield self._chunk(names, rows, number - len(rows), broken)
@@ -45,9 +49,22 @@ class Csv(Format):
                 raise ParameterError("expected a header in the first line, got an empty file")
             yield self._chunk(names, header.slice(1), number, broken)
 
+    def check(self) -> None:
+        """See :class:`Format`."""
+        with readable(), self._text() as lines:
+            refuse_open_quotes(lines, self.separator)
+
+    def _text(self) -> IO[str]:
+        """The file with a character for each byte."""
+        file = self.path.open(newline="", encoding="latin-1")
+        mark = codecs.BOM_UTF8.decode("latin-1")
+        if file.read(len(mark)) != mark:
+            file.seek(0)
+        return file
+
     def _batches(self, broken: list[Broken]) -> Iterator[pa.RecordBatch]:
         """Of cells without names, the header first."""
-        with self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as text:
+        with self._text() as text:
             width = len(next(csv.reader(text, delimiter=self.separator), []))
         if not width:
             return
@@ -100,21 +117,23 @@ class Csv(Format):
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """See :class:`Format`."""
+        with self._text() as text:
+            reader = csv.reader(text, delimiter=self.separator)
+            next(reader, None)
+        with self._text() as text:
+            *_, last = islice(text, reader.line_num)  # of the header
+        self._end = last[len(last.rstrip("\r\n")) :] or "\n"
         with self.path.open("rb") as raw:
-            first = raw.readline()
-        self._end = "\r\n" if first.endswith(b"\r\n") else "\n"
-        if first.startswith(codecs.BOM_UTF8):
-            file.write(codecs.BOM_UTF8)
+            if raw.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+                file.write(codecs.BOM_UTF8)
         headless = True
         for chunk, table in released:
             names, rows = chunk.rows
             if headless:
-                header = [name.encode() for name in (*names, *self.extras)]
-                file.write(
-                    self._row(
-                        pa.table([pa.array([n]) for n in header], [*map(str, range(len(header)))])
-                    )
-                )
+                header = self._header
+                for name in self.extras:
+                    header = header.append_column(name, pa.array([name.encode()]))
+                file.write(self._row(header))
                 headless = False
             for name in self.private:
                 place = names.index(name)
@@ -124,7 +143,7 @@ class Csv(Format):
                 rows = rows.append_column(name, column)
             file.write(self._row(rows))
 
-    _end = "\n"
+    _end, _header = "\n", pa.table({})
 
     def _row(self, rows: pa.Table) -> bytes:
         """Some rows as they are written."""
@@ -149,9 +168,12 @@ class Parquet(Format):
         with readable(), pq.ParquetFile(self.path) as source:
             schema = source.schema_arrow
             self.refuse_columns(schema.names)
+            for name in self.private:
+                refuse_type(name, schema.field(name).type)
             for batch in source.iter_batches(batch_size=self.size):
                 for rows in _parts(pa.Table.from_batches([batch]), self.size):
                     read = {name: rows[name] for name in self.private}
+                    pa.table(read).validate(full=True)  # UTF-8
                     read |= {name: rows[name].cast("large_string") for name in self.public}
                     yield Chunk(cells=pa.table(read), rows=rows)
             yield Chunk(cells=schema.empty_table().select(self.private), rows=schema.empty_table())

@@ -22,6 +22,7 @@ from support.texts import CANARY
 import dp_middleware as dp
 from dp_middleware.corpora import ChunkFolder, sanitize_file
 from dp_middleware.corpora.columns import EPSILON, TOKENS
+from dp_middleware.corpora.quotes import refuse_open_quotes
 
 SPACE = random_space()
 LAW = dp.TokenExponential(epsilon=1.0)
@@ -59,7 +60,7 @@ def run(folder, suffix, data, columns="text", **options):
 @EASY
 @given(
     rows=st.lists(st.tuples(CELLS, st.one_of(st.just(""), CELLS), CELLS), max_size=7),
-    ending=st.sampled_from(["\n", "\r\n"]),
+    ending=st.sampled_from(["\n", "\r\n", "\r"]),
     mark=st.sampled_from(["", "\ufeff"]),
     separator=st.sampled_from([",", "\t"]),
 )
@@ -80,6 +81,49 @@ def test_other_cells_of_csv_stay(tmp_path, rows, ending, mark, separator):
     assert all(released(b) for _, b, _ in result[1:])
     for (_, before, _), (_, after, _) in zip(table[1:], result[1:], strict=True):
         assert len(after.split()) == sanitizer().count(before)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from('a",\r\n'), max_size=12))
+def test_quotes_are_as_strict_as_the_csv_of_python(text):
+    try:
+        [*csv.reader(io.StringIO(text, newline=""), strict=True)]
+        strict = True
+    except csv.Error:
+        strict = False
+    try:
+        refuse_open_quotes(io.StringIO(text, newline=""), ",")
+        assert strict
+    except dp.ParameterError:
+        assert not strict
+
+
+@pytest.mark.parametrize("rest", ["", '"w1","x"\n'])
+def test_a_quote_that_is_not_closed_does_not_carry_texts_out(tmp_path, rest):
+    data = f'text,id\nw1,"abc\n{CANARY},{rest}'.encode()
+    ledger = Charges()
+    with pytest.raises(dp.ParameterError) as error:
+        run(tmp_path, ".csv", data, rejects=tmp_path / "rejects", ledger=ledger)
+    assert CANARY not in str(error.value)
+    assert not ledger.rows
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_the_header_stays_byte_for_byte(tmp_path):
+    data = b'a,,"",n\xffm,"q""\r\n",text\n1,2,3,4,5,\n'
+    assert run(tmp_path, ".csv", data)[1] == data
+
+
+@pytest.mark.parametrize("cells", [[7], [None], [["zxqvcanary"]], [{CANARY: "w1"}], ["\udcff"]])
+def test_parquet_without_texts_is_refused_before_a_charge_and_leaves_nothing(tmp_path, cells):
+    column = pa.array(cells) if cells != ["\udcff"] else pa.array([b"\xff"]).view(pa.string())
+    sink, ledger = io.BytesIO(), Charges()
+    pq.write_table(pa.table({"text": pa.chunked_array([column])}), sink)
+    with pytest.raises(dp.ParameterError) as error:
+        run(tmp_path, ".parquet", sink.getvalue(), ledger=ledger)
+    assert CANARY not in str(error.value)
+    assert error.value.__context__ is None
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 VALUES = st.recursive(

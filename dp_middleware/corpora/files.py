@@ -131,8 +131,9 @@ def sanitize_file(
     kind, other = FORMATS.get(path.suffix.lower()), FORMATS.get(out.suffix.lower())
     if kind is None or kind is not other:
         raise ParameterError(f"expected two files of one kind, {', '.join(FORMATS)}")
-    if out.exists() and path.exists() and out.samefile(path):
-        raise ParameterError("expected a target that is not the source")
+    places = [Path(place).resolve() for place in (path, out, rejects) if place is not None]
+    if len({*places}) < len(places):
+        raise ParameterError("expected a source, a target and a file of rejects that are different")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
     releaser = Columns(
         releaser=sanitizer, names=column_names(columns), subject=subject, scope=scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -43,11 +43,10 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
     """
     store = ChunkFolder(folder)
     lock = FileLock(folder / "run.lock", timeout=0, mode=0o600)
-    try:
-        with on_disk():
-            lock.acquire()
-    except Timeout:
-        raise ParameterError("expected one run for a target, another one is at work") from None
+    with on_disk(), suppress(Timeout):  # which is an OSError
+        lock.acquire()
+    if not lock.is_locked:
+        raise ParameterError("expected one run for a target, another one is at work")
     try:
         with on_disk():
             note = folder / "job.json"

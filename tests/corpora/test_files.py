@@ -139,7 +139,7 @@ VALUES = st.recursive(
         st.tuples(
             st.dictionaries(CELLS, VALUES, max_size=3),
             st.none() | CELLS,
-            st.dictionaries(st.sampled_from(["a", "b"]), VALUES),
+            st.dictionaries(st.sampled_from(["b", "c"]), VALUES),
         ),
         max_size=7,
     ),
@@ -333,6 +333,34 @@ def test_an_interrupted_run_goes_on_with_the_same_job_only(tmp_path, monkeypatch
         pa.ipc.open_file(pa.py_buffer(data)).read_all()["text"][0].as_py() for data in kept.values()
     }
     assert {row["text"] for row in first} == texts
+
+
+@pytest.mark.parametrize("other", ["in.csv", "out.csv", "link.csv"])
+def test_rejects_do_not_take_the_place_of_another_file_also_when_a_run_goes_on(tmp_path, other):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("id,text\n1,w1\n2,w1\n3,w1\n")
+    (tmp_path / "link.csv").symlink_to(source)
+    with pytest.raises(dp.BudgetExhausted):
+        sanitize_file(source, target, "text", sanitizer(Charges(budget=1)), chunk_rows=1)
+    before = source.read_bytes()
+    with pytest.raises(dp.ParameterError, match="different"):
+        sanitize_file(
+            source, target, "text", sanitizer(Charges()), chunk_rows=1, rejects=tmp_path / other
+        )
+    assert source.read_bytes() == before
+    assert not target.exists()
+
+
+def test_a_second_run_is_told_of_the_first(tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("id,text\n1,w1\n")
+
+    def again(done, total):
+        with pytest.raises(dp.ParameterError, match="another one is at work"):
+            sanitize_file(source, target, "text", sanitizer())
+
+    report = sanitize_file(source, target, "text", sanitizer(), progress=again)
+    assert (report.rows, report.chunks) == (1, 1)
 
 
 def test_a_full_disk_loses_nothing(tmp_path):

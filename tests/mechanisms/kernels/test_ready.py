@@ -66,14 +66,15 @@ def test_a_search_finds_a_codebook_of_that_value(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [3.0, 10.0])
-def test_the_default_rows_are_drawn_bit_for_bit(epsilon):
-    """Every integer of all rows of the default space, and of the unknown symbol."""
+@pytest.mark.parametrize(("epsilon", "step"), [(3.0, 7), (10.0, 11)])
+def test_the_default_rows_are_drawn_bit_for_bit(epsilon, step):
+    """Every integer of many rows of the default space, and of the unknown symbol."""
     space = dp.default_space()
     mechanism = dp.NearestResponse.tuned(space, epsilon=epsilon)
     rows = near_lists.near_rows(mechanism, space)
-    for start in range(-1, len(space), 512):
-        ids = np.arange(start, min(start + 512, len(space)))
+    some = np.arange(-1, len(space), step)
+    for start in range(0, len(some), 512):
+        ids = some[start : start + 512]
         for x, table in zip(ids, tables(rows_of(mechanism, ids, space)), strict=True):
             uniform = np.concatenate([table.lasts, table.lasts + np.uint64(1)])
             expected = table.locate(uniform, insecure_entropy(0))

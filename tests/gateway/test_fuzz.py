@@ -46,6 +46,17 @@ SEEDS = {
     },
     "/v1/completions": {"model": MODEL, "prompt": [CANARY, CANARY], "stream": False, "n": 1},
     "/v1/embeddings": {"model": MODEL, "input": [CANARY], "encoding_format": "float"},
+    "/beta/litellm_basic_guardrail_api": {
+        "input_type": "request",
+        "request_data": {"user_api_key_hash": "a"},
+        "texts": [CANARY, CANARY],
+        "structured_messages": [
+            {"role": "system", "content": CANARY},
+            {"role": "user", "content": CANARY},
+        ],
+        "request_headers": {"x-litellm-session-id": "s"},
+        "images": [],
+    },
 }
 PUBLIC = {"tools", "stop", "response_format"}  # declared so: what they hold goes out
 KEYS_SEEN = ["user", "metadata", "name", "id", "type", "role", "content", "tool_calls", "call_id",

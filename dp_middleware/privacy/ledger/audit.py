@@ -134,11 +134,12 @@ class _Trail:
             return "a charge on the wrong scale"
         if row.amount < 0 or used.get(row.kind, 1):
             return "a charge in the wrong column"
-        self._totals[row.scale] += row.amount
+        self._totals[row.scale] = min(self._totals[row.scale] + row.amount, UNLIMITED)
         self.epsilon += row.epsilon
         if row.total != self._totals[row.scale]:
             return "a wrong sum"
-        if row.event == "charge" and self._counts(row) > self._limit(row):
+        limit, counted = self._limit(row), self._counts(row)
+        if row.event == "charge" and counted > limit != UNLIMITED:
             return "an exceeded budget"
         return None
 

@@ -197,7 +197,7 @@ def append(
         number=before.number + 1 if before else 1,
         release=name,
         time=max(now, before.time) if before else now,
-        total=(on_scale.total if on_scale else 0) + cost.amount,
+        total=min((on_scale.total if on_scale else 0) + cost.amount, UNLIMITED),
         infinite_by=(before.infinite_by if before else "") or infinite_by,
         **{"budget": own, **vars(cost), **event},
     )
@@ -245,7 +245,7 @@ def _check_fits(row: Row, rules: Rules, counted: int) -> None:
         raise BudgetExhausted(
             f"release {row.infinite_by} guarantees nothing and has used up any finite budget"
         )
-    elif counted > limit or row.total >= UNLIMITED:
+    elif limit != UNLIMITED and (counted > limit or row.total >= UNLIMITED):
         left = nats_of(max(0, limit - counted + row.amount))
         per = " per unit of distance" if row.kind == "metric" else ""
         within = f" per {rules.window / MICROSECONDS:g} s" if rules.window else ""

@@ -41,7 +41,8 @@ class PrivacyLedger:
     with a budget of its own: as many nats per unit of distance, unless ``metric_budget`` says
     otherwise. A release without a finite guarantee is refused under a finite budget; with
     ``budget=math.inf`` it is recorded, and absorbs: the subject's ``spent`` is infinite from then
-    on, ``remaining`` 0, and the account names the release.
+    on, ``remaining`` 0, and the account names the release. A sum is counted up to 4.6 million nats:
+    under a finite budget more is refused, under ``math.inf`` ``spent`` is then infinite.
 
     Objects are shared by threads, survive a fork and pickle without their connection. Machines
     that share a ledger with a window need clocks that agree. SQLite needs a local disk;

@@ -266,14 +266,28 @@ def test_a_receipt_says_what_remains(url, window):
         assert receipt.remaining == charged.remaining == ledger.remaining(subject) == left
 
 
-def test_counting_ends_before_the_integers_do(file_url):
-    ledger = PrivacyLedger(file_url, budget=math.inf)
+def test_an_infinite_budget_holds_any_sum_and_counting_ends_at_infinity(url):
+    ledger = PrivacyLedger(url, budget=math.inf)
     ledger.charge("anna", pure(4e6), 1)
+    assert ledger.spent("anna") == 4e6
+    for _ in range(3):
+        ledger.charge("anna", pure(4e6), 1)
+        assert ledger.spent("anna") == ledger.remaining("anna") == math.inf
+    ledger.charge("ben", pure(1e9), 10**9, unit="document")
+    assert ledger.spent("ben") == math.inf
+    ledger.set_budget("anna", 1)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("anna", pure(1e-9), 1)
+    assert ledger.verify().charges == 5
+
+
+def test_counting_ends_before_the_integers_do_where_a_window_has_room(file_url):
+    clock = Clock()
+    ledger = PrivacyLedger(file_url, budget=4e6, window=100, clock=clock)
+    ledger.charge("anna", pure(4e6), 1)
+    clock.now += 1000
     with pytest.raises(dp.BudgetExhausted):
         ledger.charge("anna", pure(4e6), 1)
-    with pytest.raises(dp.BudgetExhausted):
-        ledger.charge("ben", pure(1e9), 10**9, unit="document")
-    assert ledger.remaining("anna") == math.inf
 
 
 def test_a_subject_may_have_a_budget_of_its_own_once(url):

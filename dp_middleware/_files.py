@@ -82,10 +82,16 @@ def use_bundled_tiktoken_files() -> None:
 UNFINISHED = ".part"
 
 
+def cache_path(kind: str, *key: str, suffix: str = ".json") -> Path:
+    """Where in the folder for derived data a result of this kind is, by all that decides it."""
+    name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
+    return cache_dir() / kind / f"{name}{suffix}"
+
+
 def load(kind: str, *key: str) -> dict[str, Any] | None:
     """What was stored under this key; ``None`` if it is absent or damaged."""
     try:
-        data = json.loads(_path(kind, key).read_text())
+        data = json.loads(cache_path(kind, *key).read_text())
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
@@ -93,7 +99,7 @@ def load(kind: str, *key: str) -> dict[str, Any] | None:
 
 def store(data: dict[str, Any], kind: str, *key: str) -> None:
     """Write whole or not at all; without a folder that can be written, nothing is stored."""
-    path = _path(kind, key)
+    path = cache_path(kind, *key)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished(path) as file:
@@ -116,11 +122,6 @@ def unfinished(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-
-
-def _path(kind: str, key: tuple[str, ...]) -> Path:
-    name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
-    return cache_dir() / kind / f"{name}.json"
 
 
 def code_fingerprint() -> str:

@@ -38,8 +38,7 @@ def named_model(
     half = vectors == "encoded" and precision != "float32"
     kind = f"{vectors}/{precision}" if half else vectors
     key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
-    name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    path = _files.cache_dir() / "vectors" / f"{name}.safetensors"
+    path = _files.cache_path("vectors", key, suffix=".safetensors")
     with suppress(OSError, KeyError, SafetensorError):
         table: Table = load_file(path)["vectors"]
         if len(table) == len(vocabulary):

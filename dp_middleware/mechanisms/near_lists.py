@@ -181,5 +181,4 @@ def _digest(rows: NearRows) -> NDArray[np.uint8]:
 
 
 def _path(key: tuple[str, ...]) -> Path:
-    name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
-    return _files.cache_dir() / "lists" / f"{name}.npz"
+    return _files.cache_path("lists", *key, suffix=".npz")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from collections.abc import Hashable, Iterator
@@ -156,5 +155,4 @@ def key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace) -> dict[str,
 
 
 def _path(key: dict[str, str]) -> Path:
-    name = hashlib.sha256("\0".join(key.values()).encode()).hexdigest()[:32]
-    return _files.cache_dir() / "rows" / f"{name}.rows"
+    return _files.cache_path("rows", *key.values(), suffix=".rows")

@@ -6,24 +6,11 @@ import json
 
 import pytest
 from support.entities import ENTITIES, detector
-from support.spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware.sessions.dialogue import INSTRUCTIONS, Dialogue
 
 CANARY = "zxqcanary"
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1000.0)
-
-
-@pytest.fixture
-def dialogue(ledger):
-    mechanism = dp.TokenExponential(epsilon=2.0)
-    session = dp.Session(dp.Sanitizer(mechanism, random_space(), ledger=ledger, subject="user"))
-    return Dialogue(session, public=["be brief"])
 
 
 def test_a_copy_has_the_releases_in_the_places_of_its_texts(dialogue):

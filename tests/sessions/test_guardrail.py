@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from support.entities import CONTRACT, ENTITIES, detector
-from support.spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware.sessions.dialogue import Dialogue
@@ -12,22 +11,6 @@ from dp_middleware.sessions.guardrail import Rules, release_request, restore_res
 
 CANARY = "zxqcanary"
 PUBLIC = Rules(tools="public")
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1000.0)
-
-
-@pytest.fixture
-def session(ledger):
-    mechanism = dp.TokenExponential(epsilon=2.0)
-    return dp.Session(dp.Sanitizer(mechanism, random_space(), ledger=ledger, subject="user"))
-
-
-@pytest.fixture
-def dialogue(session):
-    return Dialogue(session, public=["be brief"])
 
 
 def charges(ledger):

@@ -1,0 +1,25 @@
+"""One conversation that is charged for."""
+
+from __future__ import annotations
+
+import pytest
+from support.spaces import random_space
+
+import dp_middleware as dp
+from dp_middleware.sessions.dialogue import Dialogue
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1000.0)
+
+
+@pytest.fixture
+def session(ledger):
+    mechanism = dp.TokenExponential(epsilon=2.0)
+    return dp.Session(dp.Sanitizer(mechanism, random_space(), ledger=ledger, subject="user"))
+
+
+@pytest.fixture
+def dialogue(session):
+    return Dialogue(session, public=["be brief"])

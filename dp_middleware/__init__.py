@@ -1,7 +1,7 @@
 """Differentially private text sanitizers as middleware for LLM applications.
 
-``import dp_middleware as dp`` is light: each name of the stub beside this file loads its module,
-and torch with it, when it is first used.
+``import dp_middleware as dp`` is light: each name of the stub beside this file loads its module
+when it is first used; torch is loaded when something is first computed with it.
 """
 
 import lazy_loader

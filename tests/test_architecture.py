@@ -17,7 +17,7 @@ ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
     {"errors"},
-    {"_validate", "_forks", "_files", "unrecorded"},
+    {"_validate", "_forks", "_files", "_torch", "unrecorded"},
     {"privacy", "vocabulary"},
     {"embedding"},
     {"sampling"},
@@ -109,6 +109,7 @@ def test_nothing_private_stands_at_the_top_but_what_everybody_uses():
         "_validate",
         "_forks",
         "_files",
+        "_torch",
     }
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-import torch
-
+from dp_middleware._torch import torch
 from dp_middleware.certification.enumeration import BORDER, RECOMPUTED, left_over_drift
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace

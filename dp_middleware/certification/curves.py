@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware._torch import torch
 from dp_middleware.certification._bounds import blocks, pairwise, whole
 from dp_middleware.certification.certificates import certify, check
 from dp_middleware.certification.enumeration import classes_of

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from dp_middleware._torch import torch
 from dp_middleware.certification._blocks import Block, block_of
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace

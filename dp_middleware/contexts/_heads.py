@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
+from dp_middleware._torch import torch
 from dp_middleware.contexts._probes import differ, trials
 from dp_middleware.embedding.arrays import Ids
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
+from dp_middleware._torch import torch
 from dp_middleware.contexts._heads import linear_head, outputs_of
 from dp_middleware.contexts._probes import check_causal
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware._torch import torch
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift
 from dp_middleware.contexts.streams import Apart, Streams
 from dp_middleware.embedding.arrays import Floats, Ids

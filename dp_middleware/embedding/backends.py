@@ -7,10 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _files, _validate
+from dp_middleware._torch import torch
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import EmbeddingError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
+from dp_middleware._torch import torch
 
 _NUMBERS = 1 << 17
 """Of float64 in a part, a megabyte: less costs more in calls than it saves in memory."""

@@ -5,24 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.blocks import parts
 
 _FEW, _SOME = 8, 32  # rows
 _SMALL = 786_000  # multiplications of a product that OpenBLAS makes without copying its arguments
-
-WARMED = ("exp", "log")
-"""Functions of float64 tensors that this library calls and MKL computes.
-
-MKL chooses a kernel when such a function is called first. If threads do so at once, one of them may
-get another kernel, for that call, of half the digits: rows then do not add up to one
-(pytorch/pytorch#188792). So the first calls are made here, by one thread.
-"""
-
-for _name in WARMED:
-    getattr(torch, _name)(torch.ones(1, dtype=torch.float64))
 
 
 class Points(NamedTuple):

@@ -10,10 +10,10 @@ from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
+from dp_middleware._torch import torch
 from dp_middleware.embedding import grid, products
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError

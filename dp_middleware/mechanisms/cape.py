@@ -7,10 +7,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
-import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from dp_middleware import _files
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError

@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
+from dp_middleware._torch import torch
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host

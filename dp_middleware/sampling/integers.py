@@ -8,16 +8,16 @@ floating-point cumulative sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.blocks import parts
 from dp_middleware.errors import ParameterError
 
-Rows = Floats | torch.Tensor
+Rows: TypeAlias = "Floats | torch.Tensor"
 
 _TWO_64 = 2.0**64
 _LOWER = (1 << 32) - 1

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.sampling.entropy import Entropy, Words, random_words
-
-Ids = NDArray[np.int64]  # not from embedding/, whose import loads torch
 
 _ONE = np.uint64(1)
 

@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import CachedRows, RowCache

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import dp_middleware
-from dp_middleware.embedding.products import WARMED, product
+from dp_middleware._torch import WARMED
+from dp_middleware.embedding.products import product
 
 OF_MKL = "exp|log|expm1|log1p|log10|log2|sqrt|rsqrt|sin|cos|tan|asin|acos|atan|tanh|erf|erfc|erfinv"
 CALL = re.compile(rf"(\w+|\)|\])\.({OF_MKL})_?\(")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
+
+from dp_middleware._torch import torch
 
 
 def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from threading import Lock
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels.facility import BATCH, NONE, Problem

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.kernels import lists

@@ -10,8 +10,8 @@ import math
 from typing import TypeVar
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding import products
 from dp_middleware.embedding.arrays import Floats
 

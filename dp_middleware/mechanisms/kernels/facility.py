@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import torch
-
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 
 BATCH = 128

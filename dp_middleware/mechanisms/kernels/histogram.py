@@ -7,7 +7,7 @@ large that the sum over a cell tells how many there were.
 
 from __future__ import annotations
 
-import torch
+from dp_middleware._torch import torch
 
 PLACE = 10
 """Bits of a place in its cell, as it counts in a sum."""

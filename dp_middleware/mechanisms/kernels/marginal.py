@@ -8,8 +8,8 @@ A row depends on its distances only.
 from __future__ import annotations
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding import products
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.blocks import parts

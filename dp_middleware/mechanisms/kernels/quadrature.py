@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw
 

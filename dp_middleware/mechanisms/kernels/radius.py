@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 
 if TYPE_CHECKING:

@@ -1,0 +1,50 @@
+"""torch, loaded when something is first computed with it: a release whose law is short needs none.
+
+Write ``from dp_middleware._torch import torch`` for ``import torch``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+WARMED = ("exp", "log")
+"""Functions of float64 tensors that this library calls and MKL computes.
+
+MKL chooses a kernel when such a function is called first. If threads do so at once, one of them may
+get another kernel, for that call, of half the digits: rows then do not add up to one
+(pytorch/pytorch#188792). So the first calls are made here, by one thread.
+"""
+
+_loading = threading.Lock()
+
+
+class _Later:
+    """Reads as the module torch does, whose names it shares once it is loaded."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A name of torch that is not in its dictionary, or any name before it is loaded."""
+        import torch as module
+
+        with _loading:
+            if self.__dict__ is not module.__dict__:
+                for warmed in WARMED:
+                    getattr(module, warmed)(module.ones(1, dtype=module.float64))
+                self.__dict__ = module.__dict__
+        return getattr(module, name)
+
+
+def _after_fork() -> None:
+    """Make a new lock: another thread of the parent may have held the old one."""
+    global _loading
+    _loading = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+if TYPE_CHECKING:
+    import torch as torch
+else:
+    torch = _Later()

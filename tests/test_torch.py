@@ -1,0 +1,52 @@
+"""torch is loaded by the first name that is read of it, and warmed once, whoever loaded it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+NOT_LOADED = """
+import importlib, pkgutil, sys
+import dp_middleware
+for module in pkgutil.walk_packages(dp_middleware.__path__, "dp_middleware."):
+    if not module.name.startswith("dp_middleware.testing"):
+        importlib.import_module(module.name)
+assert not {"torch", "transformers", "scipy"} & set(sys.modules)
+from dp_middleware._torch import torch
+assert torch.ones(1, dtype=torch.float64).dtype is sys.modules["torch"].float64
+"""
+
+WARMED_ONCE = """
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+import torch as first
+from dp_middleware._torch import WARMED, torch
+calls, start = Counter(), Barrier(8)
+for name in WARMED:
+    def count(numbers, name=name, call=getattr(first, name)):
+        calls[name] += 1
+        return call(numbers)
+    setattr(first, name, count)
+def read(_):
+    start.wait()
+    return torch.Tensor
+with ThreadPoolExecutor(8) as threads:
+    assert set(threads.map(read, range(8))) == {first.Tensor}
+assert calls == dict.fromkeys(WARMED, 1)
+first.new = 7
+assert torch.new == 7
+"""
+
+
+def run(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_module_loads_it():
+    run(NOT_LOADED)
+
+
+def test_threads_that_come_first_warm_it_once():
+    run(WARMED_ONCE)

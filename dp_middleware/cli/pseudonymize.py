@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -22,6 +21,8 @@ from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
     from dp_middleware.pseudonyms import PseudonymSession
+
+T = TypeVar("T")
 
 _KEY_BYTES = 32
 
@@ -84,8 +85,8 @@ def pseudonymize(
             terms["ledger"] = budget.open_ledger(ledger, limit)
         pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
         session = _session(pseudonyms, mapping, key)
-    with working("finding and drawing"), _readable():
-        release = session.release_once("user", given, conversation=conversation)
+    with working("finding and drawing"):
+        release = _readable(session.release_once, "user", given, conversation=conversation)
     if as_json:
         show.data(show.release_data(release, pseudonyms))
         return
@@ -99,10 +100,10 @@ def _restore(
     """Detects and charges nothing."""
     if not mapping.exists():
         raise ParameterError("expected a file with --mapping that --restore can read, got none")
-    with working("reading the mapping"), _readable():
+    with working("reading the mapping"):
         session = _session(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
-        restored = session.restore(answer, conversation=conversation)
-        empty = not session.mapping(conversation)
+        restored = _readable(session.restore, answer, conversation=conversation)
+        empty = not _readable(session.mapping, conversation)
     if empty:
         typer.echo("note: nothing is kept for this conversation, the text is as it was", err=True)
     if as_json:
@@ -130,8 +131,7 @@ def _session(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) 
     path = key or budget.data_folder(create=not mapping.exists()) / "pseudonyms.key"
     if not mapping.exists():
         _make_key(path)
-    with _readable():
-        return pseudonyms.session(key=_read_key(path), memo=mapping)
+    return _readable(pseudonyms.session, key=_read_key(path), memo=mapping)
 
 
 def _make_key(path: Path) -> None:
@@ -164,19 +164,20 @@ def _read_key(path: Path) -> bytes:
     )
 
 
-@contextmanager
-def _readable() -> Iterator[None]:
-    """What goes wrong with the file of the mapping, in a line."""
-    failure = ""
+def _readable(work: Callable[..., T], *args: Any, **options: Any) -> T:
+    """The result of a function; what goes wrong with the file of the mapping, in a line.
+
+    No context manager: an error that is raised where one ends keeps the first as its context,
+    and what a database says may quote.
+    """
     try:
-        yield
+        return work(*args, **options)
     except (OSError, sqlite3.Error) as error:
         failure = type(error).__name__
-    if failure:
-        raise ParameterError(
-            "expected a file with --mapping that this command wrote, or a place for a new one, "
-            f"got {failure}"
-        )
+    raise ParameterError(
+        "expected a file with --mapping that this command wrote, or a place for a new one, "
+        f"got {failure}"
+    )
 
 
 def _line(text: str) -> None:

@@ -12,7 +12,9 @@ from support.commands import CERTIFICATE, flat, run
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector
 from support.texts import CANARY
 
-from dp_middleware.pseudonyms import english
+from dp_middleware.cli import pseudonymize as command
+from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms import PseudonymSession, english
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 pytest.importorskip("cryptography", reason="a mapping in a file is of the extra detect")
@@ -259,6 +261,19 @@ def test_a_mapping_that_is_none(mapping, tmp_path):
     assert "got IsADirectoryError" in one_line(pseudonymize("Berlin", *folder, code=2))
     missing = ("--mapping", tmp_path / "no" / "folder")
     assert "got FileNotFoundError" in one_line(pseudonymize("Berlin", *missing, code=2))
+
+
+def test_what_a_database_says_does_not_stay_behind_the_error(mapping, monkeypatch):
+    def fail(session, *text, **options):
+        raise sqlite3.OperationalError(f"near {text}")
+
+    pseudonymize(CANARY, "--mapping", mapping, code=0)
+    for name in ("release_once", "restore", "mapping"):
+        with monkeypatch.context() as patch:
+            patch.setattr(PseudonymSession, name, fail)
+            with pytest.raises(ParameterError, match="got OperationalError") as failure:
+                command.pseudonymize([CANARY], restore=name != "release_once", mapping=mapping)
+        assert failure.value.__context__ is None
 
 
 @pytest.mark.parametrize("options", [("--restore",), ("--key", "k")])

@@ -72,7 +72,7 @@ def test_an_extractor_elsewhere_is_refused():
 
 def test_a_slow_local_model_keeps_nobody_else_waiting(extracting, local):
     answers = Event()
-    local.reply = lambda _: "fitted" if answers.wait(20) else "late"
+    local.reply = lambda _: "fitted" if answers.wait(60) else "late"
     with ThreadPoolExecutor(40) as clients:
         waiting = [clients.submit(extracting.chat, f"w{k}") for k in range(40)]
         while len(extracting.upstream.requests) < 40:
@@ -81,7 +81,7 @@ def test_a_slow_local_model_keeps_nobody_else_waiting(extracting, local):
         headers = {"authorization": f"Bearer {KEYS['bob']}"}
         try:
             url = f"{extracting.url}/embeddings"
-            other = httpx.post(url, json=body, headers=headers, timeout=5)
+            other = httpx.post(url, json=body, headers=headers, timeout=20)
         finally:
             answers.set()
         assert other.status_code == 200

@@ -46,14 +46,14 @@ def test_every_request_is_a_new_one_unless_it_is_named(gateway, path, field):
 
 
 def test_no_completion_shows_the_originals_of_another(names):
-    prompt = "Mirela Tamburi"
+    prompt = "Mirela Tamburi of Acme Trading Ltd"
     ask(names, "/completions", prompt=prompt)
     pseudonym = names.upstream.requests[-1]["prompt"]
     names.upstream.mode, names.upstream.reply = "ok", f"Dear {pseudonym}"
     other = ask(names, "/completions", prompt="a letter to anyone")
     assert other.json()["choices"][0]["text"] == f"Dear {pseudonym}"
     ask(names, "/embeddings", input=prompt)
-    assert names.upstream.requests[-1]["input"] != pseudonym  # equal by chance: below 10^-3
+    assert names.upstream.requests[-1]["input"] != pseudonym  # equal by chance: 10^-12
     named = {"x_dp_conversation": "letters"}
     ask(names, "/completions", prompt=prompt, headers=named)
     names.upstream.reply = f"Dear {names.upstream.requests[-1]['prompt']}"

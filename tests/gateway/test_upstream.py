@@ -59,7 +59,7 @@ def test_time_is_limited():
         started = time.perf_counter()
         assert slow.chat("x").status_code == 504
         assert slow.chat("x", stream=True).status_code == 504
-        assert time.perf_counter() - started < 5
+        assert time.perf_counter() - started < 20  # the server waits 30 s
 
 
 def test_size_is_limited():
@@ -173,10 +173,10 @@ def test_a_long_line_in_small_pieces_is_read_once():
         upstream = Upstream(settings("http://127.0.0.1:1/v1"), Measures())
         return [line async for line in upstream._lines(httpx.Response(200, content=pieces()))]
 
-    started = time.perf_counter()
+    started = time.process_time()
     lines = asyncio.run(read())
     assert lines == ["data: {", "da" + "x" * 800_000, "", "last"]
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 20
 
 
 ODD_ITEMS = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,7 +59,7 @@ class Faulty:
         elif self.fault == "odd":
             wfile.write(b'data: {"choices": [{"index": "x", "delta": 5}]}\n\n')
         elif self.fault == "slow":
-            time.sleep(1.0)
+            self.closing.wait(5)
             wfile.write(chunk(" c", "stop") + b"data: [DONE]\n\n")
         while self.fault == "forever" and not self.closing.is_set():
             wfile.write(chunk(" more") * 50)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import sys
 import time
+from threading import Event
 
 import pytest
+import typer
 from rich.console import Console
 
 from dp_middleware.cli import progress
@@ -17,8 +19,10 @@ LINE = "calibrating ...\n"
 @pytest.mark.parametrize("meanwhile", [progress.working, progress.announced])
 def test_a_long_wait_is_one_plain_line_where_no_terminal_is(meanwhile, monkeypatch, capsys):
     monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    echo, told = typer.echo, Event()
+    monkeypatch.setattr(typer, "echo", lambda *line, **to: [echo(*line, **to), told.set()])
     with meanwhile("calibrating"):
-        time.sleep(0.3)
+        assert told.wait(20)
     assert capsys.readouterr() == ("", LINE)
 
 

@@ -12,7 +12,7 @@ from support.commands import CERTIFICATE, flat, run
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector
 from support.texts import CANARY
 
-from dp_middleware.cli import pseudonymize as command
+from dp_middleware.cli.pseudonymize import pseudonymize as call
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms import PseudonymSession, english
 
@@ -272,7 +272,7 @@ def test_what_a_database_says_does_not_stay_behind_the_error(mapping, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(PseudonymSession, name, fail)
             with pytest.raises(ParameterError, match="got OperationalError") as failure:
-                command.pseudonymize([CANARY], restore=name != "release_once", mapping=mapping)
+                call([CANARY], restore=name != "release_once", mapping=mapping)
         assert failure.value.__context__ is None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.chat_models import KINDS, WORDS, Make
 from support.ledgers import Charges
+from support.loops import Blocking
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -206,28 +207,20 @@ def test_an_exhausted_budget_sends_nothing(
 
 
 def test_arun_does_not_block_the_event_loop(sanitizer: dp.Sanitizer) -> None:
-    import time
+    block = Blocking()
 
     class Slow:
         def release(self, text: str) -> dp.Release:
-            time.sleep(0.2)
+            block()
             return sanitizer.release(text)
 
     def slow(messages: list[dict[str, str]]) -> str:
-        time.sleep(0.2)
+        block()
         return "x"
 
-    async def longest_gap() -> float:
-        inferdpt = dp.InferDPT(Slow(), remote=slow, extractor=here(slow))
-        work = asyncio.create_task(inferdpt.arun(DOCUMENT))
-        gap, last = 0.0, time.monotonic()
-        while not work.done():
-            await asyncio.sleep(0.005)
-            gap, last = max(gap, time.monotonic() - last), time.monotonic()
-        assert (await work).text == "x"
-        return gap
-
-    assert asyncio.run(longest_gap()) < 0.15
+    inferdpt = dp.InferDPT(Slow(), remote=slow, extractor=here(slow))
+    assert asyncio.run(block.beside(inferdpt.arun(DOCUMENT))).text == "x"
+    assert block.freed == 3
 
 
 def test_an_answer_hides_its_text(sanitizer: dp.Sanitizer) -> None:

@@ -542,12 +542,14 @@ def test_calls_for_many_are_bounded_over_a_batch(
     make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
 ) -> None:
     remote.mode = "slow"
-    model = make("async_openai", remote.url, timeout=1.5)
+    model = make("async_openai", remote.url)
     rewrite = over_http(model, space, k=4, at_once=2)
 
     async def sent() -> int:
         task = asyncio.create_task(rewrite.arewrite_batch([TEXT] * 5))
-        await asyncio.sleep(0.4)
+        while len(remote.requests) < 2:  # noqa: ASYNC110 - filled by the server's threads
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)  # a third one would come
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return len(remote.requests)

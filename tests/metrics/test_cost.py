@@ -27,8 +27,8 @@ def test_times_and_memory_are_those_of_the_program():
     found = metrics.cost(setup, work, tokens=10, runs=3)
     assert len(setups) == 2
     assert 0.002 <= found.low <= found.value <= found.high
-    assert found.low < 0.02
-    assert 0.05 <= found.details["setup seconds"] < 1
+    assert found.low < 0.02  # of three
+    assert 0.05 <= found.details["setup seconds"] < 20
     assert 16e6 <= found.details["peak bytes"] < 20e6
     assert (found.trials, found.confidence) == (3, 0.75)
     assert not tracemalloc.is_tracing()

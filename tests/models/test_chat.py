@@ -7,7 +7,6 @@ import logging
 import re
 import subprocess
 import sys
-import time
 import traceback
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
 from support.chat_models import KINDS, Make, langchain_model
+from support.loops import Blocking
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -161,20 +161,15 @@ def test_a_sync_call_of_an_async_model_works_inside_a_running_loop() -> None:
 
 
 def test_sync_models_do_not_block_the_event_loop() -> None:
-    def sleepy(messages: list[dict[str, str]]) -> str:
-        time.sleep(0.2)
+    block = Blocking()
+
+    def slow(messages: list[dict[str, str]]) -> str:
+        block()
         return "fine"
 
-    async def longest_gap() -> float:
-        work = asyncio.create_task(chat_model(sleepy).private().acall(QUESTION))
-        gap, last = 0.0, time.monotonic()
-        while not work.done():
-            await asyncio.sleep(0.005)
-            gap, last = max(gap, time.monotonic() - last), time.monotonic()
-        assert await work == "fine"
-        return gap
-
-    assert asyncio.run(longest_gap()) < 0.15
+    answer = block.beside(chat_model(slow).private().acall(QUESTION))
+    assert asyncio.run(answer) == "fine"
+    assert block.freed == 1
 
 
 def test_blocks_are_joined_and_other_answers_refused() -> None:

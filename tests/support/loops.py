@@ -1,10 +1,16 @@
-"""Connections of clients that several event loops use."""
+"""Event loops: connections of clients that several use, and work that must block none."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from queue import SimpleQueue
+from threading import Event
+from typing import Any, TypeVar
 
 import httpx
+
+T = TypeVar("T")
 
 
 class PerLoop(httpx.AsyncBaseTransport):
@@ -18,3 +24,30 @@ class PerLoop(httpx.AsyncBaseTransport):
         if loop not in self._pools:
             self._pools[loop] = httpx.AsyncHTTPTransport(verify=False)
         return await self._pools[loop].handle_async_request(request)
+
+
+class Blocking:
+    """Work that blocks its thread until the event loop, in another thread, has gone on.
+
+    Attributes:
+        freed: How often that was.
+    """
+
+    def __init__(self) -> None:
+        self.freed, self._waiting = 0, SimpleQueue[Event]()
+
+    def __call__(self) -> None:
+        """Fails where the event loop waits for this."""
+        own = Event()
+        self._waiting.put(own)
+        assert own.wait(20), "the event loop is blocked"
+
+    async def beside(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work that calls this."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await asyncio.sleep(0.005)
+            while not self._waiting.empty():
+                self._waiting.get().set()
+                self.freed += 1
+        return await task

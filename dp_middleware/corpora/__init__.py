@@ -9,7 +9,8 @@ if find_spec("pyarrow") is None:
 
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, release_chunk
 from dp_middleware.corpora.columns import Columns
-from dp_middleware.corpora.files import Report, sanitize_file
+from dp_middleware.corpora.files import sanitize_file
+from dp_middleware.corpora.jobs import Report
 from dp_middleware.corpora.numbered import NumberedRows
 from dp_middleware.corpora.series import release_series
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -95,10 +95,16 @@ class ChunkFolder:
         path = self.path / "attempts"
         return path.stat().st_size if path.exists() else 0
 
-    def note_attempt(self) -> None:
-        """A charge is about to begin; survives the process, not a loss of power."""
+    def keep(self, key: str, release: Callable[[], pa.Table]) -> pa.Table:
+        """Charge and draw, and write what was released; the caller has claimed the chunk.
+
+        That a charge is about to begin is noted: it survives the process, not a loss of power.
+        """
         with on_disk(), (self.path / "attempts").open("ab") as file:
             file.write(b".")
+        released = release()
+        self.write(key, released)
+        return released
 
     def _path(self, key: str) -> Path:
         return self.path / f"{key}.arrow"
@@ -130,9 +136,7 @@ def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: Releas
     with store.claim(key):
         released = store.read(key)  # the one before us may have written it
         if released is None:
-            store.note_attempt()
-            released = releaser.release(rows)
-            store.write(key, released)
+            released = store.keep(key, lambda: releaser.release(rows))
     return released
 
 

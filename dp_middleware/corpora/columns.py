@@ -12,16 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate, Guarantee
 from dp_middleware.privacy.ledger.rows import fingerprint
-from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.sanitizers.payer import Bill
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 
@@ -102,14 +103,14 @@ class Columns:
             releases = _pseudonyms(self.releaser, texts, payers)
         else:
             releases = self._drawn(self.releaser, texts, payers)
-        kind = pa.large_string()
         released = {
-            name: pa.array([None if one is None else one.text for one in column], kind)
+            name: pa.array([one and one.text for one in column], "large_string")
             for name, column in zip(self.names, releases, strict=True)
         }
         by_row = [[one for one in row if one is not None] for row in zip(*releases, strict=True)]
         released[TOKENS] = pa.array([sum(r.tokens_total for r in row) for row in by_row], "int64")
-        epsilons = [math.fsum(r.certificate.epsilon for r in row if _paid(r)) for row in by_row]
+        paid = [[r for r in row if r.tokens_total > r.tokens_verbatim] for row in by_row]
+        epsilons = [math.fsum(r.certificate.epsilon for r in row) for row in paid]
         released[EPSILON] = pa.array(epsilons, "float64")
         return pa.table(released)
 
@@ -138,7 +139,7 @@ class Columns:
         drafts = [sanitizer.read(text, self.scope) for _, _, text in cells]
         whose = [payers[row] for _, row, _ in cells]
         released = sanitizer.release_drafts(
-            drafts, pay=lambda bills: _pay(sanitizer.ledger, zip(whose, bills, strict=True))
+            drafts, pay=lambda bills: _pay(sanitizer, zip(whose, bills, strict=True))
         )
         releases: list[list[Release | None]] = [[None] * len(column) for column in texts]
         for (place, row, _), (release, _) in zip(cells, released, strict=True):
@@ -194,28 +195,18 @@ def _pseudonyms(
     return releases
 
 
-def _paid(release: Release) -> bool:
-    return release.tokens_total > release.tokens_verbatim
-
-
-def _pay(
-    ledger: Ledger | None, bills: Iterable[tuple[str | None, tuple[Certificate, int]]]
-) -> None:
+def _pay(sanitizer: Sanitizer, bills: Iterable[tuple[str | None, Bill]]) -> None:
     """One charge for each subject and certificate."""
-    if ledger is None:
-        return
-    texts: Counter[tuple[str, Certificate]] = Counter()
-    tokens: Counter[tuple[str, Certificate]] = Counter()
-    for subject, (certificate, n) in bills:
-        if n and subject is not None:
-            texts[subject, certificate] += 1
-            tokens[subject, certificate] += n
-    for (subject, certificate), count in texts.items():
+    texts, tokens = Counter[tuple[str | None, Certificate]](), Counter[Any]()
+    for payer, (certificate, n) in bills:
+        texts[payer, certificate] += bool(n)
+        tokens[payer, certificate] += n
+    twin = copy.copy(sanitizer)
+    for (twin.subject, certificate), count in texts.items():
         if certificate.unit == "text":  # a ledger multiplies by itself
-            ledger.charge(subject, certificate, count)
-        else:
-            n = tokens[subject, certificate]
-            ledger.charge(subject, of_texts(certificate, count), n)
+            twin.pay([(certificate, count)])
+        elif count:
+            twin.pay([(of_texts(certificate, count), tokens[twin.subject, certificate])])
 
 
 @lru_cache(maxsize=256)
@@ -231,11 +222,16 @@ def of_texts(certificate: Certificate, texts: int) -> Certificate:
     """
     if texts == 1 or not certificate.finite:
         return certificate
-    guarantee, metric = certificate.guarantee, certificate.metric
+
+    def grown(guarantee: G) -> G:
+        fields = vars(guarantee).items()
+        numbers = {name: _times(x, texts) for name, x in fields if isinstance(x, float | int)}
+        return replace(guarantee, **cast(Any, numbers))
+
     return replace(
         certificate,
-        guarantee=_grown(guarantee, texts),
-        metric=None if metric is None else _grown(metric, texts),
+        guarantee=grown(certificate.guarantee),
+        metric=certificate.metric and grown(certificate.metric),
         epsilon=_times(certificate.epsilon, texts),
         claimed=_times(certificate.claimed, texts),
         assumptions=(*certificate.assumptions, f"{texts} texts of one subject are charged at once"),
@@ -245,13 +241,6 @@ def of_texts(certificate: Certificate, texts: int) -> Certificate:
         recovery_in_english=None,
         retention_in_english=None,
     )
-
-
-def _grown(guarantee: G, times: int) -> G:
-    """A guarantee so many times."""
-    fields = vars(guarantee).items()
-    numbers: Any = {name: _times(x, times) for name, x in fields if isinstance(x, float | int)}
-    return replace(guarantee, **numbers)
 
 
 def _times(nats: float, times: int) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,13 +17,12 @@ from dp_middleware import _files, _validate
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, sync_folder
 from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, column_names
 from dp_middleware.corpora.failures import on_disk
-from dp_middleware.corpora.jobs import open_job, refuse_done, state
+from dp_middleware.corpora.jobs import Report, open_job, refuse_done, state
 from dp_middleware.corpora.lines import JsonLines, TextLines
 from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.corpora.tables import Csv, Parquet, Tsv
 from dp_middleware.corpora.workers import release_all
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.wording import json_number
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
@@ -40,41 +38,6 @@ FORMATS: dict[str, type[Format]] = {
 """By the ending of a file's name."""
 
 Path_ = str | os.PathLike[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What became of a file, in public numbers.
-
-    Attributes:
-        rows: That are in the target.
-        broken: That were left out of it, and copied to the file of rejects.
-        texts: Cells that are not null.
-        tokens: Of these; 0 for a dry run, which draws nothing.
-        chunks: Number of chunks.
-        resumed: Chunks that an earlier run had released.
-        charged_again: At most so many chunks were charged more than once, as a run was killed
-            between their charge and the writing of what was drawn.
-        subjects: That paid; 0 without a ledger.
-        epsilon: Nats of all texts; of a dry run, an upper bound.
-        epsilon_per_subject: Of the subject that paid most.
-    """
-
-    rows: int
-    broken: int
-    texts: int
-    tokens: int
-    chunks: int
-    resumed: int
-    charged_again: int
-    subjects: int
-    epsilon: float
-    epsilon_per_subject: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; an infinite number is the string ``"inf"``."""
-        plain = asdict(self)
-        return {k: json_number(v) if isinstance(v, float) else v for k, v in plain.items()}
 
 
 def sanitize_file(
@@ -127,11 +90,11 @@ def sanitize_file(
             other than those of the run that is to be continued; quotes nothing of the file.
         BudgetExhausted: From the ledger; what was released is kept.
     """
-    path, out = Path(source), Path(target)
+    path, out, aside = Path(source), Path(target), None if rejects is None else Path(rejects)
     kind, other = FORMATS.get(path.suffix.lower()), FORMATS.get(out.suffix.lower())
     if kind is None or kind is not other:
         raise ParameterError(f"expected two files of one kind, {', '.join(FORMATS)}")
-    places = [Path(place).resolve() for place in (path, out, rejects) if place is not None]
+    places = [place.resolve() for place in (path, out, aside) if place is not None]
     if len({*places}) < len(places):
         raise ParameterError("expected a source, a target and a file of rejects that are different")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
@@ -144,12 +107,12 @@ def sanitize_file(
     file = kind(path, releaser.names, public, chunk_rows, (TOKENS, EPSILON) if extras else ())
     before, folder = state(path), out.with_name(f".{out.name}.parts")
     if not dry_run:
-        refuse_done(out, None if rejects is None else Path(rejects), folder)
+        refuse_done(out, aside, folder)
     told = {
         "source": chunk_key("source", *before),
         "parameters": chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower()),
     }
-    plan, keys = _checked(file, releaser, told["parameters"], id, may_break=rejects is not None)
+    plan, keys = _checked(file, releaser, told["parameters"], id, may_break=aside is not None)
     if dry_run:
         return plan
     with open_job(folder, told) as store:
@@ -161,13 +124,8 @@ def sanitize_file(
             progress(done, plan.rows)
         if state(path) != before:
             raise ParameterError("expected a source that stays as it is, it changed meanwhile")
-        sums = _write(file, out, store, keys, releaser, rejects)
+        sums = _write(file, out, store, keys, releaser, aside)
         again = store.attempts - len(keys)
-    gone = folder.with_name(f"{folder.name}.done")
-    shutil.rmtree(gone, ignore_errors=True)
-    with on_disk():
-        folder.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
     return replace(plan, resumed=resumed, charged_again=again, **sums)
 
 
@@ -209,10 +167,7 @@ def _checked(
         rows=rows,
         broken=broken,
         texts=texts.total(),
-        tokens=0,
         chunks=len(keys),
-        resumed=0,
-        charged_again=0,
         subjects=0 if releaser.releaser.ledger is None else len(texts),
         epsilon=texts.total() * epsilon if texts.total() else 0.0,
         epsilon_per_subject=most * epsilon if most else 0.0,
@@ -220,12 +175,10 @@ def _checked(
     return plan, keys
 
 
-def _payers(releaser: Columns, chunk: Chunk) -> list[str]:
+def _payers(releaser: Columns, chunk: Chunk) -> Sequence[str]:
     """The subject of each row; one without a name pays for all where there is no column."""
-    if releaser.subject is None:
-        return [""] * len(chunk.cells)
-    subjects: list[str] = chunk.cells[releaser.subject].to_pylist()
-    return subjects
+    name, cells = releaser.subject, chunk.cells
+    return [""] * len(cells) if name is None else cells[name].to_pylist()
 
 
 def _write(
@@ -234,7 +187,7 @@ def _write(
     store: ChunkFolder,
     keys: list[str],
     releaser: Columns,
-    rejects: Path_ | None,
+    rejects: Path | None,
 ) -> dict[str, Any]:
     """The target, and what the releases sum up to."""
     tokens, paid, names = 0, defaultdict[str, float](float), iter(keys)

@@ -1,11 +1,14 @@
-"""A run on a file that may be continued: its folder, and by what it is known again."""
+"""A run on a file that may be continued: its folder, by what it is known again, and its report."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -13,6 +16,42 @@ from dp_middleware import _files
 from dp_middleware.corpora.chunks import ChunkFolder
 from dp_middleware.corpora.failures import on_disk, readable
 from dp_middleware.errors import ParameterError
+from dp_middleware.privacy.wording import json_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What became of a file, in public numbers.
+
+    Attributes:
+        rows: That are in the target.
+        broken: That were left out of it, and copied to the file of rejects.
+        texts: Cells that are not null.
+        tokens: Of these; 0 for a dry run, which draws nothing.
+        chunks: Number of chunks.
+        resumed: Chunks that an earlier run had released.
+        charged_again: At most so many chunks were charged more than once, as a run was killed
+            between their charge and the writing of what was drawn.
+        subjects: That paid; 0 without a ledger.
+        epsilon: Nats of all texts; of a dry run, an upper bound.
+        epsilon_per_subject: Of the subject that paid most.
+    """
+
+    rows: int
+    broken: int
+    texts: int
+    tokens: int = 0
+    chunks: int
+    resumed: int = 0
+    charged_again: int = 0
+    subjects: int
+    epsilon: float
+    epsilon_per_subject: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; an infinite number is the string ``"inf"``."""
+        plain = asdict(self)
+        return {k: json_number(v) if isinstance(v, float) else v for k, v in plain.items()}
 
 
 def refuse_done(target: Path, rejects: Path | None, folder: Path) -> None:
@@ -36,7 +75,7 @@ def state(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
-    """The chunks of this job, which no other run works at.
+    """The chunks of this job, which no other run works at; done without an error, they go.
 
     Raises:
         ParameterError: Another run does, or the folder is of another job.
@@ -64,3 +103,8 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
         yield store
     finally:
         lock.release()
+    gone = folder.with_name(f"{folder.name}.done")
+    shutil.rmtree(gone, ignore_errors=True)
+    with on_disk():
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)

@@ -91,7 +91,8 @@ class NumberedRows:
             with self._folder.claim(chunk_key(self._job, chunk)):
                 released = self._known(chunk)
                 if len(new := _new(rows, released)):
-                    released.append(self._release(chunk, len(released), new))
+                    key = chunk_key(self._job, chunk, len(released))
+                    released.append(self._folder.keep(key, lambda: self._release(new)))
         found = _rows(pa.concat_tables(released), rows[_ROW])
         if found[_MARK] != rows[_MARK]:
             raise ParameterError(
@@ -100,12 +101,10 @@ class NumberedRows:
             )
         return found
 
-    def _release(self, chunk: int, part: int, rows: pa.Table) -> pa.Table:
-        self._folder.note_attempt()
+    def _release(self, rows: pa.Table) -> pa.Table:
         released = self._columns.release(rows)
         for name in (_ROW, _MARK):
             released = released.append_column(name, rows[name])
-        self._folder.write(chunk_key(self._job, chunk, part), released)
         return released
 
     def _known(self, chunk: int) -> list[pa.Table]:

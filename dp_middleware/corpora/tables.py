@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import csv
+from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import reduce
 from itertools import islice
 from typing import IO, Any
@@ -16,7 +18,6 @@ import pyarrow.parquet as pq
 
 from dp_middleware.corpora.columns import refuse_type
 from dp_middleware.corpora.failures import readable
-from dp_middleware.corpora.quotes import refuse_open_quotes
 from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format
 from dp_middleware.errors import ParameterError
 
@@ -50,9 +51,22 @@ class Csv(Format):
             yield self._chunk(names, header.slice(1), number, broken)
 
     def check(self) -> None:
-        """See :class:`Format`."""
+        """See :class:`Format`: a quote that is not closed would carry texts into public cells.
+
+        Arrow reads on to the next quote, however many rows later.
+        """
+        csv.field_size_limit(max(csv.field_size_limit(), _BLOCK))
+        are_closed = False
         with readable(), self._text() as lines:
-            refuse_open_quotes(lines, self.separator)
+            rows = csv.reader(lines, delimiter=self.separator, strict=True)
+            with suppress(csv.Error):
+                deque(rows, maxlen=0)
+                are_closed = True
+        if not are_closed:
+            raise ParameterError(
+                "expected each quoted cell to end at its closing quote, got more of it, or the end "
+                f"of the file, in line {rows.line_num}; write quotes inside of it twice"
+            )
 
     def _text(self) -> IO[str]:
         """The file with a character for each byte."""
@@ -98,22 +112,17 @@ class Csv(Format):
 
     def _chunk(self, names: list[str], rows: pa.Table, before: int, broken: list[Broken]) -> Chunk:
         """Rows whose cells that are read are UTF-8; the others are broken."""
-        cells = {name: rows[names.index(name)] for name in (*self.private, *self.public)}
-        bad = (
-            [k for k in range(len(rows)) if not all(_is_text(c[k]) for c in cells.values())]
-            if (any(map(_has_bad, cells.values())))
-            else []
-        )
-        wrong = [
-            Broken(before + k + 1, "no UTF-8 in a column that is read", self._row(rows.slice(k, 1)))
-            for k in bad
-        ]
-        if bad:
-            good = pa.array([k for k in range(len(rows)) if k not in {*bad}], "int64")
-            rows = rows.take(good)
-            cells = {name: column.take(good) for name, column in cells.items()}
-        strings = {name: column.cast("large_string") for name, column in cells.items()}
-        return Chunk(cells=pa.table(strings), rows=(names, rows), broken=[*broken, *wrong])
+        wanted = [*self.private, *self.public]
+        cells = rows.select([names.index(name) for name in wanted]).rename_columns(wanted)
+        strings, wrong = _strings(cells), list[Broken]()
+        if strings is None:
+            reason = "no UTF-8 in a column that is read"
+            good = [k for k in range(len(rows)) if _strings(cells.slice(k, 1)) is not None]
+            for k in sorted({*range(len(rows))} - {*good}):
+                wrong.append(Broken(before + k + 1, reason, self._row(rows.slice(k, 1))))
+            kept = pa.array(good, "int64")
+            rows, strings = rows.take(kept), _strings(cells.take(kept))
+        return Chunk(cells=strings, rows=(names, rows), broken=[*broken, *wrong])
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """See :class:`Format`."""
@@ -184,8 +193,11 @@ class Parquet(Format):
         for chunk, table in released:
             rows = chunk.rows
             for name in self.private:
-                place = rows.schema.get_field_index(name)
-                rows = rows.set_column(place, rows.field(place), _as(table[name], rows[name].type))
+                place, column = rows.schema.get_field_index(name), table[name]
+                kind = rows[name].type
+                if pa.types.is_dictionary(kind):
+                    column = column.cast(kind.value_type).dictionary_encode()
+                rows = rows.set_column(place, rows.field(place), column.cast(kind))
             for name in self.extras:
                 rows = rows.append_column(name, table[name])
             writer = writer or pq.ParquetWriter(file, rows.schema)
@@ -202,13 +214,6 @@ class Parquet(Format):
             writer.close()
 
 
-def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Strings of a type of strings, or of a dictionary of these."""
-    if pa.types.is_dictionary(kind):
-        return column.cast(kind.value_type).dictionary_encode().cast(kind)
-    return column.cast(kind)
-
-
 def _parts(table: pa.Table, size: int) -> Iterator[pa.Table]:
     """Slices of so many rows, or fewer where these are long."""
     for start in range(0, len(table), size):
@@ -219,20 +224,11 @@ def _parts(table: pa.Table, size: int) -> Iterator[pa.Table]:
             yield rows
 
 
-def _is_text(cell: pa.Scalar) -> bool:
-    try:
-        (cell.as_py() or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _has_bad(column: pa.ChunkedArray) -> bool:
-    try:
-        column.cast("large_string")
-    except pa.ArrowInvalid:
-        return True
-    return False
+def _strings(cells: pa.Table) -> pa.Table | None:
+    """Bytes as UTF-8; ``None`` if a cell is none."""
+    with suppress(pa.ArrowInvalid):
+        return cells.cast(pa.schema([(name, pa.large_string()) for name in cells.column_names]))
+    return None
 
 
 def _quoted(cells: pa.Array, separator: str) -> pa.Array:

@@ -22,7 +22,6 @@ from support.texts import CANARY
 import dp_middleware as dp
 from dp_middleware.corpora import ChunkFolder, sanitize_file
 from dp_middleware.corpora.columns import EPSILON, TOKENS
-from dp_middleware.corpora.quotes import refuse_open_quotes
 
 SPACE = random_space()
 LAW = dp.TokenExponential(epsilon=1.0)
@@ -83,22 +82,7 @@ def test_other_cells_of_csv_stay(tmp_path, rows, ending, mark, separator):
         assert len(after.split()) == sanitizer().count(before)
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.text(st.sampled_from('a",\r\n'), max_size=12))
-def test_quotes_are_as_strict_as_the_csv_of_python(text):
-    try:
-        [*csv.reader(io.StringIO(text, newline=""), strict=True)]
-        strict = True
-    except csv.Error:
-        strict = False
-    try:
-        refuse_open_quotes(io.StringIO(text, newline=""), ",")
-        assert strict
-    except dp.ParameterError:
-        assert not strict
-
-
-@pytest.mark.parametrize("rest", ["", '"w1","x"\n'])
+@pytest.mark.parametrize("rest", ["", '"w1","x"\n', 'x"w1,x\n', '","x"" \n'])
 def test_a_quote_that_is_not_closed_does_not_carry_texts_out(tmp_path, rest):
     data = f'text,id\nw1,"abc\n{CANARY},{rest}'.encode()
     ledger = Charges()

@@ -126,12 +126,6 @@ def last_row(connection: sa.Connection, subject: str, scale: str | None = None) 
     return statements.first_row(connection, statements.LAST_OF_SCALE, subject=subject, scale=scale)
 
 
-def release_named(connection: sa.Connection, subject: str, name: str) -> Row | None:
-    """A charge of this subject."""
-    row = statements.first_row(connection, statements.NAMED, subject=subject, release=name)
-    return row if row is not None and row.event == "charge" else None
-
-
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
     """In order."""
     query = sa.select(releases).where(releases.c.subject == subject).order_by(releases.c.number)
@@ -146,28 +140,26 @@ def subjects(connection: sa.Connection) -> list[str]:
 
 def account(connection: sa.Connection, rules: Rules, subject: str, now: int) -> Account:
     """A subject's standing at a time."""
-    last = last_row(connection, subject)
+    last, pure = last_row(connection, subject), last_row(connection, subject, PURE)
     if last is None:
-        left = remaining(connection, rules, None, now)
+        left = nats_of(rules.budget)
         return Account(spent=0.0, remaining=left, metric={}, events=0, infinite_by=None)
-    pure = last_row(connection, subject, PURE)
     return Account(
         spent=math.inf if last.infinite_by else nats_of(pure.total if pure else 0),
-        remaining=remaining(connection, rules, last, now),
+        remaining=remaining(connection, rules, last, pure, now),
         metric=_metric_totals(connection, subject),
         events=last.number,
         infinite_by=last.infinite_by or None,
     )
 
 
-def remaining(connection: sa.Connection, rules: Rules, last: Row | None, now: int) -> float:
-    """Nats that may be charged at a time, after the subject's last row."""
-    if last is None:
-        return nats_of(rules.budget)
+def remaining(
+    connection: sa.Connection, rules: Rules, last: Row, pure: Row | None, now: int
+) -> float:
+    """Nats that may be charged at a time, after the subject's last row and last pure one."""
     if last.infinite_by:
         return 0.0
     limit = rules.limit(PURE, last.budget)
-    pure = last if last.scale == PURE else last_row(connection, last.subject, PURE)
     counted = in_window(connection, rules, pure, max(now, last.time)) if pure else 0
     return nats_of(limit if limit == UNLIMITED else max(0, limit - counted))
 

@@ -20,6 +20,7 @@ from dp_middleware.privacy.ledger.book import MICROSECONDS, Account, Receipt, Ru
 from dp_middleware.privacy.ledger.database import Database
 from dp_middleware.privacy.ledger.rows import (
     OVERRIDE,
+    PURE,
     Cost,
     Row,
     Unit,
@@ -28,6 +29,7 @@ from dp_middleware.privacy.ledger.rows import (
     nats_of,
     subject_name,
 )
+from dp_middleware.privacy.ledger.statements import CHARGE, first_row
 from dp_middleware.privacy.receipts import write_remaining
 
 __all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
@@ -173,8 +175,9 @@ class PrivacyLedger:
             ParameterError: This subject has no such release.
         """
         subject = subject_name(subject)
+        charge: Any = {"subject": subject, "release": release_id, "event": "charge"}
         first = self._database.read(
-            lambda connection: book.release_named(connection, subject, release_id), subject
+            lambda connection: first_row(connection, CHARGE, **charge), subject
         )
         if first is None:
             raise ParameterError("expected a release of this subject; charge before a release")
@@ -210,13 +213,7 @@ class PrivacyLedger:
 
     def remaining(self, subject: str) -> float:
         """Nats that may be charged now; 0 after a release without a finite guarantee."""
-        subject, now = subject_name(subject), self._now()
-        return self._database.read(
-            lambda connection: book.remaining(
-                connection, self._rules, book.last_row(connection, subject), now
-            ),
-            subject,
-        )
+        return self.account(subject).remaining
 
     def account(self, subject: str) -> Account:
         """The subject's standing; an unknown subject has spent nothing."""
@@ -255,7 +252,8 @@ class PrivacyLedger:
 
         def work(connection: sa.Connection) -> tuple[Row, float]:
             row = book.append(connection, self._rules, subject, cost, now, **event)
-            return row, book.remaining(connection, self._rules, row, now)
+            pure = row if row.scale == PURE else book.last_row(connection, subject, PURE)
+            return row, book.remaining(connection, self._rules, row, pure, now)
 
         row, left = self._database.write(subject, work)
         write_remaining(left)

@@ -124,6 +124,19 @@ def unfinished(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def forget_oldest(folder: Path, most: float) -> None:
+    """Remove the files of a folder that were touched longest ago, until the others are few bytes.
+
+    Raises:
+        OSError: The folder cannot be read or written to.
+    """
+    found = [(path, path.stat()) for path in folder.iterdir() if path.suffix != UNFINISHED]
+    for path, file in sorted(found, key=lambda pair: pair[1].st_mtime, reverse=True):
+        most -= file.st_size
+        if most < 0:
+            path.unlink(missing_ok=True)
+
+
 def code_fingerprint() -> str:
     """Changes whenever a file that may decide a row or a certificate changes."""
     return folders_fingerprint(

@@ -15,6 +15,7 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
+from dp_middleware.mechanisms.landmarks import Survey
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -105,9 +106,24 @@ class Block:
 
 
 def block_of(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids, outputs: Ids, *, integers: bool
+    mechanism: ChannelMechanism,
+    space: EmbeddingSpace,
+    ids: Ids,
+    outputs: Ids,
+    *,
+    integers: bool,
+    survey: Survey | None = None,
 ) -> Block:
-    """The rows of some inputs at some outputs, of which no other is possible for any input."""
+    """The rows of some inputs at some outputs, of which no other is possible for any input.
+
+    Args:
+        mechanism: A channel.
+        space: V tokens with vectors.
+        ids: int64 (n,), the inputs.
+        outputs: int64 (m,), ascending.
+        integers: Whether rows are rounded.
+        survey: Takes in integers, of all outputs.
+    """
     rows = rows_of(mechanism, ids, space)
     if len(outputs) < len(space):
         rows = _columns_of(rows, outputs)
@@ -117,6 +133,8 @@ def block_of(
     if not integers:
         return Block(ids=ids, rows=rows, columns=columns)
     rounded = sampler.integer_rows(rows)
+    if survey is not None:
+        survey.take(ids, rounded)
     bits: Ids = rounded.bits.cpu().numpy()
     flattest = float((rounded.largest * rounded.units[:, 0]).amin())
     rows, scale = rounded.weights, 2.0 ** -int(bits[0])

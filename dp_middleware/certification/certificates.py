@@ -14,6 +14,7 @@ from dp_middleware.certification.texts import certify_text
 from dp_middleware.certification.vectors import certify_vectors
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import landmarks
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
@@ -134,7 +135,10 @@ def check(
 def _certificate(
     mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
 ) -> Certificate:
-    loss = enumerate_pairs(mechanism, space, adjacency)
+    survey = landmarks.survey(mechanism, space)
+    loss = enumerate_pairs(mechanism, space, adjacency, survey)
+    if survey is not None:
+        survey.keep()
     reason = wording.dropped(space, adjacency)
     if not reason and math.isinf(loss.epsilon):
         reason = "some output is possible for one token and impossible for another; see the witness"

@@ -18,6 +18,7 @@ from dp_middleware.certification._blocks import Block, block_of
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.landmarks import Survey
 from dp_middleware.privacy import Adjacency
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
@@ -69,10 +70,13 @@ class Loss:
 
 
 def enumerate_pairs(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency
+    mechanism: ChannelMechanism,
+    space: EmbeddingSpace,
+    adjacency: Adjacency,
+    survey: Survey | None = None,
 ) -> Loss:
-    """The exact loss from the integers that are drawn from. O(V^2) time."""
-    return _Pass(mechanism, space, integers=True).over(classes_of(space, adjacency))
+    """The exact loss from the integers that are drawn from; a survey sees them. O(V^2) time."""
+    return _Pass(mechanism, space, integers=True, survey=survey).over(classes_of(space, adjacency))
 
 
 def scout(
@@ -187,9 +191,15 @@ class _Pass:
     """One streaming pass; collects what :class:`Loss` reports."""
 
     def __init__(
-        self, mechanism: ChannelMechanism, space: EmbeddingSpace, *, integers: bool
+        self,
+        mechanism: ChannelMechanism,
+        space: EmbeddingSpace,
+        *,
+        integers: bool,
+        survey: Survey | None = None,
     ) -> None:
         self._mechanism, self._space, self._integers = mechanism, space, integers
+        self._survey = survey
         possible = mechanism.possible(space)
         self._outputs = np.arange(len(space)) if possible is None else possible
         self._place = np.full(len(space), UNKNOWN)  # of a token among the outputs
@@ -216,7 +226,12 @@ class _Pass:
         for start in range(0, len(order), size):
             ids, own = order[start : start + size], labels[start : start + size]
             block = block_of(
-                self._mechanism, self._space, ids, self._outputs, integers=self._integers
+                self._mechanism,
+                self._space,
+                ids,
+                self._outputs,
+                integers=self._integers,
+                survey=self._survey,
             )
             units = self._units(block)
             for label in np.unique(own[own < len(several)]).tolist():

@@ -177,8 +177,12 @@ class EmbeddingSpace:
 
     def cosine_rows(self, ids: Ids) -> torch.Tensor:
         """:meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
-        unit = self.derived("unit", lambda: self.on_device(grid.unit_points(self.vectors)))
-        return products.cosines(unit[self.on_device(ids)], unit)
+        return products.cosines(self.unit[self.on_device(ids)], self.unit)
+
+    @property
+    def unit(self) -> torch.Tensor:
+        """Unit rows of the vectors, on the grid of cosines and on the device; float64 (V, d)."""
+        return self.derived("unit", lambda: self.on_device(grid.unit_points(self.vectors)))
 
     @property
     def centred_unit(self) -> Floats:

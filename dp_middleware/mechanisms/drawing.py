@@ -15,7 +15,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import lockstep, prepared
+from dp_middleware.mechanisms import landmarks, lockstep, prepared
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.lockstep import FRESH, asked
 from dp_middleware.mechanisms.near_lists import near_rows
@@ -127,6 +127,7 @@ class _FromTables(Drawer):
             batch=space.block,
             cache=sampler.shared_cache(prepared.key_in_memory(mechanism, space)),
             prepared=prepared.opened(mechanism, space),
+            landmarks=landmarks.opened(mechanism, space),
         )
 
     def draw(

@@ -15,12 +15,13 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Notion
 from dp_middleware.mechanisms.kernels import lists
+from dp_middleware.mechanisms.scored import ScoredMechanism
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.words import word_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanText(ChannelMechanism):
+class SanText(ScoredMechanism):
     """Release y for x with probability proportional to exp(-epsilon/2 * d(x, y)).
 
     Reference:
@@ -43,9 +44,9 @@ class SanText(ChannelMechanism):
     )
     references: ClassVar[tuple[str, ...]] = ("yue2021", "chatzikokolakis2013")
 
-    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        return torch.log_softmax(space.distance_rows(ids).mul_(-0.5 * self.epsilon), dim=1)
+    def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
+        """-epsilon/2 times the distance."""
+        return products.mul_(-0.5 * self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)

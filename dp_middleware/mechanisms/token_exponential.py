@@ -7,15 +7,14 @@ from typing import ClassVar, Literal
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.scored import Product, ScoredMechanism
 
 Score = Literal["clipped_cosine", "shifted_cosine"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenExponential(ChannelMechanism):
+class TokenExponential(ScoredMechanism):
     """Release y for x with probability proportional to exp(epsilon/2 * u(x, y)).
 
     u = max(0, cos) for ``"clipped_cosine"``, (1 + cos)/2 for ``"shifted_cosine"``.
@@ -35,6 +34,7 @@ class TokenExponential(ChannelMechanism):
     name: ClassVar[str] = "token-exponential"
     truth: ClassVar[str] = "epsilon-DP; the exact loss is often about half of it"
     references: ClassVar[tuple[str, ...]] = ("mcsherry2007", "privrewrite")
+    product: ClassVar[Product] = "cosine"
 
     score: Score = "clipped_cosine"
 
@@ -42,11 +42,10 @@ class TokenExponential(ChannelMechanism):
         super().__post_init__()
         _validate.one_of(("clipped_cosine", "shifted_cosine"), score=self.score)
 
-    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        scores = space.cosine_rows(ids)
+    def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
+        """epsilon/2 times u."""
         if self.score == "clipped_cosine":
-            scores.clamp_(min=0.0)
+            products.clamp_(min=0.0)
         else:
-            scores.add_(1.0).mul_(0.5)
-        return torch.log_softmax(scores.mul_(0.5 * self.epsilon), dim=1)
+            products.add_(1.0).mul_(0.5)
+        return products.mul_(0.5 * self.epsilon)

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism, Notion
+from dp_middleware.mechanisms.base import Notion
+from dp_middleware.mechanisms.scored import ScoredMechanism
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncatedExponential(ChannelMechanism):
+class TruncatedExponential(ScoredMechanism):
     """Release y for x with probability proportional to exp(-epsilon/2 * min(d(x, y), threshold)).
 
     The paper draws among the tokens within the threshold, scored -d, and one element "outside",
@@ -63,10 +63,9 @@ class TruncatedExponential(ChannelMechanism):
         odds = (1 - self.beta) / self.beta * (size - 1)
         return 2 / self.epsilon * math.log(odds) if odds > 1 else 0.0
 
-    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
-        scores = space.distance_rows(ids).clamp_(max=self.cut(len(space)))
-        return torch.log_softmax(scores.mul_(-0.5 * self.epsilon), dim=1)
+    def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
+        """-epsilon/2 times the distance, or the threshold where that is less."""
+        return products.clamp_(max=self.cut(len(space))).mul_(-0.5 * self.epsilon)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """The loss of the farthest pair is bounded by the threshold too."""

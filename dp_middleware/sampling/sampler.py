@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
@@ -43,6 +44,9 @@ __all__ = [
 
 _LIMIT = "DP_MIDDLEWARE_ROW_CACHE_MB"
 _caches: dict[str, RowCache] = {}
+
+OFTEN = 8
+"""Draws for a token after which a table is worth its while, where there are landmarks."""
 
 CACHE_BYTES = 5 << 28
 """Memory for cached tables of a process, unless ``$DP_MIDDLEWARE_ROW_CACHE_MB`` says otherwise."""
@@ -104,6 +108,16 @@ def log_softmax(scores: ArrayLike) -> Floats:
     return torch.log_softmax(rows, dim=-1).numpy()
 
 
+class Landmarks(Protocol):
+    """Draws that need no table; see ``landmarks.py``."""
+
+    def __len__(self) -> int:
+        """Number V of tokens."""
+
+    def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
+        """Which places are decided, and the outputs there, which are those of the tables."""
+
+
 class Sampler:
     """Draws from the rows of one channel, keeping tables of tokens already seen.
 
@@ -117,6 +131,7 @@ class Sampler:
         capacity: Bytes of cached tables, where they are not shared.
         cache: Shared tables of this channel; see :func:`shared_cache`.
         prepared: Tables on disk, which are searched first; public.
+        landmarks: What draws for tokens without a table use until they were drawn for often.
     """
 
     def __init__(
@@ -127,8 +142,11 @@ class Sampler:
         capacity: int = CACHE_BYTES,
         cache: CachedRows | None = None,
         prepared: PreparedRows | None = None,
+        landmarks: Landmarks | None = None,
     ) -> None:
         self._rows, self._batch, self._prepared = rows, batch, prepared
+        self._landmarks = landmarks
+        self._times = np.zeros(0 if landmarks is None else len(landmarks), dtype=np.int64)
         self._cache = cache if cache is not None else RowCache(capacity).channel("own")
 
     def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
@@ -156,6 +174,13 @@ class Sampler:
         released = np.empty(len(ids), dtype=np.int64)
         released[known] = outputs
         places = np.flatnonzero(~known)
+        if self._landmarks is not None:
+            seldom = places[self._are_seldom(ids[places], held)]
+            decided, outputs = self._landmarks.locate(ids[seldom], uniform[seldom])
+            released[seldom[decided]] = outputs
+            places = np.setdiff1d(places, seldom[decided])
+            if not len(places):
+                return released
         distinct, inverse, counts = np.unique(ids[places], return_inverse=True, return_counts=True)
         places = places[np.argsort(inverse, kind="stable")]
         groups = np.split(places, np.cumsum(counts)[:-1])
@@ -164,6 +189,16 @@ class Sampler:
             group = group_of[number]
             released[group] = table.locate(uniform[group], entropy)
         return released
+
+    def _are_seldom(self, ids: Ids, held: dict[int, Table]) -> NDArray[np.bool_]:
+        """Which of these places have a token that is not worth a table yet; counts them."""
+        some, counts = np.unique(ids[ids >= 0], return_counts=True)
+        self._times[some] = np.minimum(self._times[some] + counts, OFTEN)
+        seldom = np.zeros(len(ids), dtype=np.bool_)
+        seldom[ids >= 0] = self._times[ids[ids >= 0]] < OFTEN
+        if held:
+            seldom &= ~np.isin(ids, list(held))
+        return seldom
 
     def _tables_of(self, ids: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
         """A table for each id: the one that is held, else a computed one."""

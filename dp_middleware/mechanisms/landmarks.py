@@ -1,0 +1,153 @@
+"""Landmarks of a channel: made in a pass over its rows, kept on disk, and drawn by."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import _files
+from dp_middleware._torch import torch
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms import prepared
+from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.rantext import RanText
+from dp_middleware.mechanisms.scored import ScoredMechanism
+from dp_middleware.sampling import landmarks as marks
+from dp_middleware.sampling.entropy import Words
+from dp_middleware.sampling.integers import IntegerRows
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+Landmarked = ScoredMechanism | RanText
+
+MOST = 1e8
+"""Bytes of landmarks up to which they are written unasked."""
+
+_WORTH_STORING = 512  # tokens; fewer make a row in no time
+_HELD = 1 << 29  # bytes of all landmarks that were not asked for
+_KINDS = "prepared", "landmarks"  # folders: asked for, and not
+
+
+class LandmarkRows:
+    """Draws by landmarks.
+
+    Args:
+        mechanism: Whose rows they are of.
+        space: V tokens with vectors, on the host.
+        landmarks: Of all of its rows.
+    """
+
+    def __init__(
+        self, mechanism: Landmarked, space: EmbeddingSpace, landmarks: marks.Landmarks
+    ) -> None:
+        self._mechanism, self._space, self._landmarks = mechanism, space, landmarks
+
+    def __len__(self) -> int:
+        return len(self._space)
+
+    def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
+        """Which places are decided, and the outputs there; see :class:`Landmarks`."""
+        return self._landmarks.locate(ids, uniform, self.scores)
+
+    def scores(self, ids: Ids, firsts: Ids, width: int) -> Floats:
+        """Scores of ``width`` outputs from ``firsts`` on, float64 (n, width); -inf behind V."""
+        columns = firsts[:, None] + np.arange(width)
+        inside = columns < len(self._space)
+        products = self._products(ids, firsts, width)
+        if isinstance(self._mechanism, RanText):
+            scores = self._landmarks.on_curves(ids, products)
+        else:
+            scores = self._mechanism.scores(torch.from_numpy(products), self._space).numpy()
+        return np.where(inside, scores, -np.inf)
+
+    def _products(self, ids: Ids, firsts: Ids, width: int) -> Floats:
+        """Distances or cosines, exact; each vector passes through the processor once."""
+        space, mechanism = self._space, self._mechanism
+        by_distance = isinstance(mechanism, RanText) or mechanism.product == "distance"
+        vectors = space.points if by_distance else space.unit.numpy()
+        made = np.zeros((len(ids), width))
+        order = np.argsort(firsts, kind="stable")
+        for group in np.split(order, np.flatnonzero(np.diff(firsts[order])) + 1):
+            block = vectors[firsts[group[0]] :][:width]
+            made[group, : len(block)] = vectors[ids[group]] @ block.T
+        if not by_distance:
+            return np.clip(made, -1.0, 1.0, out=made)
+        squares = space.derived("squares", lambda: np.einsum("vd,vd->v", vectors, vectors))
+        made *= -2.0
+        made += squares[ids, None]
+        made += squares.take(firsts[:, None] + np.arange(width), mode="clip")
+        return np.sqrt(np.maximum(made, 0.0, out=made), out=made)
+
+
+class Survey:
+    """Makes the landmarks of a channel in a pass over its rows that another one makes as well."""
+
+    def __init__(self, mechanism: Landmarked, space: EmbeddingSpace) -> None:
+        self._mechanism, self._space = mechanism, space
+        self._surveyor = marks.Surveyor(len(space), MOST)
+        self._largest = np.empty(len(space))  # ln of the largest probability
+        self._top = np.empty(len(space), dtype=np.int64)  # where that is
+
+    def take(self, ids: Ids, integers: IntegerRows) -> None:
+        """Take in rows of tokens; that of the unknown symbol has no landmarks."""
+        known = np.flatnonzero(ids != UNKNOWN)
+        weights, units = (each.numpy()[known] for each in (integers.weights, integers.units))
+        self._surveyor.take(ids[known], weights, units)
+        self._top[ids[known]] = weights.argmax(axis=1)
+        self._largest[ids[known]] = np.log(weights.max(axis=1) * units[:, 0])
+
+    def landmarks(self) -> marks.Landmarks:
+        """Of all rows."""
+        size = len(self._space)
+        none = np.empty((size, 0), dtype=np.float32)
+        made = self._surveyor.landmarks(np.zeros(size), np.empty(0), none)
+        rows = LandmarkRows(self._mechanism, self._space, made)
+        scores = rows.scores(np.arange(size), self._top, 1)
+        made.rows["offset"] = self._largest - scores[:, 0]
+        return made
+
+    def keep(self) -> None:
+        """Write them unasked, if they are not large and there is a folder."""
+        made = self.landmarks()
+        if made.rows.nbytes > MOST:
+            return
+        path = _path("landmarks", self._mechanism, self._space)
+        with suppress(OSError):
+            marks.store(made, path)
+            _files.forget_oldest(path.parent, _HELD)
+
+
+def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
+    """The landmarks that are on disk, if any are."""
+    if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
+        return None
+    for kind in _KINDS:
+        path = _path(kind, mechanism, space)
+        found = marks.load(path)
+        if found is not None:
+            with suppress(OSError):
+                path.touch()  # what is touched last is forgotten last
+            return LandmarkRows(mechanism, space, found)
+    return None
+
+
+def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
+    """To make landmarks along with something else; ``None`` where there are some or can be none."""
+    if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
+        return None
+    if any(_path(kind, mechanism, space).exists() for kind in _KINDS):
+        return None
+    return Survey(mechanism, space)
+
+
+def _can_be(mechanism: Landmarked, space: EmbeddingSpace) -> bool:
+    """Of code that is part of the key, where rows take long, on the host."""
+    known = prepared.is_known(mechanism, space)
+    return known and len(space) >= _WORTH_STORING and space.device.type == "cpu"
+
+
+def _path(kind: str, mechanism: Landmarked, space: EmbeddingSpace) -> Path:
+    return _files.cache_path(kind, *prepared.key_on_disk(mechanism, space).values(), suffix=".npy")

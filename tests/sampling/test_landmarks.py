@@ -1,0 +1,192 @@
+"""Draws by landmarks are those of whole rows, bit for bit, or are left to whole rows."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from support.entropy import at_boundaries, stream
+from support.spaces import CASES, host_rows, random_space, spaces
+
+import dp_middleware as dp
+from dp_middleware import _files
+from dp_middleware.certification import storage
+from dp_middleware.certification.enumeration import enumerate_pairs
+from dp_middleware.mechanisms import landmarks
+from dp_middleware.mechanisms.base import rows_of
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.landmarks import LandmarkRows, Survey
+from dp_middleware.sampling import landmarks as marks, sampler as sampling
+
+MARKED = ("token-exponential", "token-exponential-shifted", "santext", "truncated-exponential")
+EPSILONS = (0.5, 3.0, 200.0)  # the last: 128 bits
+
+
+@pytest.fixture(autouse=True)
+def caches(monkeypatch, tmp_path):
+    """Empty ones, in memory and on disk, and landmarks for toys."""
+    monkeypatch.setattr(sampling, "_caches", {})
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(landmarks, "_WORTH_STORING", 0)
+    monkeypatch.setattr(storage, "_WORTH_STORING", 0)
+    monkeypatch.setattr(marks, "FINEST", 4)
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The ids of all rows that are computed for draws."""
+    original, found = sampling.Sampler.tables, []
+
+    def counted(self, ids):
+        found.extend(ids.tolist())
+        return original(self, ids)
+
+    monkeypatch.setattr(sampling.Sampler, "tables", counted)
+    return found
+
+
+def surveyed(mechanism, space):
+    """Landmarks of all rows."""
+    survey = Survey(mechanism, space)
+    enumerate_pairs(mechanism, space, dp.Adjacency.substitution(), survey)
+    return survey.landmarks()
+
+
+def words_of(data):
+    return np.frombuffer(data, dtype=np.uint64)
+
+
+def assert_as_tables(mechanism, space, made, seed):
+    """Nothing is decided at the ends of an output, all else nearly always, and as tables do."""
+    rows, random = LandmarkRows(mechanism, space, made), np.random.default_rng(seed).bytes(8 * 60)
+    ids = np.arange(len(space))
+    for number, table in zip(ids, sampling.tables(host_rows(mechanism, ids, space)), strict=True):
+        for data, least in ((at_boundaries(table), 0.0), (random, 0.9)):
+            words = words_of(data)
+            decided, outputs = rows.locate(np.full(len(words), number), words)
+            assert outputs.tolist() == table.locate(words[decided], None).tolist()
+            assert decided.mean() >= least
+            assert not least or decided.any()
+        assert not rows.locate(np.full(len(table.lasts), number), table.lasts)[0].any()
+
+
+@pytest.mark.parametrize("name", MARKED)
+@settings(max_examples=20)
+@given(space=spaces(max_tokens=9), epsilon=st.sampled_from(EPSILONS), seed=st.integers(0, 2**32))
+def test_outputs_are_those_of_tables(name, space, epsilon, seed):
+    mechanism = CASES[name](epsilon)
+    assert_as_tables(mechanism, space, surveyed(mechanism, space), seed)
+
+
+@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon):
+    mechanism, space = CASES[name](epsilon), random_space(150, 6)
+    assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
+
+
+def test_a_sampler_draws_the_same_by_landmarks_by_tables_and_by_both():
+    """Unknown tokens have no landmarks; tokens that come often get a table."""
+    mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
+    generator = np.random.default_rng(0)
+    rows = LandmarkRows(mechanism, space, surveyed(mechanism, space))
+    samplers = [
+        sampling.Sampler(lambda ids: rows_of(mechanism, ids, space), landmarks=of)
+        for of in (None, rows)
+    ]
+    for _ in range(40):
+        ids = generator.integers(-1, 60, 7)
+        data = generator.bytes(8 * 7)
+        plain, marked = (each.draw(ids, stream(data)).tolist() for each in samplers)
+        assert plain == marked
+
+
+def test_only_tokens_that_come_often_are_computed_and_held(computed):
+    mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
+    sanitizer = dp.Sanitizer(mechanism, space)
+    for _ in range(sampling.OFTEN - 1):
+        sanitizer.release("w1 w2 w2")
+    assert computed == [2]
+    sanitizer.release("w1 unheard-of")
+    assert sorted(computed) == [-1, 1, 2]
+    drawer(mechanism, space).draw([np.full(sampling.OFTEN, 3)], sampling.os_entropy)
+    assert computed[3:] == [3]
+
+
+def test_a_certificate_leaves_landmarks_for_other_processes(computed):
+    mechanism, space = dp.TokenExponential(epsilon=3.0), random_space(60)
+    assert landmarks.opened(mechanism, space) is None
+    dp.certify(mechanism, space)
+    assert landmarks.opened(mechanism, space) is not None
+    assert landmarks.survey(mechanism, space) is None
+    assert dp.Sanitizer(mechanism, space).release("w1 w5 w7").tokens_total == 3
+    assert computed == []
+    assert landmarks.opened(dp.TokenExponential(epsilon=4.0), space) is None
+    assert landmarks.opened(mechanism, random_space(60, seed=1)) is None
+
+
+def test_none_are_made_where_they_cannot_be_trusted_or_are_large(monkeypatch):
+    class Mine(dp.TokenExponential):
+        pass
+
+    space = random_space(60)
+    for mechanism in (Mine(epsilon=1.0), CASES["custext-strict"](1.0), dp.MetricNoise(eta=1.0)):
+        assert landmarks.survey(mechanism, space) is None
+        assert landmarks.opened(mechanism, space) is None
+    monkeypatch.setattr(landmarks, "MOST", 100)
+    dp.certify(dp.SanText(epsilon=1.0), space)
+    assert landmarks.opened(dp.SanText(epsilon=1.0), space) is None
+
+
+def test_other_versions_of_the_code_are_not_there(monkeypatch):
+    mechanism, space = dp.SanText(epsilon=1.0), random_space(60)
+    dp.certify(mechanism, space)
+    monkeypatch.setattr(_files, "code_fingerprint", lambda: "other")
+    assert landmarks.opened(mechanism, space) is None
+
+
+def test_a_file_with_any_bit_flipped_or_cut_short_is_not_there(tmp_path):
+    made, path = surveyed(dp.SanText(epsilon=1.0), random_space(40)), tmp_path / "marks.npy"
+    marks.store(made, path)
+    whole, generator = path.read_bytes(), np.random.default_rng(0)
+    assert list(tmp_path.iterdir()) == [path]
+    assert np.array_equal(marks.load(path).rows, made.rows)
+    for place in (0, 40, *generator.integers(len(whole), size=400), len(whole) - 1):
+        data = bytearray(whole)
+        data[place] ^= 1 << int(generator.integers(8))
+        for damaged in (data, whole[:place], os.urandom(place)):
+            path.write_bytes(damaged)
+            assert marks.load(path) is None
+
+
+def test_landmarks_that_do_not_fit_decide_nothing():
+    """As of a file whose digest was made again: no draw leaves the law of the row."""
+    mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
+    made, generator = surveyed(mechanism, space), np.random.default_rng(0)
+    words = words_of(generator.bytes(8 * 4000))
+    ids = generator.integers(0, 60, 4000)
+    tables = sampling.tables(host_rows(mechanism, np.arange(60), space))
+    wanted = np.array([tables[i].locate(w[None], None)[0] for i, w in zip(ids, words, strict=True)])
+    rows = LandmarkRows(mechanism, space, made)
+    made.rows["offset"] += 1e-6
+    assert not rows.locate(ids, words)[0].any()
+    made.rows["offset"] -= 1e-6
+    made.rows["starts"][:, 3] += 1 << 20  # of two blocks of 15
+    decided, outputs = rows.locate(ids, words)
+    assert outputs.tolist() == wanted[decided].tolist()
+    assert 0.75 < decided.mean() < 0.95
+
+
+def test_what_was_used_last_stays(tmp_path):
+    for age, name in enumerate(("new", "old", "oldest")):
+        (tmp_path / name).write_bytes(bytes(100))
+        os.utime(tmp_path / name, (1000.0 - age,) * 2)
+    _files.forget_oldest(tmp_path, 250)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "old"}
+
+
+def test_landmarks_stay_small_whatever_the_vocabulary_is():
+    for size, block in ((11_000, 8), (29_523, 64), (100_256, 512)):
+        assert marks.Surveyor(size, landmarks.MOST).block == block

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate
@@ -80,9 +80,9 @@ class PseudonymSession(Session):
         self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
         self._mappings_lock = Lock()
 
-    def alone(self) -> PseudonymSession:
+    def alone(self) -> Self:
         """As of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""
-        twin = cast("PseudonymSession", self._with(self.sanitizer))
+        twin = self._with(self.sanitizer)
         twin._seal, twin._mappings, twin._mappings_lock = None, OrderedDict(), Lock()
         return twin
 

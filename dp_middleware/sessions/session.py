@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
 from dp_middleware import _validate
 from dp_middleware.errors import EventRefused, ParameterError
@@ -15,6 +14,7 @@ from dp_middleware.privacy.receipts import write_releases
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
+from dp_middleware.sessions.answers import Answers
 from dp_middleware.sessions.events import ReleaseMemo, public
 from dp_middleware.sessions.memo import Limits, MemoryMemo, WhenFull
 from dp_middleware.sessions.memo_file import FileMemo
@@ -27,16 +27,14 @@ from dp_middleware.sessions.names import (
     checked,
 )
 from dp_middleware.sessions.releaser import Releaser
-from dp_middleware.sessions.transcript import Message, Unknown, admit, name_of_last_answer
+from dp_middleware.sessions.transcript import Message, Unknown, admit
+from dp_middleware.sessions.twins import Twins
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
 
-_SAME = 1e-9  # nats
-_TWINS = 32  # sessions at other epsilons that are kept: calibrating them is slow
 
-
-class Session:
+class Session(Answers, Twins):
     """Releases the messages of conversations: one release and one charge per event.
 
     An event is a message of a transcript, known by its id. Seen again with the same text and
@@ -108,82 +106,15 @@ class Session:
         if memo is not None:
             entries = FileMemo(memo, digests.of("check"), sanitizer.ledger)
         self._memo = ReleaseMemo(entries, limits, digests)
-        self._first = self
-        self._twin = lru_cache(_TWINS)(self._calibrate)
+        self._begin()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sanitizer!r}, {self._memo!r})"
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("expected a session to stay in its process: it holds a key; make another")
 
     @property
     def scopes(self) -> Mapping[str, Detector]:
         """What is private in a message, by role; a role without one is released whole."""
         return self._scopes
-
-    def at(self, epsilon: float) -> Session:
-        """The same session at another epsilon; see :meth:`Sanitizer.at`.
-
-        Memo, key, scope, limits, ledger and noted answers are shared. A private event, known by
-        its id *and* the mechanism, is another one here: a new release and a new charge, and both
-        releases together are worth the sum of their epsilons. Safe for threads. An epsilon that
-        is asked for again finds its releases.
-
-        Args:
-            epsilon: Nats per token occurrence, a public number.
-
-        Returns:
-            This session or the one it came from, if it has this epsilon or the same calibrated
-            mechanism; a certified epsilon may be just below.
-
-        Raises:
-            CannotCalibrate: The mechanism cannot reach this epsilon.
-        """
-        _validate.positive(epsilon=epsilon)
-        for session in (self, self._first):
-            if abs(session.sanitizer.certificate.epsilon - epsilon) <= _SAME:
-                return session
-        return self._twin(epsilon)
-
-    def _calibrate(self, epsilon: float) -> Session:
-        """A twin of the first session that shares its memo and locks: two made at once both do."""
-        sanitizer = self.sanitizer.at(epsilon)
-        if sanitizer.certificate.mechanism == self.sanitizer.certificate.mechanism:
-            return self
-        return self._with(sanitizer)
-
-    def for_subject(self, subject: str) -> Session:
-        """The same session in the name of another subject, whose budget is charged.
-
-        Memo, key, scope and limits are shared, events and noted answers are not: conversations of
-        different subjects never have a release in common, whatever their names. Safe for threads.
-
-        Args:
-            subject: A public name, told by who is logged in, never by what a user sends.
-
-        Raises:
-            ParameterError: No name.
-        """
-        sanitizer = self.sanitizer.for_subject(subject)
-        if subject == self.sanitizer.subject:
-            return self
-        twin = self._with(sanitizer)
-        twin._first, twin._twin = twin, lru_cache(_TWINS)(twin._calibrate)
-        return twin
-
-    def alone(self) -> Session:
-        """The same session for texts of no conversation: what they share is kept nowhere else.
-
-        Here just this one: :data:`ONCE` is kept in no memo. One with pseudonyms gives a twin
-        with a mapping of its own, in memory as long as the twin.
-        """
-        return self
-
-    def _with(self, sanitizer: Sanitizer) -> Session:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, sanitizer=sanitizer)
-        return twin
 
     def release(self, event_id: str, role: str, text: str, *, conversation: str = "") -> Release:
         """What goes out for a message.
@@ -315,103 +246,3 @@ class Session:
     async def arelease_once(self, role: str, text: str, *, conversation: str = "") -> Release:
         """As :meth:`release_once`, without blocking the event loop."""
         return await asyncio.to_thread(self.release_once, role, text, conversation=conversation)
-
-    @property
-    def restores(self) -> bool:
-        """Whether what the user is shown of a remote answer differs from it."""
-        return False
-
-    def restore(self, text: str, *, conversation: str = "") -> str:
-        """What the user is shown of a remote answer: here just that.
-
-        A session with pseudonyms puts the originals in their place; see :class:`Pseudonyms`.
-        """
-        return text
-
-    def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
-        """As :meth:`restore`, for an answer in pieces."""
-        return iter(pieces)
-
-    def restore_value(self, value: Any, *, conversation: str = "") -> Any:
-        """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""
-        return value
-
-    def note_remote(
-        self,
-        event_id: str | None,
-        text: str,
-        *,
-        conversation: str = "",
-        transcript: Iterable[AnyItem] | None = None,
-    ) -> None:
-        """Tell the session what the remote model answered; it may then go out again.
-
-        Args:
-            event_id: The id that the answer will have in the transcript, by which alone it is
-                known. ``None``: it has none and is known by its public text, or by what
-                :meth:`restore` makes of that. Then any assistant's message without an id that has
-                just these words goes out, also one that was extracted locally: where both may say
-                "yes", give ids or ``transcript``.
-            text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
-            conversation: As for :meth:`release`.
-            transcript: Private, as of :meth:`release_many`: the messages up to and with the one
-                that stands for this answer, such as an extracted one, and that has no id. It is
-                then known by its place behind these messages.
-
-        Raises:
-            EventRefused: The event was released as a private one, or the memo is full.
-            ParameterError: A transcript that does not end with an assistant's message without id.
-        """
-        checked((event_id, "assistant", text))
-        within = self._conversation(conversation)
-        if transcript is not None:
-            name = name_of_last_answer(self._digests, within, transcript)
-        elif event_id is not None:
-            name = self._digests.of_id(within, event_id)
-        else:
-            for words in dict.fromkeys((text, self.restore(text, conversation=conversation))):
-                self._memo.note(self._digests.answer(within, words), text, None)
-            return
-        self._memo.note(self._digests.note(name), text, self._digests.private(name))
-
-    def note_left(
-        self,
-        text: str,
-        *,
-        conversation: str = "",
-        transcript: Iterable[AnyItem] | None = None,
-    ) -> None:
-        """As :meth:`note_remote` without an id, for an answer that was left before its end.
-
-        Never waits, so a finalizer may call it, also in the middle of another call of this session.
-        The answer is noted before the session's next call, unless the memo is full: then it is
-        refused when it is sent again.
-
-        Args:
-            text: The remote model's own words, as far as they were read.
-            conversation: As for :meth:`release`.
-            transcript: As for :meth:`note_remote`.
-        """
-        checked((None, "assistant", text))
-        within = self._conversation(conversation)
-        note = self._digests.answer(within, text)
-        if transcript is not None:
-            note = self._digests.note(name_of_last_answer(self._digests, within, transcript))
-        self._memo.note_left(note, text)
-
-    def digest(self, *parts: str) -> str:
-        """A mark by which texts are known again, for what is kept outside of the memo.
-
-        It is keyed: without the session's key it tells nothing, and another process has the same
-        only with the same ``key=``, another subject never.
-
-        Args:
-            parts: Private or public; their lengths count.
-
-        Returns:
-            64 hexadecimal digits.
-        """
-        return self._digests.of("mark", self.sanitizer.subject or "", *parts).hex()
-
-    def _conversation(self, name: str) -> bytes:
-        return self._digests.of("conversation", self.sanitizer.subject or "", name)

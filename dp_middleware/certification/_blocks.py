@@ -61,7 +61,11 @@ class Block:
         return outputs
 
     def smallest(self) -> Floats:
-        """The smallest probability above 0 of each row, (n,)."""
+        """The smallest probability above 0 of each row, or of all where it is no matter, (n,)."""
+        if self.bits is not None and (self.bits == 64).all():
+            least = float(self.extremes[1].min())
+            if least > 0:
+                return np.full(len(self.ids), least)
         possible = self.rows.where(self.rows > 0, np.inf)
         return on_host(possible.amin(dim=1)) * self.scale
 

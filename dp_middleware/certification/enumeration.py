@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from dp_middleware._torch import torch
 from dp_middleware.certification._blocks import Block, block_of
+from dp_middleware.certification._listed import ListedBlock, ListedRows
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.landmarks import Survey
+from dp_middleware.mechanisms.near_lists import near_rows
 from dp_middleware.privacy import Adjacency
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
@@ -75,7 +77,11 @@ def enumerate_pairs(
     adjacency: Adjacency,
     survey: Survey | None = None,
 ) -> Loss:
-    """The exact loss from the integers that are drawn from; a survey sees them. O(V^2) time."""
+    """The exact loss from the integers that are drawn from; a survey sees them.
+
+    O(V^2) time; where draws are from short lists, from these integers in the time of a few hundred
+    rows, with the same result to the last bit.
+    """
     return _Pass(mechanism, space, integers=True, survey=survey).over(classes_of(space, adjacency))
 
 
@@ -133,7 +139,7 @@ class _Extremes:
         self._high, self._low = np.full(outputs, -np.inf), np.full(outputs, np.inf)
         self._highest, self._lowest = (np.full(outputs, UNKNOWN) for _ in range(2))
 
-    def update(self, block: Block, unit: float | None) -> None:
+    def update(self, block: Block | ListedBlock, unit: float | None) -> None:
         """Take in rows of probabilities in multiples of ``unit``, or of logarithms (``None``).
 
         Recomputed elsewhere, an integer may be one unit higher or lower, but never below one.
@@ -174,7 +180,7 @@ class _Recovered:
         self._place, self._prior = place, prior  # None: 1 for each token
         self.best, self.kept = np.zeros(outputs), 0.0
 
-    def update(self, tokens: Block) -> None:
+    def update(self, tokens: Block | ListedBlock) -> None:
         """Take in rows of probabilities."""
         own = tokens.at(self._place[tokens.ids])
         if self._prior is None:
@@ -209,6 +215,8 @@ class _Pass:
         if integers and frequencies.is_english(space.vocabulary):
             shares = frequencies.english(space.vocabulary)
             self._english = _Recovered(self._place, len(self._outputs), shares / shares.sum())
+        rows = near_rows(mechanism, space) if integers else None
+        self._listed = None if rows is None else ListedRows(rows)
         self._smallest = np.inf  # integer
         self._steepest = 1.0  # largest |ln P|
         self._flattest = 1.0  # smallest of the rows' largest probabilities
@@ -225,14 +233,7 @@ class _Pass:
         size = self._space.block
         for start in range(0, len(order), size):
             ids, own = order[start : start + size], labels[start : start + size]
-            block = block_of(
-                self._mechanism,
-                self._space,
-                ids,
-                self._outputs,
-                integers=self._integers,
-                survey=self._survey,
-            )
+            block = self._block(ids)
             units = self._units(block)
             for label in np.unique(own[own < len(several)]).tolist():
                 if label not in extremes:
@@ -244,7 +245,19 @@ class _Pass:
         worst += [pair for done in extremes.values() for pair in done.worst(per_class)]
         return self._loss(worst)
 
-    def _units(self, block: Block) -> NDArray[np.object_]:
+    def _block(self, ids: Ids) -> Block | ListedBlock:
+        if self._listed is not None:
+            return ListedBlock(ids=ids, rows=self._listed)
+        return block_of(
+            self._mechanism,
+            self._space,
+            ids,
+            self._outputs,
+            integers=self._integers,
+            survey=self._survey,
+        )
+
+    def _units(self, block: Block | ListedBlock) -> NDArray[np.object_]:
         """By how much each row may move where it is recomputed; statistics are taken in."""
         if block.bits is None:
             return np.full(len(block.ids), None, dtype=object)
@@ -255,10 +268,7 @@ class _Pass:
             if self._english is not None:
                 self._english.update(tokens)
         units = 2.0 ** -block.bits.astype(np.float64)
-        if (block.bits == 64).all() and (least := float(block.extremes[1].min())) > 0:
-            smallest = np.full(len(units), least)
-        else:
-            smallest = block.smallest()
+        smallest = block.smallest()
         # a row this close to the border may have 64 bits elsewhere
         units = np.where(smallest > BORDER, 2.0**-64, units)
         self._smallest = min(self._smallest, float((smallest / units).min()))

@@ -12,22 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _files
-from dp_middleware.embedding.arrays import Ids
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import prepared
-from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.base import Mechanism, rows_of
 from dp_middleware.mechanisms.kernels import ready
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.sampling.entropy import Words
+from dp_middleware.sampling.integers import WIDE_BELOW
 from dp_middleware.sampling.near_rows import NearRows
-from dp_middleware.sampling.tables import Table
+from dp_middleware.sampling.tables import tables
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _MOST = 1 << 24  # entries of all lists together
 _LEAST = 1e-6  # nats; below, rounding may weigh as much as epsilon
 _FEW = 1 << 20  # products, which are faster than a file
 _TOGETHER = 512  # tokens whose lists are made at a time
+_ENTRIES = 1 << 22  # of rows made at a time
 
 
 def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
@@ -98,32 +100,41 @@ def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     listed = lists_of(mechanism, space)
     raised = mechanism.raised(copies[listed])
     first = int(copies.argmax())  # the likeliest output, unless one that is near is likelier
-    if copies.max() > 1 or mechanism.candidates >= copies.sum():
+    alike = mechanism.candidates >= copies.sum()  # all rows are
+    if copies.max() > 1 or alike:
         listed[~(listed == first).any(axis=1), -1] = first
     order = np.argsort(listed, axis=1)
     listed, raised = (np.take_along_axis(values, order, axis=1) for values in (listed, raised))
     patterns = np.hstack([copies[listed], raised])
     _, some, kinds = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
-    representatives = np.append(some, UNKNOWN)
-    *rows, unknown = (row for _, row in prepared.tables_of(mechanism, space, representatives))
-    if any(row.low is not None for row in rows):
-        return None
-    integers = np.array([_integers(row) for row in rows])
-    common, off = np.ones(len(copies), dtype=np.uint64), np.ones(integers.shape, dtype=np.bool_)
-    np.put_along_axis(off, listed[some].astype(np.int64), values=False, axis=1)
-    for count in np.unique(copies):
-        row, place = np.argwhere(off & (copies == count))[:1].T
-        if len(row):
-            common[copies == count] = integers[row, place]
+    far = mechanism.log_weights(copies, copies * alike, copies)
+    own, largest, common = [], [], np.ones(len(copies), dtype=np.uint64)
+    for part in np.array_split(some, 1 + len(some) * len(copies) // _ENTRIES):
+        logs, near = np.tile(far, (len(part), 1)), listed[part].astype(np.int64)
+        if not alike:
+            weights = mechanism.log_weights(copies[near], raised[part], copies)
+            np.put_along_axis(logs, near, weights, axis=1)
+        if logs.min() < WIDE_BELOW:
+            return None
+        integers = _integers(logs, space)
+        own.append(np.take_along_axis(integers, near, axis=1))
+        largest.append(integers[np.arange(len(part)), logs.argmax(axis=1)])
+        np.put_along_axis(integers, near, np.uint64(0), axis=1)
+        np.maximum(common, integers.max(axis=0), out=common)
+    for count in np.unique(copies):  # a codeword that is on all these lists is not on all others
+        common[copies == count] = common[copies == count].max()
     if (listed == first).any(axis=1).all():
         common[first] = 1  # counts for nothing, and the sum stays below the total
+    unknown = on_host(rows_of(mechanism, np.array([UNKNOWN]), space))[:, codewords]
+    (integers,) = _integers(unknown, space)
     return NearRows(
         outputs=codewords,
         lists=listed,
         kinds=kinds.reshape(-1).astype(np.min_scalar_type(len(some))),
-        own=np.take_along_axis(integers, listed[some].astype(np.int64), axis=1),
+        own=np.concatenate(own),
         common=common,
-        unknown=_integers(unknown),
+        unknown=integers,
+        largest=np.append(np.concatenate(largest), integers[unknown.argmax()]),
     )
 
 
@@ -147,9 +158,10 @@ def lists_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, .
     return space.fingerprint, mechanism.nearness, str(mechanism.candidates), digest
 
 
-def _integers(row: Table) -> Words:
-    """Of the possible outputs, modulo 2^64."""
-    return np.diff(row.lasts, prepend=np.uint64(2**64 - 1))
+def _integers(logs: Floats, space: EmbeddingSpace) -> Words:
+    """Rows of logarithms as integers, modulo 2^64."""
+    made = tables(space.on_device(logs))
+    return np.array([np.diff(row.lasts, prepend=np.uint64(2**64 - 1)) for row in made])
 
 
 def _store(rows: NearRows, *key: str) -> None:

@@ -142,23 +142,35 @@ class NearestResponse(ChannelMechanism):
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
         codewords, copies = self.codewords(space)
-        near = min(self.candidates, int(copies.sum()))
-        log_total = np.logaddexp(self.epsilon + np.log(near), _log(int(copies.sum()) - near))
+        count = min(self.candidates, len(codewords))
         far = np.full(len(space), -np.inf)
-        far[codewords] = np.log(copies) - log_total
+        far[codewords] = self.log_weights(copies, np.zeros_like(copies), copies)
         shape = (len(ids), len(space))
         rows = torch.empty(shape, dtype=torch.float64, device=space.device)
         rows[:] = space.on_device(far)
-        outputs, logs = space.on_device(codewords), _log(np.arange(copies.max() + 1))
+        outputs = space.on_device(codewords)
         for start in range(0, len(ids), space.block):
             block = slice(start, start + space.block)
-            listed = self.nearest(ids[block], space, min(near, len(codewords)))
+            listed = self.nearest(ids[block], space, count)
             copied = copies[listed.cpu().numpy()]
-            raised = self.raised(copied)
-            # NumPy's, one by one: with torch's the last bits depend on the place in the block
-            weights = np.logaddexp(self.epsilon + logs[raised], logs[copied - raised]) - log_total
+            weights = self.log_weights(copied, self.raised(copied), copies)
             rows[block].scatter_(1, outputs[listed], space.on_device(weights))
         return rows
+
+    def log_weights(self, copied: Ids, raised: Ids, copies: Ids) -> Floats:
+        """ln P of codewords, of the shape of ``copied``.
+
+        Args:
+            copied: How often each of them is listed.
+            raised: How many of these are near.
+            copies: int64 (m,), how often each of all codewords is listed.
+        """
+        total, logs = int(copies.sum()), _log(np.arange(copies.max() + 1))
+        near = min(self.candidates, total)
+        log_total = np.logaddexp(self.epsilon + np.log(near), _log(total - near))
+        # NumPy's, one by one: with torch's the last bits depend on the place in the block
+        weights = np.logaddexp(self.epsilon + logs[raised], logs[copied - raised])
+        return np.asarray(weights - log_total)
 
     def raised(self, copied: Ids) -> Ids:
         """How many copies of each codeword are among the k near ones, (n, r).

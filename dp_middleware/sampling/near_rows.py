@@ -30,6 +30,8 @@ class NearRows:
         own: uint64 (K, r), of each kind the integers along its lists.
         common: uint64 (m,), the integer of each output for tokens that do not list it.
         unknown: uint64 (m,), the integers of the unknown symbol.
+        largest: uint64 (K + 1,), of each kind and of the unknown symbol, last, the integer that
+            takes what the others leave.
     """
 
     outputs: Ids
@@ -38,6 +40,7 @@ class NearRows:
     own: Words
     common: Words
     unknown: Words
+    largest: Words
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -20,6 +20,7 @@ from dp_middleware.certification.enumeration import (
 )
 from dp_middleware.embedding import space as space_module
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import near_lists
 from dp_middleware.sampling import sampler
 
 STOP = frozenset({"w3", "w4"})
@@ -100,9 +101,10 @@ class _Largest(TorchFunctionMode):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:-3] + MECHANISMS[-2:], ids=lambda m: m.name)
-def test_memory_is_a_block_of_rows(mechanism):
+def test_memory_is_a_block_of_rows(mechanism, monkeypatch):
     """All rows would be 12 blocks. RanText has a table of its radius besides, whatever V is."""
     space = random_space(tokens=768, dimensions=2, seed=1)
+    monkeypatch.setattr(near_lists, "_TOGETHER", space.block)
     block = space.block * len(space)
     with _Largest() as largest:
         tracemalloc.start()

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.spaces import random_space, space_of, spaces
+from support.spaces import random_space, responses, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
@@ -24,20 +24,6 @@ def assert_alike(rows, mechanism, space):
         uniform = np.concatenate([table.lasts, table.lasts + np.uint64(1)])
         expected = table.locate(uniform, insecure_entropy(0))
         assert rows.locate(np.full(len(uniform), x), uniform).tolist() == expected.tolist()
-
-
-@st.composite
-def responses(draw, size):
-    ids = st.integers(0, size - 1)
-    book = draw(st.none() | st.lists(ids, min_size=1, max_size=12))
-    if book is not None:
-        book = (*book, *[book[0]] * draw(st.sampled_from([0, 0, 1, 30])))
-    return dp.NearestResponse(
-        epsilon=draw(st.sampled_from([1e-6, 1e-3, 20.0]) | st.floats(0.01, 25.0)),
-        candidates=draw(st.integers(1, 9)),
-        codebook=book,
-        nearness=draw(st.sampled_from(["distance", "centred_cosine"])),
-    )
 
 
 @settings(max_examples=60)

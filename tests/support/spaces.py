@@ -37,6 +37,21 @@ def spaces(draw, max_tokens=9, max_dimensions=4):
     return space_of(vectors, unknown=draw(st.sampled_from(["uniform", "raise"])))
 
 
+@st.composite
+def responses(draw, size):
+    """Nearest responses to so many tokens, with repeated codewords and more near than there are."""
+    ids = st.integers(0, size - 1)
+    book = draw(st.none() | st.lists(ids, min_size=1, max_size=12))
+    if book is not None:
+        book = (*book, *[book[0]] * draw(st.sampled_from([0, 0, 1, 30])))
+    return dp.NearestResponse(
+        epsilon=draw(st.sampled_from([1e-6, 1e-3, 20.0]) | st.floats(0.01, 25.0)),
+        candidates=draw(st.integers(1, 9)),
+        codebook=book,
+        nearness=draw(st.sampled_from(["distance", "centred_cosine"])),
+    )
+
+
 @dataclass(frozen=True)
 class Case:
     """A mechanism with what is known of it.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from dp_middleware import _validate
+from dp_middleware import _validate, embedding
 from dp_middleware.certification import calibrate
 from dp_middleware.contexts import Context
-from dp_middleware.embedding import EmbeddingSpace, default_space
+from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import MECHANISMS, DocumentResponse, TokenExponential, WithinClasses
 from dp_middleware.mechanisms.drawing import check_context
@@ -55,7 +55,7 @@ def sanitizer(
     """
     _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
     check_context(MECHANISMS[mechanism], context)
-    where = space if space is not None else default_space()
+    where = space if space is not None else embedding.default_space()
     certifier = Certifier(
         mechanism=MECHANISMS[mechanism].with_defaults(epsilon, where),
         space=where,
@@ -126,7 +126,7 @@ def class_preserving(
             whichever was there, the token is released.
         CannotCalibrate: See :func:`calibrate`.
     """
-    where = space if space is not None else default_space()
+    where = space if space is not None else embedding.default_space()
     labels = tuple(classes) if classes is not None else token_classes(where.vocabulary)
     size, vocabulary = Counter(labels[: len(where)]), where.vocabulary
     # an unknown token may be dropped, or never come: then it hides none of its class

@@ -131,7 +131,6 @@ def test_kinds(asked):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # it chooses a codebook
 def test_the_rest_is_perturbed():
     result = pseudonymize(f"the patient {CANARY}", "--perturb", "2", code=0)
     words, said = result.stdout.split(), flat(result.stderr)
@@ -139,7 +138,7 @@ def test_the_rest_is_perturbed():
     assert "epsilon 2 per value, or token of the rest (exact)" in said
     assert "shape, or one token replaced by any other" in said
     assert "goes out as it is" not in said
-    assert re.search("as it was 0 of [3-9] tokens", said)  # O'Neill is more than one
+    assert "as it was 0 of 3 tokens" in said
     assert len(pseudonymize("red blue", "--perturb", "2", code=0).stdout.split()) == 2
     assert pseudonymize("w1", "--perturb", "-1", code=2).stdout == ""
 
@@ -285,7 +284,6 @@ def test_options_that_need_a_mapping(options):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # it chooses a codebook
 def test_only_what_stays_near_is_charged_and_once(mapping):
     options = ("--mapping", mapping, "--budget", "2", "--subject", "ana")
     free = pseudonymize("Mirela Tamburi", *options, code=0)
@@ -321,7 +319,8 @@ def test_the_detector_of_the_package(monkeypatch, mapping):
     pytest.importorskip("presidio_analyzer")
     if not any(map(english.find_spec, english.MODELS)):
         pytest.skip("no English model")
-    text = "John Smith of London paid $99.50 on May 4, 2024: write to john@smith.com."
+    text = "Barack Obama of London paid $199,500.00 on May 4, 2024: write to barack@obama.com."
     released = pseudonymize(text, "--mapping", mapping, code=0).stdout
-    assert not [v for v in ("John", "Smith", "London", "99.50", "smith.com") if v in released]
+    hidden = ("Barack", "Obama", "London", "199,500.00", "obama.com")  # in none of Faker's lists
+    assert not [value for value in hidden if value in released]
     assert restored(released, mapping).stdout == text + "\n"

@@ -1,13 +1,17 @@
 """What the gateway adds to a request, and what it does when things break.
 
-    python benchmarks/gateway.py [--requests 200] [--toy] [--callers 1 32 256] [--folder DIR]
+    python benchmarks/gateway.py [--requests 200] [--toy] [--callers 1 32 256] [--delay 0.2]
+        [--no-faults] [--folder DIR]
 
-An upstream on loopback answers after 200 ms. A plain pass-through (Starlette and httpx, no privacy)
-and the gateway stand in front of it, each a process of its own, with one worker. Callers begin
-within 200 ms and ask one after the other, each for a new text of 60 words; what is added is the
-gateway's percentile less that of the pass-through, in milliseconds of one run in which they
-alternate. CPU is the processor time of the process in front, in milliseconds a request. "no ledger"
-charges nothing; "SQLite" waits for the disk before every draw; its file is in --folder.
+An upstream on loopback answers after --delay seconds. A plain pass-through (Starlette and httpx, no
+privacy) and the gateway stand in front of it, each a process of its own, with one worker. Callers
+begin within the delay and ask one after the other, each for a new text of 60 words; what is added
+is the gateway's percentile less that of the pass-through, in milliseconds of one run in which they
+alternate. httpx's pool looks at all of its connections for each request, which at 256 callers is
+most of the work: a pass-through with the gateway's pool stands beside it. CPU is the processor time
+of the process in front, in milliseconds a request, and beside it that of the callers: where both
+cores are full, times tell the rate only. "no ledger" charges nothing; "SQLite" waits for the disk
+before every draw; its file is in --folder.
 
 Then faults, with the ledger: a kill -9 under load, an upstream that hangs, closes, answers garbage
 or never ends, and 64 clients that send a byte of their body and wait. After each the ledger is
@@ -31,6 +35,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import aiohttp
 import httpx
 import numpy as np
 import psutil
@@ -42,9 +47,10 @@ from starlette.routing import Route
 
 import dp_middleware as dp
 from dp_middleware.gateway import Settings, create_app
+from dp_middleware.gateway.app import server_options
 from dp_middleware.gateway.clients import hash_of, new_key
+from dp_middleware.gateway.connections import Connections
 
-DELAY = 0.2  # seconds of the upstream
 WORDS = (Path(__file__).parent.parent / "README.md").read_text("utf-8").split()
 LENGTH = 60  # words of a text
 FAULTS = ("hang", "close", "garbage", "forever")
@@ -53,7 +59,7 @@ BUDGET = 4_000_000.0  # nats
 # the three processes ------------------------------------------------------------------------------
 
 
-def upstream():
+def upstream(options):
     """Answers after a while, or as the model's name says; counts what it received."""
     seen = []
 
@@ -62,7 +68,7 @@ def upstream():
         seen.append(len(body["messages"]))
         if body["model"] in FAULTS:
             return StreamingResponse(faulty(body["model"]), media_type="text/event-stream")
-        await asyncio.sleep(DELAY)
+        await asyncio.sleep(options["delay"])
         message = {"role": "assistant", "content": "a fine answer"}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return JSONResponse({"id": "c", "object": "chat.completion", "choices": [choice]})
@@ -94,13 +100,14 @@ async def faulty(fault):
 _ALL = httpx.Limits(max_connections=512, max_keepalive_connections=512)
 
 
-def passing(url):
+def passing(options):
     """The least that a proxy does."""
-    http = httpx.AsyncClient(timeout=30, limits=_ALL)
+    pool = Connections() if options["own_pool"] else None
+    http = httpx.AsyncClient(timeout=30, limits=_ALL, transport=pool)
 
     async def chat(request: Request):
         body = json.loads(await request.body())
-        answer = await http.post(f"{url}/chat/completions", json=body)
+        answer = await http.post(f"{options['url']}/chat/completions", json=body)
         return JSONResponse(answer.json(), answer.status_code)
 
     async def ready(request: Request):
@@ -117,7 +124,7 @@ def gateway(options):
         upstream={
             "url": options["url"],
             "models": ["m", *FAULTS],
-            "seconds": 3.0,
+            "seconds": 3.0 + options["delay"],
             "max_bytes": 1_000_000,
         },
         clients=[{"id": "a", "subject": "a", "key_hash": options["hash"]}],
@@ -136,16 +143,14 @@ def gateway(options):
 
 
 def serve(role, options):
-    apps = {
-        "upstream": upstream,
-        "passing": lambda: passing(options["url"]),
-        "gateway": lambda: gateway(options),
-    }
+    apps = {"upstream": upstream, "passing": passing, "gateway": gateway}
+    how = {**server_options(), "log_level": "error"}
+    if role != "gateway":
+        how["http"] = "auto"
     bound = socket.socket(proto=socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind(("127.0.0.1", options["port"]))
-    config = uvicorn.Config(apps[role](), access_log=False, log_level="error")
-    uvicorn.Server(config).run(sockets=[bound])
+    uvicorn.Server(uvicorn.Config(apps[role](options), **how)).run(sockets=[bound])
 
 
 class Process:
@@ -193,22 +198,26 @@ def body_of(rng, **more):
     return {"model": "m", "messages": [{"role": "user", "content": text}], **more}
 
 
-async def load(root, key, callers, requests, killed=None):
-    """Milliseconds of every request that was answered with 200, and how many were not."""
+async def load(root, key, callers, requests, delay, killed=None):
+    """Milliseconds of every request that was answered with 200, and how many were not.
+
+    Of aiohttp: a pool of httpx looks at all of its connections, and callers would wait for it.
+    """
     taken, failed, rng = [], 0, np.random.default_rng()
     bodies = [body_of(rng) for _ in range(requests)]
-    limits = httpx.Limits(max_connections=callers, max_keepalive_connections=callers)
 
     async def caller(client):
         nonlocal failed
-        await client.get("/readyz")  # connects
-        await asyncio.sleep(rng.uniform(0, DELAY))
+        async with client.get("/readyz") as answer:  # connects
+            await answer.read()
+        await asyncio.sleep(rng.uniform(0, delay))
         while bodies:
             body, started = bodies.pop(), time.perf_counter()
             try:
-                answer = await client.post("/v1/chat/completions", json=body)
-                ok = answer.status_code == 200
-            except httpx.TransportError:
+                async with client.post("/v1/chat/completions", json=body) as answer:
+                    await answer.read()
+                    ok = answer.status == 200
+            except (aiohttp.ClientError, TimeoutError):
                 ok = False
             if ok:
                 taken.append(1000 * (time.perf_counter() - started))
@@ -217,9 +226,11 @@ async def load(root, key, callers, requests, killed=None):
             if killed is not None and len(taken) == requests // 4:
                 killed()
 
-    headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(
-        base_url=root, headers=headers, limits=limits, timeout=60
+    async with aiohttp.ClientSession(
+        root,
+        headers={"authorization": f"Bearer {key}"},
+        connector=aiohttp.TCPConnector(limit=callers, keepalive_timeout=60),
+        timeout=aiohttp.ClientTimeout(60),
     ) as client:
         await asyncio.gather(*(caller(client) for _ in range(callers)))
     return taken, failed
@@ -229,21 +240,27 @@ def percentiles(taken):
     return np.percentile(taken, [50, 99]) if taken else np.array([np.nan, np.nan])
 
 
-def added(fronts, key, callers, requests):
-    """A row for each front: p50 and p99, and what it adds to the first."""
-    taken, cpu = {name: [] for name in fronts}, dict.fromkeys(fronts, 0.0)
+def added(fronts, key, callers, requests, delay):
+    """A row for each front: p50 and p99, what it adds to the first, and what it all costs."""
+    taken = {name: [] for name in fronts}
+    cost = {name: np.zeros(4) for name in fronts}  # CPU of the front, of callers; seconds; failed
     for process in fronts.values():  # warm
-        asyncio.run(load(process.root, key, callers, callers))
+        asyncio.run(load(process.root, key, callers, callers, delay))
     for _ in range(3):
         for name, process in fronts.items():
-            before = process.cpu()
-            taken[name] += asyncio.run(load(process.root, key, callers, requests))[0]
-            cpu[name] += process.cpu() - before
+            before = np.array([process.cpu(), time.process_time(), time.perf_counter(), 0])
+            more, failed = asyncio.run(load(process.root, key, callers, requests, delay))
+            after = [process.cpu(), time.process_time(), time.perf_counter(), failed]
+            taken[name] += more
+            cost[name] += after - before
     base = percentiles(taken["pass-through"])
     for name in fronts:
-        own = percentiles(taken[name])
-        cells = (*own, *(own - base), 1000 * cpu[name] / max(1, len(taken[name])))
-        print(f"| {callers} | {name} | {' | '.join(f'{cell:.1f}' for cell in cells)} |", flush=True)
+        own, answered = percentiles(taken[name]), max(1, len(taken[name]))
+        front, client, seconds, failed = cost[name]
+        cells = (*own, *(own - base), 1000 * front / answered, 1000 * client / answered)
+        said = " | ".join(f"{cell:.1f}" for cell in cells)
+        rate = answered / seconds
+        print(f"| {callers} | {name} | {said} | {rate:.0f} | {failed:.0f} |", flush=True)
 
 
 # faults -------------------------------------------------------------------------------------------
@@ -268,7 +285,7 @@ def faults(options, key, sent_to, requests):
     front = Process("gateway", **options)
     kill = iter([lambda: front.stop(signal.SIGKILL)])
     taken, failed = asyncio.run(
-        load(front.root, key, 32, requests, killed=lambda: next(kill, lambda: None)())
+        load(front.root, key, 32, requests, 0.2, killed=lambda: next(kill, lambda: None)())
     )
     more, out = charged(url) - before, received(sent_to) - sent
     print(
@@ -292,7 +309,7 @@ def faults(options, key, sent_to, requests):
     slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
     for each in slow:
         each.sendall(head.encode())
-    taken, failed = asyncio.run(load(front.root, key, 8, 40))
+    taken, failed = asyncio.run(load(front.root, key, 8, 40, 0.2))
     p50, p99 = percentiles(taken)
     print(f"beside 64 slow clients: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {failed} failed")
     ends = [each.recv(100)[9:12].decode() for each in slow]
@@ -308,6 +325,8 @@ def main():
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--callers", type=int, nargs="*", default=[1, 32, 256])
     parser.add_argument("--toy", action="store_true")
+    parser.add_argument("--delay", type=float, default=0.2)
+    parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--role")
     parser.add_argument("--options", type=json.loads)
@@ -317,22 +336,26 @@ def main():
         return
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         key, secret = new_key(), secrets.token_hex(32)
-        back = Process("upstream")
+        back = Process("upstream", delay=given.delay)
         options = {"url": f"{back.root}/v1", "secret": secret, "hash": hash_of(secret, key)}
-        options |= {"toy": given.toy, "ledger": None}
+        options |= {"toy": given.toy, "ledger": None, "delay": given.delay}
         paid = {**options, "ledger": f"sqlite:///{os.fspath(folder)}/ledger.db"}
         fronts = {
-            "pass-through": Process("passing", **options),
-            "no ledger": Process("gateway", **options),
-            "SQLite": Process("gateway", **paid),
+            "pass-through": Process("passing", own_pool=False, **options),
+            "the same, the gateway's pool": Process("passing", own_pool=True, **options),
+            "gateway, no ledger": Process("gateway", **options),
+            "gateway, SQLite": Process("gateway", **paid),
         }
-        print("| callers | front | p50 ms | p99 ms | added p50 | added p99 | CPU ms |")
-        print("|---|---|---|---|---|---|---|", flush=True)
+        names = ("callers", "front", "p50 ms", "p99 ms", "added p50", "added p99", "CPU ms")
+        print(f"| {' | '.join(names)} | callers' CPU ms | requests a second | failed |")
+        print("|---" * 10 + "|", flush=True)
         for callers in given.callers:
-            added(fronts, key, callers, max(given.requests if callers > 1 else 40, 2 * callers))
+            requests = max(given.requests if callers > 1 else 40, 2 * callers)
+            added(fronts, key, callers, requests, given.delay)
         for each in fronts.values():
             each.stop()
-        faults(paid, key, back, given.requests)
+        if not given.no_faults:
+            faults(paid, key, back, given.requests)
         back.stop()
 
 

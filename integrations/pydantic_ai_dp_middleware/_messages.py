@@ -31,9 +31,6 @@ _PARTS: dict[str, tuple[Any, tuple[str, ...]]] = {  # of an answer, with what is
     "tool-call": (ToolCallPart, ("tool_name", "args", "tool_call_id")),
 }
 
-Calls = dict[str, str]
-"""Names of tools by the ids of their calls, both in the remote model's words."""
-
 
 def released_messages(
     dialogue: Dialogue, messages: Sequence[ModelMessage], parameters: ModelRequestParameters
@@ -47,7 +44,7 @@ def released_messages(
     given = parameters.instruction_parts
 
     def build(say: Say) -> tuple[list[ModelMessage], ModelRequestParameters]:
-        calls: Calls = {}
+        calls: dict[str, str] = {}  # names of tools by the ids of their calls, the remote model's
         parts = given and [replace(p, content=say(INSTRUCTIONS, p.content)) for p in given]
         sent = [
             _copy(message, f"message {k}", calls, say, instructed=given is None)
@@ -58,45 +55,46 @@ def released_messages(
     return dialogue.rewritten(build)
 
 
-def _copy(message: Any, where: str, calls: Calls, say: Say, *, instructed: bool) -> ModelMessage:
+def _copy(
+    message: Any, where: str, calls: dict[str, str], say: Say, *, instructed: bool
+) -> ModelMessage:
     if isinstance(message, ModelResponse):
-        calls.update(
-            {p.tool_call_id: p.tool_name for p in message.parts if type(p) is ToolCallPart}
-        )
-        return _answer(say("assistant", words_of(message)))
+        made = [part for part in message.parts if type(part) is ToolCallPart]
+        calls.update({call.tool_call_id: call.tool_name for call in made})
+        said = json.loads(say("assistant", words_of(message)))
+        return ModelResponse(parts=[_PARTS[part.pop("kind")][0](**part) for part in said])
     if not isinstance(message, ModelRequest):
         raise ParameterError(f"{where}: expected a ModelRequest or a ModelResponse")
     parts = [_part(part, where, calls, say) for part in message.parts]
     given = message.instructions if instructed else None
-    told = None if given is None else say(INSTRUCTIONS, given)
-    return ModelRequest(parts=parts, instructions=told)
+    return ModelRequest(parts, instructions=None if given is None else say(INSTRUCTIONS, given))
 
 
-def _part(part: Any, where: str, calls: Calls, say: Say) -> Any:
+def _part(part: Any, where: str, calls: dict[str, str], say: Say) -> Any:
     """What is to be tried again is sent as text: as such a part it would say so twice."""
-    if type(part) is SystemPromptPart:
+    kind, retried = type(part), type(part) is RetryPromptPart
+    if kind is SystemPromptPart:
         return SystemPromptPart(say(INSTRUCTIONS, part.content))
-    if type(part) is UserPromptPart:
+    if kind is UserPromptPart:
         if isinstance(part.content, str):
             return UserPromptPart(say("user", part.content))
         texts = [each.content if isinstance(each, TextContent) else each for each in part.content]
         if all(isinstance(text, str) for text in texts):
             return UserPromptPart([say("user", str(text)) for text in texts])
-    elif type(part) is RetryPromptPart and part.tool_name is None:
+    elif retried and part.tool_name is None:
         return UserPromptPart(say("user", part.model_response()))
-    elif type(part) in (ToolReturnPart, RetryPromptPart):
+    elif kind is ToolReturnPart or retried:
         if calls.get(part.tool_call_id) != part.tool_name:
             raise ParameterError(f"{where}: expected what a tool gave behind a call of it")
-        if type(part) is RetryPromptPart:
-            return _output(part, say("tool", part.model_response()), "failed")
-        if not part.files:
-            text = say("tool", part.model_response_str(wrap_if_error=False))
-            return _output(part, text, part.outcome)
+        if retried or not part.files:
+            outcome: Any = "failed" if retried else part.outcome
+            if retried:
+                text = part.model_response()
+            else:
+                text = part.model_response_str(wrap_if_error=False)
+            copy = ToolReturnPart(part.tool_name, say("tool", text), part.tool_call_id)
+            return replace(copy, outcome=outcome)
     raise ParameterError(f"{where}: only text can be released; take other content out")
-
-
-def _output(part: Any, text: str, outcome: Any) -> ToolReturnPart:
-    return ToolReturnPart(part.tool_name, text, tool_call_id=part.tool_call_id, outcome=outcome)
 
 
 def words_of(message: ModelResponse) -> str:
@@ -112,9 +110,3 @@ def words_of(message: ModelResponse) -> str:
             raise ParameterError("only text, thoughts and calls of an answer can be sent again")
         said.append({"kind": part.part_kind, **{name: getattr(part, name) for name in names}})
     return json.dumps(said, sort_keys=True)
-
-
-def _answer(words: str) -> ModelResponse:
-    """The message again, from what :func:`words_of` gave for it and nothing else."""
-    said = json.loads(words)
-    return ModelResponse(parts=[_PARTS[part.pop("kind")][0](**part) for part in said])

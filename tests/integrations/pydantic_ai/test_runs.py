@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,8 +15,19 @@ pytest.importorskip("faker", reason="the lists of names are of the extra detect"
 import openai
 from pydantic import BaseModel
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, UserPromptPart
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    NativeToolCallPart,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPartDelta,
+    UserPromptPart,
+)
+from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters
 from pydantic_ai.models.function import DeltaThinkingPart, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -166,6 +179,40 @@ def test_thoughts_and_texts_in_pieces_are_restored():
     assert shown == {0: CONTRACT, 1: CONTRACT}
     assert [part.content for part in response.parts] == [CONTRACT, CONTRACT]
     assert isinstance(response.parts[0], ThinkingPart)
+
+
+class Searching(FunctionModel):
+    """Its vendor calls a tool, in pieces, with what it was asked."""
+
+    @asynccontextmanager
+    async def request_stream(self, messages, model_settings, parameters, run_context=None):
+        args = json.dumps({"query": messages[0].parts[0].content})
+        events = [PartStartEvent(index=0, part=NativeToolCallPart("web_search", ""))]
+        for place in range(0, len(args), 3):
+            piece = ToolCallPartDelta(args_delta=args[place : place + 3])
+            events.append(PartDeltaEvent(index=0, delta=piece))
+        whole = NativeToolCallPart("web_search", args)
+        events.append(PartEndEvent(index=0, part=whole))
+        yield CompletedStreamedResponse(
+            ModelResponse([whole]), model_request_parameters=parameters, replay_events=events
+        )
+
+
+@pytest.mark.parametrize("question", [CONTRACT, "Who is Mirela Tamburi"])
+def test_arguments_of_a_vendors_tool_in_pieces_are_restored(question):
+    model = DPModel(pseudonyms(), Searching(stream_function=thinking))
+
+    async def run():
+        asked = [ModelRequest([UserPromptPart(question)])]
+        async with model.request_stream(asked, None, PLAIN) as stream:
+            return [event async for event in stream], stream.get()
+
+    events, response = asyncio.run(run())
+    deltas = [event.delta.args_delta for event in events if isinstance(event, PartDeltaEvent)]
+    assert json.loads("".join(deltas)) == {"query": question}
+    [ended] = [event.part for event in events if isinstance(event, PartEndEvent)]
+    assert ended == response.parts[0]
+    assert json.loads(ended.args) == {"query": question}
 
 
 class Counting(FunctionModel):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dp_middleware import _files
 from dp_middleware.errors import ParameterError
+from dp_middleware.privacy.wording import json_number
 
 Row = dict[str, Any]
-
-_INFINITE = "inf"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +45,8 @@ class Cells:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         if folder is not None:
-            try:
+            with _writable():
                 folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise ParameterError(
-                    f"expected a folder that can be written, got {type(error).__name__}"
-                ) from None
 
     def load(self, name: str | None) -> Cell | None:
         """The finished cell of this name; ``None`` if it was not finished, or is damaged."""
@@ -57,7 +54,11 @@ class Cells:
             return None
         try:
             data = json.loads((self._folder / name).read_text(encoding="utf-8"))
-            return Cell(rows=[unpack_row(row) for row in data["rows"]], example=data["example"])
+            rows = [
+                {name: math.inf if value == "inf" else value for name, value in row.items()}
+                for row in data["rows"]
+            ]
+            return Cell(rows=rows, example=data["example"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -75,10 +76,14 @@ def write(path: Path, data: bytes) -> None:
     Raises:
         ParameterError: The folder cannot be written.
     """
+    with _writable(), _files.unfinished(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def _writable() -> Iterator[None]:
     try:
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
-            file.write(data)
-        Path(file.name).replace(path)
+        yield
     except OSError as error:
         raise ParameterError(
             f"expected a folder that can be written, got {type(error).__name__}"
@@ -87,9 +92,4 @@ def write(path: Path, data: bytes) -> None:
 
 def pack_row(row: Row) -> Row:
     """The row with infinity as a string, as JSON has none."""
-    return {k: _INFINITE if isinstance(v, float) and math.isinf(v) else v for k, v in row.items()}
-
-
-def unpack_row(row: Row) -> Row:
-    """Inverse of :func:`pack_row`."""
-    return {name: math.inf if value == _INFINITE else value for name, value in row.items()}
+    return {k: json_number(v) if isinstance(v, float) else v for k, v in row.items()}

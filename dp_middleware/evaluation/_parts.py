@@ -95,8 +95,9 @@ class Part:
         named = [label for label in labels if label is not None]
         if len(named) < len(labels):
             return None
+        measuring = folders_fingerprint("attacks", "metrics", "evaluation", "contexts")
         parts = (
-            *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), _measures_fingerprint()),
+            *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), measuring),
             self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint,
             *(repr(self.epsilon), run.asked, repr(run.list_size)),
             *(run.policy.label, repr(sorted(run.policy.kept))),
@@ -235,11 +236,6 @@ class Part:
             "tokens": [names[number].strip() for number in ids.tolist()],
             "released": released,
         }
-
-
-def _measures_fingerprint() -> str:
-    """Changes whenever a file that decides a measure does."""
-    return folders_fingerprint("attacks", "metrics", "evaluation", "contexts")
 
 
 def _of_law(law: Law, tokens: int) -> Row:

@@ -54,11 +54,6 @@ class Measure:
     aligned: bool = False
     needs: Model | None = None
 
-    @property
-    def is_default(self) -> bool:
-        """Whether it is run unless something else is asked for."""
-        return self.default and self.needs is None
-
     def check(self, models: Models, law: Mechanism | Pipeline) -> None:
         """Refuse what cannot be run, before anything is drawn or charged.
 
@@ -264,5 +259,5 @@ def named(kind: Kind, *, default: bool = False) -> tuple[str, ...]:
     return tuple(
         name
         for name, measure in MEASURES.items()
-        if measure.kind == kind and (measure.is_default or not default)
+        if measure.kind == kind and (not default or (measure.default and measure.needs is None))
     )

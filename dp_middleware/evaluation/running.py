@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +120,8 @@ def evaluate(
         _validate.probability(list_size=list_size)
     for epsilon in epsilons:
         _validate.positive(epsilon=epsilon)
+    if masked is not None and not isinstance(masked, MaskedContext):
+        masked = MaskedContext(masked)
     by_default = of_tokens() if budget_per_text is None else tuple(MECHANISMS)
     chosen = _check_mechanisms(by_default if mechanisms is None else mechanisms)
     setup = Setup(
@@ -132,7 +133,7 @@ def evaluate(
         generated=generated,
         sample=sample,
         space=space if space is not None else default_space(),
-        models=Models(context=context, masked=_open(masked), chat=chat, extractor=extractor),
+        models=Models(context=context, masked=masked, chat=chat, extractor=extractor),
         service=service if service is not None else default_encoder(),
     )
     sets = [texts.head(limit) for texts in _load_all(data)]
@@ -166,18 +167,33 @@ def _table(
     grid: list[tuple[float, Chosen]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
 ) -> Results:
     """All parts, those on disk read; a mechanism at an epsilon is set up once for all data."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     cells_of: list[list[Cell]] = [[] for _ in sets]
-    with _bar(len(grid) * len(sets), progress) as advance:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=not progress or not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("evaluating", total=len(grid) * len(sets))
         for epsilon, chosen in grid:
             part = Part(setup, chosen, epsilon)
             for own, whole in zip(cells_of, sets, strict=True):
-                advance(f"{part.name} at {epsilon:g} on {whole.data.name}")
+                what = f"{part.name} at {epsilon:g} on {whole.data.name}"
+                bar.update(task, description=what)
                 name = part.filename(whole)
                 cell = cells.load(name)
                 if cell is None:
                     cell = part.cell(whole)
                     cells.store(name, cell)
                 own.append(cell)
+                bar.advance(task)
+        bar.update(task, description="done")
     done = [cell for own in cells_of for cell in own]
     examples = [cell.example for cell in reversed(done) if cell.example is not None]
     once = {(e["mechanism"], e["asked_epsilon"]): e for e in examples}  # of the first data set
@@ -233,40 +249,9 @@ def _load_all(data: Source | Sequence[Source]) -> list[Texts]:
     return list(once.values())
 
 
-def _open(masked: Any) -> MaskedContext | None:
-    return masked if masked is None or isinstance(masked, MaskedContext) else MaskedContext(masked)
-
-
 def _names(kind: Kind, asked: Sequence[str] | None) -> tuple[str, ...]:
     if asked is None:
         return named(kind, default=True)
     for name in asked:
         _validate.one_of(named(kind), **{kind: name})
     return tuple(name for name in MEASURES if name in asked)
-
-
-@contextmanager
-def _bar(total: int, shown: bool) -> Iterator[Any]:
-    """A function to call with each part that begins; shows a bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        disable=not shown or not sys.stderr.isatty(),
-    )
-    task = bar.add_task("evaluating", total=total)
-    begun = 0
-
-    def advance(what: str) -> None:
-        nonlocal begun
-        bar.update(task, description=what, completed=begun)
-        begun += 1
-
-    with bar:
-        yield advance
-        bar.update(task, description="done", completed=total)

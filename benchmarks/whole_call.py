@@ -22,7 +22,8 @@ from sampling import SPACES, the_space
 
 import dp_middleware as dp
 from dp_middleware.vocabulary import frequencies
-from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer, WordPieceTokenizer
+from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer
+from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 EPSILON, ROUNDS = 3.0, 5
 LENGTHS = (20, 200, 2_000)

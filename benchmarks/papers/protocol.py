@@ -24,7 +24,7 @@ from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers import draft
 from dp_middleware.vocabulary import frequencies
-from dp_middleware.vocabulary.tokenizers import WordPieceTokenizer
+from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]

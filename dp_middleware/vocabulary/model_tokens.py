@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.tokenizers import (
     NumberedTokenizer,
     Piece,
-    WordPieceTokenizer,
     clean,
     numbers_of,
     sections,
 )
 from dp_middleware.vocabulary.vocabulary import Vocabulary
+from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 _BLANK_PIECE = "▁"
 _KINDS = ("ByteLevel", "Metaspace", "Sequence")  # decoders whose tokens keep their leading blank
@@ -53,10 +52,6 @@ class ModelTokenizer(NumberedTokenizer):
             for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
         ]
         return [piece for piece in pieces if piece.token != ""]
-
-    def join(self, tokens: Sequence[str]) -> str:
-        """A text of these tokens."""
-        return "".join(tokens).strip()
 
 
 def vocabulary_of(

@@ -1,4 +1,4 @@
-"""Text to token strings with character offsets, and back: blanks, tiktoken, WordPiece."""
+"""Text to token strings with character offsets, and back: blanks and tiktoken."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,8 +18,6 @@ LONGEST_WORD = 100
 _TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _BLANKS = {i: " " for i in range(0x3001) if unicodedata.category(chr(i)) in ("Cc", "Zs")}
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\u25a1")  # no UTF-8 form: shown as a box
-_APOSTROPHE = re.compile(r"(?<=\w) (['’]) (?=\w)")  # don ' t
-_AFTER_NO_BLANK = [*".?!,)]};:%", "n't", "'m", "'s", "'ve", "'re"]  # how a token begins
 _LONGER_UTF8 = np.array([0x80, 0x800, 0x10000], dtype=np.uint32)  # a byte more from here on
 _CLEAN = _BLANKS | _SURROGATES
 
@@ -51,7 +49,7 @@ class Tokenizer(Protocol):
 
 
 class NumberedTokenizer(ABC):
-    """A tokenizer that numbers its tokens, so that a text is read as one array.
+    """A tokenizer that numbers its tokens, so that a text is read and written as one array.
 
     Attributes:
         spellings: The string of each number: ``None`` if it has none of its own, ``""`` for
@@ -64,19 +62,38 @@ class NumberedTokenizer(ABC):
     def numbers(self, text: str) -> NDArray[np.integer[Any]]:
         """Those of a text in reading order, (n,), also of blanks; deterministic."""
 
+    def written(self, token: str) -> str:
+        """What a token adds to a text, whatever stands before it."""
+        return token
+
+    def finish(self, text: str) -> str:
+        """A text of what its tokens add to it."""
+        return text.strip()
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text that the tokens stand for; a function of the tokens alone."""
+        return self.finish("".join(map(self.written, tokens)))
+
 
 def clean(text: str) -> str:
     """Control characters and all blanks as one kind of blank, lone surrogates as a box."""
     return text.translate(_CLEAN)
 
 
-def sections(text: str) -> Iterator[tuple[int, str]]:
+def sections(text: str) -> list[tuple[int, str]]:
     """The text cut so that no run without blanks exceeds 100 characters: (offset, section)."""
+    start = 0  # from blank to blank, as far as each step goes: a look at each run takes longer
+    while len(text) - start > LONGEST_WORD:
+        blank = text.rfind(" ", start, start + LONGEST_WORD + 1)
+        if blank < 0:
+            break
+        start = blank + 1
+    else:
+        return [(0, text)]
     cuts = [0]
     for run in _TOO_LONG.finditer(text):
         cuts.extend(range(run.start() + LONGEST_WORD, run.end(), LONGEST_WORD))
-    for start, end in itertools.pairwise([*cuts, len(text)]):
-        yield start, text[start:end]
+    return [(start, text[start:end]) for start, end in itertools.pairwise([*cuts, len(text)])]
 
 
 class BlankTokenizer:
@@ -112,10 +129,11 @@ class TiktokenTokenizer(NumberedTokenizer):
         """The string of each number; blanks carry no word and are never copied."""
         return spellings(self._encoding)
 
-    def numbers(self, text: str) -> NDArray[np.int64]:
+    def numbers(self, text: str) -> NDArray[np.uint32]:
         """Those of a text in reading order."""
-        encode, parts = self._encoding.encode_ordinary, sections(clean(text))
-        return np.array([n for _, part in parts for n in encode(part)], dtype=np.int64)
+        encode = partial(self._encoding.encode_to_numpy, disallowed_special=())
+        parts = [encode(part) for _, part in sections(clean(text))]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def pieces(self, text: str) -> list[Piece]:
         """Tokens of a text with their places; one may hold a part of a character's bytes."""
@@ -131,10 +149,6 @@ class TiktokenTokenizer(NumberedTokenizer):
             words = ((spelling_of[n], start, end) for n, start, end in places)
             pieces += [Piece(*word) for word in words if word[0] != ""]
         return pieces
-
-    def join(self, tokens: Sequence[str]) -> str:
-        """A text of these tokens."""
-        return "".join(tokens).strip()
 
 
 @lru_cache(maxsize=4)
@@ -159,53 +173,6 @@ def _byte_offsets(text: str) -> NDArray[np.int64]:
     numbers = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
     lengths = 1 + (numbers[:, None] >= _LONGER_UTF8).sum(axis=1)
     return np.concatenate([[0], np.cumsum(lengths)])
-
-
-class WordPieceTokenizer(NumberedTokenizer):
-    """The WordPieces of an encoder; see :func:`dp_middleware._files.encoder_tokenizer`."""
-
-    continuation = "##"
-
-    def __init__(self, name: str, tokenizer: Any) -> None:
-        self.name = f"wordpiece:{name}"
-        self._tokenizer = tokenizer
-        self._unknown = tokenizer.token_to_id(tokenizer.model.unk_token)
-
-    @property
-    def spellings(self) -> list[str | None]:  # type: ignore[override]
-        """The string of each number."""
-        numbers = self._tokenizer.get_vocab()
-        spelt: list[str | None] = [None] * (1 + max(numbers.values()))
-        for token, number in numbers.items():
-            spelt[number] = None if number == self._unknown else token
-        return spelt
-
-    def numbers(self, text: str) -> NDArray[np.int64]:
-        """Those of a text in reading order."""
-        return numbers_of(self._tokenizer, text)
-
-    def pieces(self, text: str) -> list[Piece]:
-        """Tokens of a text with their places."""
-        offsets, parts = zip(*sections(clean(text)), strict=True)
-        encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
-        return [
-            Piece(None if number == self._unknown else token, offset + start, offset + end)
-            for offset, encoding in zip(offsets, encodings, strict=True)
-            for token, number, (start, end) in zip(
-                encoding.tokens, encoding.ids, encoding.offsets, strict=True
-            )
-        ]
-
-    def join(self, tokens: Sequence[str]) -> str:
-        """A text of these tokens."""
-        text = " ".join(tokens)
-        for start in _AFTER_NO_BLANK:
-            text = text.replace(" " + start, start)
-        text = text.replace(" ##", "").removeprefix("##")
-        for bracket in "([{":
-            text = text.replace(bracket + " ", bracket)
-        is_apart = " ' " in text or " ’ " in text
-        return _APOSTROPHE.sub(r"\1", text) if is_apart else text
 
 
 def numbers_of(tokenizer: Any, text: str) -> NDArray[np.int64]:

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _files, _validate
+from dp_middleware import _validate
 from dp_middleware.errors import ParameterError, UnknownTokenError
+from dp_middleware.vocabulary import sources
+from dp_middleware.vocabulary.occurrences import UNKNOWN, Occurrence, split
 from dp_middleware.vocabulary.tokenizers import (
     BlankTokenizer,
     NumberedTokenizer,
-    Piece,
-    TiktokenTokenizer,
     Tokenizer,
-    WordPieceTokenizer,
-    spellings,
 )
 
-UNKNOWN = -1
+__all__ = ["UNKNOWN", "Occurrence", "Vocabulary"]
+
 _BLANK = -2
 _SHORTEST_WORD = 3
-_WORD = re.compile(r" ?[A-Za-z]+")
 Unknown = Literal["uniform", "split", "drop", "raise"]
-
-
-class Occurrence(NamedTuple):
-    """A token of a text: its id (-1 if unknown) and character offsets. Private."""
-
-    id: int
-    start: int
-    end: int
 
 
 class Vocabulary:
@@ -93,16 +82,8 @@ class Vocabulary:
         Raises:
             ParameterError: The encoding has fewer such tokens.
         """
-        _files.use_bundled_tiktoken_files()
-        import tiktoken
-
-        source = tiktoken.get_encoding(encoding)
-        words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
-        if size is not None:
-            _validate.at_least(1, size=size)
-            if size > (most := len(words)):
-                raise ParameterError(f"expected size <= {most} for {encoding}, got size={size}")
-        return cls(words[:size], tokenizer=TiktokenTokenizer(source), unknown=unknown)
+        words, tokenizer = sources.from_tiktoken(encoding, size)
+        return cls(words, tokenizer=tokenizer, unknown=unknown)
 
     @classmethod
     def from_encoder(
@@ -124,19 +105,8 @@ class Vocabulary:
         Raises:
             ParameterError: The encoder does not use WordPieces, or has fewer tokens.
         """
-        source = _files.encoder_tokenizer(name)
-        if type(source.model).__name__ != "WordPiece":
-            raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
-        special = {added.content for added in source.get_added_tokens_decoder().values()}
-        special.add(source.model.unk_token)
-        ids = source.get_vocab()
-        words = (token for token in ids if not (token in special or token.startswith("[unused")))
-        tokens = sorted(words, key=ids.get)
-        if size is not None:
-            _validate.at_least(1, size=size)
-            if size > len(tokens):
-                raise ParameterError(f"expected size <= {len(tokens)}, got size={size}")
-        return cls(tokens[:size], tokenizer=WordPieceTokenizer(name, source), unknown=unknown)
+        words, tokenizer = sources.from_encoder(name, size)
+        return cls(words, tokenizer=tokenizer, unknown=unknown)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -233,32 +203,14 @@ class Vocabulary:
             if occurrence.id != UNKNOWN:
                 known.append(occurrence)
             elif self.unknown == "split":
-                known.extend(self._split(text, piece))
+                parts = split(text, piece, self._ids, self._longest, self.tokenizer.continuation)
+                known.extend(parts)
             elif self.unknown == "raise":
                 raise UnknownTokenError(
                     f"token {position + 1} of {len(pieces)} is not in vocabulary "
                     f"{self.tokenizer.name}:{self.fingerprint[:8]}; see unknown="
                 )
         return known
-
-    def _split(self, text: str, piece: Piece) -> Iterator[Occurrence]:
-        """Longest known token first, from the left; a character no token covers is unknown."""
-        continuation = self.tokenizer.continuation
-        word = text[piece.start : piece.end] if piece.token is None else piece.token
-        inside = piece.token is not None and word.startswith(continuation)
-        word = word.removeprefix(continuation) if inside else word
-        # a token of other characters than the text's has the place of the whole piece
-        in_place = piece.token is None or len(word) == piece.end - piece.start
-        left = 0
-        while left < len(word):
-            prefix = continuation if left or inside else ""
-            for right in range(min(len(word), left + self._longest), left, -1):
-                number = self.id_of(prefix + word[left:right])
-                if number != UNKNOWN:
-                    break
-            start, end = (left, right) if in_place else (0, piece.end - piece.start)
-            yield Occurrence(number, piece.start + start, piece.start + end)
-            left = right
 
     def decode(self, ids: ArrayLike) -> str:
         """The text of ids; a function of the ids and public constants alone.
@@ -269,7 +221,19 @@ class Vocabulary:
         numbers = np.asarray(ids, dtype=np.int64).ravel()
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
-        return self.tokenizer.join(self.spell(numbers))
+        return self.join(numbers)
+
+    def join(self, ids: NDArray[np.int64]) -> str:
+        """As :meth:`decode`, of ids that are in the vocabulary."""
+        if not isinstance(self.tokenizer, NumberedTokenizer):
+            return self.tokenizer.join(self.spell(ids))
+        return self.tokenizer.finish("".join(self._written[ids].tolist()))
+
+    @cached_property
+    def _written(self) -> NDArray[np.object_]:
+        """What each token adds to a text, where the tokenizer says it."""
+        assert isinstance(self.tokenizer, NumberedTokenizer)
+        return np.array([*map(self.tokenizer.written, self.tokens)], dtype=object)
 
     def spell(self, ids: NDArray[np.int64]) -> list[str]:
         """The tokens of ids that are in the vocabulary."""

@@ -1,0 +1,51 @@
+"""Tokens that others have published, with the tokenizer that reads them."""
+
+from __future__ import annotations
+
+import re
+
+from dp_middleware import _files, _validate
+from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer, spellings
+from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
+
+_WORD = re.compile(r" ?[A-Za-z]+")
+
+
+def from_tiktoken(encoding: str, size: int | None) -> tuple[list[str], TiktokenTokenizer]:
+    """Tokens of an encoding that are ASCII letters with an optional leading blank.
+
+    Raises:
+        ParameterError: The encoding has fewer of them than ``size``.
+    """
+    _files.use_bundled_tiktoken_files()
+    import tiktoken
+
+    source = tiktoken.get_encoding(encoding)
+    words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
+    return _first(words, size, encoding), TiktokenTokenizer(source)
+
+
+def from_encoder(name: str, size: int | None) -> tuple[list[str], WordPieceTokenizer]:
+    """An encoder's WordPieces in its order, special and unused tokens left out.
+
+    Raises:
+        ParameterError: The encoder does not use WordPieces, or has fewer tokens than ``size``.
+    """
+    source = _files.encoder_tokenizer(name)
+    if type(source.model).__name__ != "WordPiece":
+        raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
+    special = {added.content for added in source.get_added_tokens_decoder().values()}
+    special.add(source.model.unk_token)
+    ids = source.get_vocab()
+    words = (token for token in ids if not (token in special or token.startswith("[unused")))
+    return _first(sorted(words, key=ids.get), size, name), WordPieceTokenizer(name, source)
+
+
+def _first(tokens: list[str], size: int | None, source: str) -> list[str]:
+    """So many of them; all for ``None``."""
+    if size is not None:
+        _validate.at_least(1, size=size)
+        if size > len(tokens):
+            raise ParameterError(f"expected size <= {len(tokens)} for {source}, got size={size}")
+    return tokens[:size]

@@ -14,6 +14,7 @@ Reductions of a library would not do: their order depends on the width of a proc
 
 from __future__ import annotations
 
+import hashlib
 import math
 
 import numpy as np
@@ -58,6 +59,14 @@ def check(vectors: Floats, count: int) -> None:
         raise ParameterError("expected vectors whose squared lengths do not overflow")
 
 
+def fingerprint(vocabulary: str, vectors: Floats) -> str:
+    """SHA-256 over a vocabulary's fingerprint, the vectors and the grid, hexadecimal."""
+    digest = hashlib.sha256(vocabulary.encode())
+    digest.update(f"{vectors.shape} {RULE}".encode())
+    digest.update(vectors.data)
+    return digest.hexdigest()
+
+
 def mean(vectors: Floats) -> Floats:
     """The mean vector, (d,): vectors added one after another."""
     total = sum(vectors, np.zeros(vectors.shape[1]))  # Python's: NumPy's order is its own affair
@@ -97,6 +106,14 @@ def unit_points(vectors: ArrayLike) -> Floats:
     1 + sqrt(d) 2^-27, so the products of two rows are exact.
     """
     return _round(unit_rows(vectors), 2.0**-BITS)
+
+
+def centred_unit_points(vectors: Floats) -> Floats:
+    """:func:`unit_points` of vectors less their mean; zero where only rounding is left."""
+    centred = vectors - mean(vectors)
+    lost = np.abs(centred).max(axis=1) <= 1e-12 * np.abs(vectors).max()
+    centred[lost] = 0.0
+    return unit_points(centred)
 
 
 def points_of(vectors: Floats) -> tuple[Floats, float]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._requests import check_texts
-from dp_middleware.embedding._vector_tables import Vectors
+from dp_middleware.embedding._vector_tables import Kind
 from dp_middleware.embedding.backends import Backend, Given, Precision, Rows, SentenceModel
 from dp_middleware.embedding.batching import Batcher
 from dp_middleware.embedding.grid import unit_rows
@@ -167,7 +167,7 @@ class EmbeddingService:
             for _, answer in pending:
                 answer.cancel()
 
-    def space(self, vocabulary: Vocabulary, vectors: Vectors = "input") -> EmbeddingSpace:
+    def space(self, vocabulary: Vocabulary, vectors: Kind = "input") -> EmbeddingSpace:
         """The vocabulary with vectors of this model, of unit length unless asked for raw.
 
         Kept on disk for a named model; for a backend of :meth:`of` it is computed every time, as
@@ -186,14 +186,14 @@ class EmbeddingService:
         _validate.one_of(("input", "raw", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
             model, precision = self.backend.model, self.backend.precision
-            table = _vector_tables.named_model(model, precision, vocabulary, vectors, self.encode)
+            space = _vector_tables.named_space(model, precision, vocabulary, vectors, self.encode)
         elif vectors == "encoded":
             table = _vector_tables.encode_tokens(vocabulary, self.encode)
+            space = EmbeddingSpace(vocabulary, unit_rows(table))
         else:
             raise ParameterError(
                 f'expected vectors="encoded", as only a named model has others, got {vectors!r}'
             )
-        space = EmbeddingSpace(vocabulary, table if vectors == "raw" else unit_rows(table))
         if vectors != "encoded":  # read off the weights; encoded ones depend on device and batch
             space.recipe = partial(self.space, vocabulary, vectors)
         return space

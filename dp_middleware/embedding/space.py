@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _forks
 from dp_middleware._torch import torch
 from dp_middleware.embedding import grid, products
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.arrays import Floats, Ids, VectorSource
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -38,7 +37,6 @@ class EmbeddingSpace:
             float64, so a device without float64 (``"mps"``) is replaced by the CPU.
 
     Attributes:
-        vectors: float64 (V, d), read-only.
         recipe: A function that makes the same space, bit for bit, in another process. Pickles hold
             it in place of the vectors; if it is ``None``, they hold the vectors.
 
@@ -46,18 +44,20 @@ class EmbeddingSpace:
         ParameterError: Not (V, d), or a value is NaN or infinite.
     """
 
-    def __init__(self, vocabulary: Vocabulary, vectors: ArrayLike, *, device: str = "auto") -> None:
-        self.vocabulary = vocabulary
-        self.vectors: Floats = np.array(vectors, dtype=np.float64, order="C")
-        grid.check(self.vectors, len(vocabulary))
-        self.vectors.setflags(write=False)
+    def __init__(
+        self, vocabulary: Vocabulary, vectors: ArrayLike | VectorSource, *, device: str = "auto"
+    ) -> None:
+        if not isinstance(vectors, VectorSource):
+            own: Floats = np.array(vectors, dtype=np.float64, order="C")
+            grid.check(own, len(vocabulary))
+            own.setflags(write=False)
+            vectors = VectorSource(lambda: own, own.shape[1])
+        self.vocabulary, self._source = vocabulary, vectors
         self.recipe: Callable[[], EmbeddingSpace] | None = None
-        self._asked_device = device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        wanted = torch.device(device)
-        self.device = torch.device("cpu") if wanted.type == "mps" else wanted
         self._derived: dict[object, Any] = {}
+        self._asked_device = device
+        if device not in ("auto", "cpu"):
+            self.device  # noqa: B018 - refuses what torch does not know
         self.after_fork()
         _forks.renew(self)
 
@@ -70,7 +70,7 @@ class EmbeddingSpace:
 
     def __repr__(self) -> str:
         return (
-            f"EmbeddingSpace({len(self)} tokens, d={self.vectors.shape[1]}, "
+            f"EmbeddingSpace({len(self)} tokens, d={self._source.dimensions}, "
             f"{self.vocabulary.tokenizer.name}, {self.fingerprint[:8]})"
         )
 
@@ -89,10 +89,22 @@ class EmbeddingSpace:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the vocabulary's fingerprint, the vectors and the grid, hexadecimal."""
-        digest = hashlib.sha256(self.vocabulary.fingerprint.encode())
-        digest.update(f"{self.vectors.shape} {grid.RULE}".encode())
-        digest.update(self.vectors.data)
-        return digest.hexdigest()
+        known = self._source.fingerprint
+        return known or grid.fingerprint(self.vocabulary.fingerprint, self.vectors)
+
+    @property
+    def vectors(self) -> Floats:
+        """The vectors, float64 (V, d), read-only."""
+        return self.derived("vectors", self._source.read)
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where rows are computed."""
+        device = self._asked_device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        wanted = torch.device(device)
+        return torch.device("cpu") if wanted.type == "mps" else wanted
 
     def derived(self, key: object, compute: Callable[[], T]) -> T:
         """A public quantity of this space, computed once per process."""
@@ -137,7 +149,7 @@ class EmbeddingSpace:
     @property
     def resolution(self) -> float:
         """The most by which a distance differs from that of the original vectors."""
-        return math.sqrt(self.vectors.shape[1]) * self._points.spacing
+        return math.sqrt(self._source.dimensions) * self._points.spacing
 
     @property
     def radius(self) -> float:
@@ -192,14 +204,7 @@ class EmbeddingSpace:
         encoder lie in a cone, and a constant answer already has a positive mean cosine. A row
         that is the mean, but for rounding, is zero.
         """
-
-        def compute() -> Floats:
-            centred = self.vectors - grid.mean(self.vectors)
-            lost = np.abs(centred).max(axis=1) <= 1e-12 * np.abs(self.vectors).max()
-            centred[lost] = 0.0
-            return grid.unit_points(centred)
-
-        return self.derived("centred-unit", compute)
+        return self.derived("centred-unit", lambda: grid.centred_unit_points(self.vectors))
 
     def centred_cosines(self, ids: ArrayLike, columns: Ids | None = None) -> Floats:
         """Cosines of mean-centred vectors, float64 (n, V) in [-1, 1], or (n, len(columns)).

@@ -91,11 +91,11 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
 
 
 def _key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ...]:
-    return tuple(prepared.key_on_disk(mechanism, space).values())
+    return tuple(prepared.key_on_disk(mechanism, space, "cpu").values())
 
 
 def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
-    """From the lists, and from one row of each kind of list."""
+    """From the lists, and from one row of each kind of list; by the CPU's integers everywhere."""
     codewords, copies = mechanism.codewords(space)
     listed = lists_of(mechanism, space)
     raised = mechanism.raised(copies[listed])
@@ -116,7 +116,7 @@ def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
             np.put_along_axis(logs, near, weights, axis=1)
         if logs.min() < WIDE_BELOW:
             return None
-        integers = _integers(logs, space)
+        integers = _integers(logs)
         own.append(np.take_along_axis(integers, near, axis=1))
         largest.append(integers[np.arange(len(part)), logs.argmax(axis=1)])
         np.put_along_axis(integers, near, np.uint64(0), axis=1)
@@ -126,7 +126,7 @@ def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     if (listed == first).any(axis=1).all():
         common[first] = 1  # counts for nothing, and the sum stays below the total
     unknown = on_host(rows_of(mechanism, np.array([UNKNOWN]), space))[:, codewords]
-    (integers,) = _integers(unknown, space)
+    (integers,) = _integers(unknown)
     return NearRows(
         outputs=codewords,
         lists=listed,
@@ -158,9 +158,9 @@ def lists_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, .
     return space.fingerprint, mechanism.nearness, str(mechanism.candidates), digest
 
 
-def _integers(logs: Floats, space: EmbeddingSpace) -> Words:
-    """Rows of logarithms as integers, modulo 2^64."""
-    made = tables(space.on_device(logs))
+def _integers(logs: Floats) -> Words:
+    """Rows of logarithms as the CPU's integers, modulo 2^64."""
+    made = tables(logs)
     return np.array([np.diff(row.lasts, prepend=np.uint64(2**64 - 1)) for row in made])
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from dp_middleware import _files
-from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -68,7 +67,7 @@ def opened(mechanism: ChannelMechanism, space: EmbeddingSpace) -> files.Prepared
     """The rows that :func:`prepare` wrote, if it did."""
     if not is_known(mechanism, space):
         return None
-    key = key_on_disk(mechanism, space)
+    key = key_on_disk(mechanism, space, space.device.type)
     return files.open_rows(_path(key), key)
 
 
@@ -95,7 +94,7 @@ def prepare(mechanism: Mechanism, space: EmbeddingSpace, ids: Ids) -> Path:
         raise ParameterError("expected a public token or more to prepare, got none")
     unknown = [UNKNOWN] if space.vocabulary.has_unknown_symbol else []
     wanted = np.concatenate([np.array(unknown, dtype=np.int64), ids])
-    key = key_on_disk(mechanism, space)
+    key = key_on_disk(mechanism, space, space.device.type)
     path = _path(key)
     found = files.open_rows(path, key)
     if found is None or not found.holds(wanted) or not found.is_intact():
@@ -142,14 +141,14 @@ def tables_of(
         yield from zip(batch.tolist(), made, strict=True)
 
 
-def key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace) -> dict[str, str]:
+def key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace, device: str) -> dict[str, str]:
     """All that decides a row, the versions of what computes it included."""
-    versions = f"numpy {np.__version__}, torch {torch.__version__}, scipy {version('scipy')}"
+    versions = ", ".join(f"{package} {version(package)}" for package in ("numpy", "torch", "scipy"))
     return {
         "mechanism": mechanism.fingerprint,
         "space": space.fingerprint,
         "code": _files.code_fingerprint(),
-        "device": space.device.type,
+        "device": device,
         "versions": versions,
     }
 

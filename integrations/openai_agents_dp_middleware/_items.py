@@ -96,15 +96,16 @@ def _content(content: Any, where: str, role: str, say: Say) -> Any:
 
 
 def words_of(item: Mapping[str, Any]) -> str:
-    """All that a model is told of an item of its answer, as JSON."""
-    kind = item.get("type", "message")
-    said: dict[str, Any]
-    if kind == "message":
-        said = {"role": "assistant", "content": _words(item.get("content"))}
-    else:
-        kept = {name: item.get(name) for name in _ANSWERS[kind]}
-        said = {"type": kind, **{name: value for name, value in kept.items() if value is not None}}
-    return json.dumps(said, sort_keys=True, default=str)
+    """All that a model is told of an item of its answer, as JSON; a refusal is text."""
+    kind, content = item.get("type", "message"), item.get("content", ())
+    if kind != "message":
+        kept = {name: item[name] for name in _ANSWERS[kind] if item.get(name) is not None}
+        return json.dumps({"type": kind, **kept}, sort_keys=True, default=str)
+    parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
+    if not all(part.get("type") in _PARTS for part in parts):
+        raise ParameterError("only text and refusals of an answer can be sent again")
+    text = "".join(part[_PARTS[part["type"]]] for part in parts)
+    return json.dumps({"role": "assistant", "content": text}, sort_keys=True)
 
 
 def forms_of(item: BaseModel) -> list[str]:
@@ -113,12 +114,3 @@ def forms_of(item: BaseModel) -> list[str]:
     if said.get("type") not in ("message", *_ANSWERS):
         return []
     return [words_of(said), words_of({k: v for k, v in said.items() if k != "id"})]
-
-
-def _words(content: Any) -> str:
-    """The text of an answer's message, whichever way it is kept; a refusal is text."""
-    parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
-    names = [_PARTS.get(part["type"]) for part in parts]
-    if not all(names):
-        raise ParameterError("only text and refusals of an answer can be sent again")
-    return "".join(part[name] for part, name in zip(parts, names, strict=True))

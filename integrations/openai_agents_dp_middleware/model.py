@@ -1,4 +1,4 @@
-"""A model of the OpenAI Agents SDK that hands another one released input."""
+"""A model of the OpenAI Agents SDK that hands another one released input; shows the originals."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
 from agents import Model, ModelResponse, RunConfig
+from pydantic import BaseModel
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.sessions.dialogue import Dialogue
 from dp_middleware.unrecorded.streams import aclosing
-from openai_agents_dp_middleware._answers import Events, note, restored
-from openai_agents_dp_middleware._items import released_items
+from openai_agents_dp_middleware._items import forms_of, released_items
+
+_PIECE = "response.function_call_arguments.delta"  # of JSON
+_ENDS = (".done", ".completed", ".incomplete")
 
 
 class DPModel(Model):
@@ -56,9 +59,7 @@ class DPModel(Model):
         """The inner model's answer to what was released."""
         sent = await self._released(system_instructions, input, options)
         response = await self._inner.get_response(*sent, *args, **options)
-        for item in response.output:
-            note(self._dialogue, item)
-        response.output = [restored(self._dialogue, item) for item in response.output]
+        response.output = [self._noted(item) for item in response.output]
         return response
 
     async def stream_response(
@@ -67,11 +68,23 @@ class DPModel(Model):
         """The events of the inner model; what could become a pseudonym is held back."""
         sent = await self._released(system_instructions, input, options)
         events: AsyncIterator[Any] = self._inner.stream_response(*sent, *args, **options)
-        shown = Events(self._dialogue)
+        pieces, last = self._dialogue.pieces(), dict[Any, Any]()
         async with aclosing(events):
             async for event in events:
-                for each in shown.feed(event):
-                    yield each
+                kind, index = event.type, getattr(event, "output_index", None)
+                if kind.endswith(".delta") and isinstance(event.delta, str):
+                    last[index, kind] = event
+                    text = pieces.feed((index, kind), event.delta, json=kind == _PIECE)
+                    yield event.model_copy(update={"delta": text})
+                    continue
+                if kind == "response.output_item.done":
+                    self._noted(event.item)
+                ended = [at for at in last if kind.endswith(_ENDS) and index in (None, at[0])]
+                for at in ended:  # what was held back stands before the end of its item, or of all
+                    begun = last.pop(at)
+                    if rest := pieces.close(at):
+                        yield begun.model_copy(update={"delta": rest})
+                yield self._shown(event)
 
     async def close(self) -> None:
         """As the inner model."""
@@ -91,6 +104,28 @@ class DPModel(Model):
         return await asyncio.to_thread(
             released_items, self._dialogue, instructions, given, "refuse"
         )
+
+    def _noted(self, item: BaseModel) -> Any:
+        """An item of an answer as it is shown; it may go out again, also without its id."""
+        shown = self._shown(item)
+        for form in zip(forms_of(item), forms_of(shown), strict=True):
+            self._dialogue.note(*form)
+        return shown
+
+    def _shown(self, value: Any, name: str = "") -> Any:
+        """A copy of an item, an event or a part with the originals; ``name``: of its field."""
+        if not self._dialogue.session.restores:
+            return value
+        if isinstance(value, BaseModel):
+            fields = {k: self._shown(getattr(value, k), k) for k in type(value).model_fields}
+            return value.model_copy(update=fields)
+        if isinstance(value, list):
+            return [self._shown(each) for each in value]
+        if isinstance(value, str) and name in ("text", "refusal"):
+            return self._dialogue.shown(value)
+        if isinstance(value, str) and name == "arguments":
+            return self._dialogue.shown_json(value)
+        return value
 
 
 def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:

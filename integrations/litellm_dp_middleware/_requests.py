@@ -19,12 +19,7 @@ _PUBLIC = (
 )
 _TOOLS = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "text")
 _PROXYS = ("metadata", "litellm_metadata", "litellm_session_id", "litellm_trace_id")
-_OF_REQUESTS = (
-    "headers",
-    "used_client_oauth_token",
-    "session_id",
-    "trace_id",
-)  # in what it keeps of a client's metadata
+_ABOUT = ("headers", "used_client_oauth_token", "session_id", "trace_id")  # kept of metadata
 _KINDS = ("text", "input_text", "output_text", "message", "function", "function_call_output")
 _IDS = ("id", "tool_call_id", "call_id")
 _NESTED = ("content", "text", "output", "tool_calls", "function")
@@ -46,21 +41,16 @@ def checked(data: Mapping[str, Any], inputs: Mapping[str, Any], *, tools: str) -
         raise ParameterError("expected a request of the proxy, got none")
     allowed = {*_TEXTS, *_PUBLIC, *(_TOOLS if tools == "public" else ())}
     about, _ = owner_of(data)
-    if set(body) - allowed - {*_PROXYS} or set(about.get("requester_metadata") or ()) - {
-        *_OF_REQUESTS
-    }:
+    if {*body} - allowed - {*_PROXYS} or {*(about.get("requester_metadata") or ())} - {*_ABOUT}:
         more = "" if tools == "public" else "; for tools and formats say tools='public'"
         raise ParameterError(f"expected no other fields than {sorted(allowed)}{more}")
-    calls = [_function(call) for call in inputs.get("tool_calls") or ()]
-    shown = {*(inputs.get("texts") or ()), *(value for call in calls for value in call.values())}
+    shown = {*(inputs.get("texts") or ())}
+    for call in inputs.get("tool_calls") or ():
+        values = call if isinstance(call, Mapping) else call.model_dump()
+        shown |= {*values["function"].values(), values["id"]}
     for field in _TEXTS:
         if any(text not in shown for text in _leaves(data.get(field) or ())):
             raise ParameterError(f"{field}: expected text, calls of functions and what they gave")
-
-
-def _function(call: Any) -> dict[str, Any]:
-    values = call if isinstance(call, Mapping) else call.model_dump()
-    return {**values["function"], "id": values["id"]}
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -165,27 +166,21 @@ class Dialogue:
 
     def shown(self, text: str) -> str:
         """What the user is shown of a text of an answer."""
-        return guarded(self._restored, text, what=_RESTORATION)
-
-    def _restored(self, text: str) -> str:
-        return self.session.restore(text, conversation=self.conversation)
+        restore = partial(self.session.restore, conversation=self.conversation)
+        return guarded(restore, text, what=_RESTORATION)
 
     def shown_value(self, value: Any) -> Any:
         """As :meth:`shown`, for all strings of nested dicts and lists."""
-        return guarded(self._restored_value, value, what=_RESTORATION)
-
-    def _restored_value(self, value: Any) -> Any:
-        return self.session.restore_value(value, conversation=self.conversation)
+        restore = partial(self.session.restore_value, conversation=self.conversation)
+        return guarded(restore, value, what=_RESTORATION)
 
     def shown_json(self, text: str) -> str:
         """As :meth:`shown`, for JSON, which stays JSON whatever the originals hold."""
-        return guarded(self._restored_json, text, what=_RESTORATION)
-
-    def _restored_json(self, text: str) -> str:
         session: Any = self.session
         if not session.restores:
             return text
-        return str(session.restore_json(text, conversation=self.conversation))
+        restore = partial(session.restore_json, conversation=self.conversation)
+        return str(guarded(restore, text, what=_RESTORATION))
 
     def pieces(self) -> Pieces:
         """For an answer that comes in pieces."""

@@ -16,7 +16,9 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.tracers import context as hooks
 from langsmith import run_trees, utils as langsmith_utils
 
-from dp_middleware.testing._sources import Collector, Notes, Recorder
+from dp_middleware.testing._reading import text_of
+from dp_middleware.testing._sources import Notes, Recorder
+from dp_middleware.testing.openai_server import OpenAIServer
 
 
 class CallbackRecorder(BaseCallbackHandler, Notes):
@@ -72,13 +74,13 @@ class LangChainRecorder(Recorder):
         self._sync, self._asynchronous = CallbackRecorder(), AsyncCallbackRecorder()
         self._everywhere = CallbackRecorder()
         self._cache = CacheRecorder()
-        self._collector = Collector()
+        self._vendor = OpenAIServer()  # it takes any request and keeps its body
         self.handlers = [self._sync, self._asynchronous]
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """With LangSmith switched on by the environment, as users do."""
-        with self._settings(), self._collector, self._traced():
+        with self._settings(), self._vendor, self._traced():
             yield
 
     def read(self) -> dict[str, str]:
@@ -87,7 +89,7 @@ class LangChainRecorder(Recorder):
             "LangChain callbacks": self._sync.text(),
             "LangChain async callbacks": self._asynchronous.text(),
             "LangChain global handler": self._everywhere.text(),
-            "LangSmith": self._collector.text(),
+            "LangSmith": text_of(self._vendor.bodies),
             "LLM cache": self._cache.text(),
         }
 
@@ -110,7 +112,7 @@ class LangChainRecorder(Recorder):
     @contextmanager
     def _traced(self) -> Iterator[None]:
         client = langsmith.Client(
-            api_url=self._collector.url,
+            api_url=self._vendor.url,
             api_key="key",
             auto_batch_tracing=False,  # sends at once: no thread that outlives the server
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import socket
 import sys
 import warnings
 from abc import ABC, abstractmethod
@@ -14,11 +13,8 @@ from contextlib import (
     contextmanager,
     redirect_stderr,
     redirect_stdout,
-    suppress,
 )
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any, Self
+from typing import Any
 
 from dp_middleware.testing._reading import text_of
 
@@ -157,74 +153,6 @@ class Warnings(Recorder):
     def read(self) -> dict[str, str]:
         """Source -> text."""
         return {"warnings": text_of([each.message for each in self._caught])}
-
-
-def close(server: ThreadingHTTPServer, thread: Thread) -> None:
-    """Stop a server and the thread that it serves in, at once where the system wakes it."""
-    with suppress(OSError):  # its loop looks at the flag of ``shutdown`` only when it wakes
-        server.socket.shutdown(socket.SHUT_RDWR)
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-class Collector:
-    """An HTTP server in a tracing vendor's place: it accepts everything and keeps every body."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        handler = type("Handler", (_Accepting,), {"bodies": self.bodies})
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        close(self._http, self._thread)
-
-    @property
-    def url(self) -> str:
-        """For the vendor's client."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    def text(self) -> str:
-        """All bodies."""
-        return b"\n".join(list(self.bodies)).decode("utf-8", "replace")
-
-
-class _Accepting(BaseHTTPRequestHandler):
-    bodies: list[bytes]
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self.bodies.append(self._body())
-        self._answer()
-
-    do_PATCH = do_POST
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
-
-    def _answer(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *args: object) -> None:
-        """Nothing on the console."""
 
 
 def installed(package: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,6 @@ from dp_middleware.testing._responses_wire import (
     text_completion,
     text_events,
 )
-from dp_middleware.testing._sources import close
 
 Mode = Literal["ok", "echo", "slow", "error", "malformed", "empty", "redirect"]
 
@@ -76,7 +76,11 @@ class OpenAIServer:
         """Refuse connections from now on; a second time does nothing."""
         if not self.closing.is_set():
             self.closing.set()
-            close(self._http, self._thread)
+            with suppress(OSError):  # its loop looks at the flag of ``shutdown`` when it wakes
+                self._http.socket.shutdown(socket.SHUT_RDWR)
+            self._http.shutdown()
+            self._http.server_close()
+            self._thread.join()
 
     @property
     def port(self) -> int:
@@ -130,7 +134,7 @@ class _Server(ThreadingHTTPServer):
 def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self._body()
             request, fails = server._received(f"{self.requestline}\n{self.headers}", body)
             with suppress(ConnectionError):
                 self._answer(request, fails)
@@ -139,6 +143,16 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
 
         def log_message(self, *args: object) -> None:
             """Nothing on the console."""
+
+        def _body(self) -> bytes:
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            parts = []
+            while size := int(self.rfile.readline(), 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
 
         def _answer(self, request: dict[str, Any], fails: bool) -> None:
             if server.mode == "slow":

@@ -29,11 +29,9 @@ def open_ledger(
         ParameterError: There is none and no budget, one with other budgets, or a malformed URL.
     """
     try:
-        return dp.PrivacyLedger(
-            url or _default_url(create=budget is not None),
-            budget=budget,
-            metric_budget=metric_budget,
-        )
+        if not url:
+            url = f"sqlite:///{data_folder(create=budget is not None) / 'ledger.db'}"
+        return dp.PrivacyLedger(url, budget=budget, metric_budget=metric_budget)
     except ParameterError as error:
         failed = str(error)
     raise ParameterError(
@@ -57,10 +55,6 @@ def account_of(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> Account | None:
     except LedgerError:
         typer.echo("note: this was charged; what is left could not be read", err=True)
         return None
-
-
-def _default_url(*, create: bool) -> str:
-    return f"sqlite:///{data_folder(create=create) / 'ledger.db'}"
 
 
 def data_folder(*, create: bool) -> Path:

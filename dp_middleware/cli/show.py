@@ -101,18 +101,14 @@ def summary(
     kept = f"{release.tokens_verbatim} released unchanged by policy"
     unit = UNITS[certificate.unit]
     statement = guarantee(certificate.guarantee, certificate.unit)
-    attack = "not computed: the law is not enumerated"
-    if certificate.recovery is not None:
-        attack = (
-            f"the best context-free attacker recovers {percent(certificate.recovery)} of tokens; "
-            f"{percent(certificate.retention)} stay as they are"
-        )
+    recovered, retained, of = certificate.recovery, certificate.retention, "tokens"
     if certificate.recovery_in_english is not None:
-        attack = (
-            "the best context-free attacker recovers "
-            f"{percent(certificate.recovery_in_english)} of English words; "
-            f"{percent(certificate.retention_in_english)} stay as they are"
-        )
+        recovered, of = certificate.recovery_in_english, "English words"
+        retained = certificate.retention_in_english
+    attack = f"the best context-free attacker recovers {percent(recovered)} of {of}; "
+    attack += f"{percent(retained)} stay as they are"
+    if recovered is None:
+        attack = "not computed: the law is not enumerated"
     rows = [
         ("epsilon", f"{nats(certificate.epsilon)} per {unit} ({certificate.method}); {asked}"),
         *details,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping as Dict
 from typing import Any
 
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
-from dp_middleware.pseudonyms.matching import Match
 
 Write = Callable[[Pair, str], str]
 """The original of a pair, in the case of the pseudonym that was found for it."""
@@ -45,7 +44,8 @@ class Restorer:
         for match in names.find(text, self._done):
             if match.start >= limit:
                 break
-            out += [text[self._done : match.start], self._original(match)]
+            like = text[match.start : match.end]
+            out += [text[self._done : match.start], self._write(match.value, like)]
             self._done = match.end
             if match.end > limit:  # what was undecided has been decided by this match
                 limit = names.open_at(text, match.end)
@@ -54,9 +54,6 @@ class Restorer:
         start = max(0, self._done - _CONTEXT)
         self._text, self._done = text[start:], self._done - start
         return "".join(out)
-
-    def _original(self, match: Match[Pair]) -> str:
-        return self._write(match.value, self._text[match.start : match.end])
 
 
 def restore(text: str, mapping: Mapping, write: Write) -> str:

@@ -22,7 +22,6 @@ from dp_middleware.pseudonyms.kinds.laws import (
     whole,
 )
 from dp_middleware.pseudonyms.kinds.libraries import family_names, given_names, library
-from dp_middleware.pseudonyms.matching import normal
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)
@@ -49,10 +48,7 @@ class Email(Exact):
 
     name: ClassVar[str] = "email"
     keeps: ClassVar[str] = "nothing"
-
-    def key(self, text: str, shape: str) -> str:
-        """Without case."""
-        return normal(text)
+    cased: ClassVar[bool] = False
 
     def parts(self, mention: str) -> list[Part]:
         """One; "mailto:" stays."""
@@ -197,10 +193,7 @@ class Ip(Exact):
     name: ClassVar[str] = "ip"
     numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = "version of an IP address, the length of its network if it is there"
-
-    def key(self, text: str, shape: str) -> str:
-        """Without case."""
-        return normal(text)
+    cased: ClassVar[bool] = False
 
     def parts(self, mention: str) -> list[Part]:
         """One; the length of a network or a port stays."""

@@ -27,11 +27,13 @@ IBAN = re.compile(r"[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(Kind):
-    """A kind whose values and pseudonyms are compared and written in their very characters."""
+    """A kind whose values and pseudonyms are written, and mostly compared, in their very signs."""
+
+    cased: ClassVar[bool] = True  # whether values that differ in case are two values
 
     def key(self, text: str, shape: str) -> str:
-        """The text, in its case, for this kind alone: a user "ana" is not Ana."""
-        return f"{self.name}: {text}"
+        """Where case counts, the text for this kind alone: a user "ana" is not Ana."""
+        return f"{self.name}: {text}" if self.cased else super().key(text, shape)
 
     def written(self, text: str, like: str) -> str:
         """The text, in its case."""
@@ -191,12 +193,9 @@ class Label(Exact):
 
     name: ClassVar[str] = "label"
     keeps: ClassVar[str] = "nothing"
+    cased: ClassVar[bool] = False
 
     of: str = "LABEL"
-
-    def key(self, text: str, shape: str) -> str:
-        """Without case."""
-        return Kind.key(self, text, shape)
 
     def parts(self, mention: str) -> list[Part]:
         """One."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -173,11 +172,6 @@ class Person(Kind):
         return combined(self.name, lambda: choice(listed, draws), "-", free)
 
 
-def _two_families(draws: Draws) -> Callable[[], str]:
-    families = libraries.family_names()
-    return lambda: f"{choice(families, draws)}-{choice(families, draws)}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Organisation(Kind):
     """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
@@ -196,12 +190,10 @@ class Organisation(Kind):
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Uniform among pairs of names."""
-        return combined(self.name, _two_families(draws), "-", free)
-
-
-def town(draws: Draws) -> str:
-    """Made as Faker makes towns, such as "Hartville"."""
-    return choice(libraries.family_names(), draws) + choice(libraries.town_endings(), draws)
+        names = libraries.family_names()
+        return combined(
+            self.name, lambda: f"{choice(names, draws)}-{choice(names, draws)}", "-", free
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,5 +214,6 @@ class Place(Kind):
         return parts
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform among names with an ending."""
-        return combined(self.name, lambda: town(draws), "-", free)
+        """Uniform among names with an ending, as Faker makes towns."""
+        names, endings = libraries.family_names(), libraries.town_endings()
+        return combined(self.name, lambda: choice(names, draws) + choice(endings, draws), "-", free)

@@ -208,7 +208,7 @@ def test_a_cosine_claim_for_dchi_stencil_is_refuted():
     loss = np.abs(laws[0] - laws[1]).max()
     claim = 2 * eta * cosine_distance
     assert 2 * claim < loss <= eta * chord
-    bound = dp.audit(mechanism, space, texts=([0], [1]), claim=claim, samples=2 * MANY, **SURE)
+    bound = dp.audit(mechanism, space, texts=([0], [1]), claim=claim, samples=8 * MANY, **SURE)
     assert claim < bound <= loss
     assert dp.audit(mechanism, space, texts=([0], [1]), **QUICK) <= eta * chord
 

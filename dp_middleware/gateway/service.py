@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -49,6 +50,9 @@ class Gateway:
     async def open(self) -> None:
         """Open the ledger and make the sessions.
 
+        What was loaded until then is left alone by collections of garbage until :meth:`close`: to
+        look at a quarter of a million objects takes 0.1 s, in which no request is answered.
+
         Raises:
             DPMiddlewareError: They cannot be had.
         """
@@ -56,6 +60,7 @@ class Gateway:
         asyncio.get_running_loop().set_default_executor(threads)  # it has as many as processors
         await asyncio.to_thread(self._open)
         self.upstream.open()
+        gc.freeze()
 
     def _open(self) -> None:
         self.ledger = open_ledger(self.settings)
@@ -65,6 +70,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close connections; what was charged is in the ledger already."""
+        gc.unfreeze()
         await self.upstream.close()
         if self.ledger is not None:
             self.ledger.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,15 @@ def test_health(gateway):
     assert [model["id"] for model in models["data"]] == [MODEL]
     assert gateway.get(f"/models/{MODEL}").json()["id"] == MODEL
     assert gateway.get(f"/models/{CANARY}").status_code == 404
+
+
+def test_collections_of_garbage_leave_alone_what_was_loaded():
+    gc.unfreeze()
+    loaded = len(gc.get_objects())
+    with running() as alone:
+        assert alone.chat("w1").status_code == 200
+        assert len(gc.get_objects()) < loaded / 2
+    assert len(gc.get_objects()) > loaded / 2
 
 
 @pytest.mark.parametrize(

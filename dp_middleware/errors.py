@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DPMiddlewareError(Exception):
     """Base class of all errors of this library."""
@@ -75,3 +78,34 @@ class MissingExtra(DPMiddlewareError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'dp-middleware[{extra}]'")
+
+
+@contextmanager
+def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
+    """A block in which an error may quote private text: one of ours comes in its place.
+
+    Args:
+        expected: Its message, with the kind of the error in the place of ``{}``.
+        kinds: Of errors that are withheld; default all but ours, which hold none.
+
+    Raises:
+        ParameterError: It failed. Has no cause and no context.
+    """
+    failure: ParameterError | None = None
+    try:
+        yield
+    except Exception as error:
+        is_private = isinstance(error, kinds) if kinds else not isinstance(error, DPMiddlewareError)
+        if not is_private:
+            raise
+        failure = ParameterError(expected.replace("{}", type(error).__name__))
+    raise_alone(failure)
+
+
+def raise_alone(failure: Exception | None) -> None:
+    """Raise it without the error that a ``with`` is leaving by, which Python makes its context."""
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            failure.__context__ = None

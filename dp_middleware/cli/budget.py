@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import dp_middleware as dp
-from dp_middleware.errors import LedgerError, ParameterError
+from dp_middleware.errors import LedgerError, ParameterError, withheld
 
 if TYPE_CHECKING:
     from dp_middleware.privacy.ledger.ledger import Account
@@ -63,10 +63,6 @@ def data_folder(*, create: bool) -> Path:
 
     folder = user_data_path("dp-middleware")
     if create:
-        try:
+        with withheld("expected a data folder that can be written, got {}", OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise ParameterError(
-                f"expected a data folder that can be written, got {type(error).__name__}"
-            ) from None
     return folder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, withheld
 
 
 def read_text(words: list[str] | None, file: Path | None) -> str:
@@ -24,20 +24,14 @@ def read_text(words: list[str] | None, file: Path | None) -> str:
     if words and file is not None:
         raise ParameterError("expected one source of text, got arguments and --file")
     if file is not None and str(file) != "-":
-        return _decode(_read_file(file), "--file")
+        with withheld("expected a readable file with --file, got {}", OSError):
+            data = file.read_bytes()
+        return _decode(data, "--file")
     if words and words != ["-"]:
         return _decode(" ".join(words).encode("utf-8", "surrogateescape"), "the argument")
     if not words and file is None and sys.stdin.isatty():
         raise ParameterError("expected a text as argument, with --file or on standard input")
     return _decode(typer.get_binary_stream("stdin").read(), "standard input")
-
-
-def _read_file(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        reason = type(error).__name__
-    raise ParameterError(f"expected a readable file with --file, got {reason}")
 
 
 def _decode(data: bytes, source: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,14 +17,15 @@ from dp_middleware.cli import budget, options, show
 from dp_middleware.cli.failures import expected
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.progress import working
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, withheld
 
 if TYPE_CHECKING:
     from dp_middleware.pseudonyms import PseudonymSession
 
-T = TypeVar("T")
-
 _KEY_BYTES = 32
+_UNREADABLE = (
+    "expected a file with --mapping that this command wrote, or a place for a new one, got {}"
+)
 
 
 def pseudonymize(
@@ -85,8 +86,8 @@ def pseudonymize(
             terms["ledger"] = budget.open_ledger(ledger, limit)
         pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
         session = _session(pseudonyms, mapping, key)
-    with working("finding and drawing"):
-        release = _readable(session.release_once, "user", given, conversation=conversation)
+    with working("finding and drawing"), withheld(_UNREADABLE, OSError, sqlite3.Error):
+        release = session.release_once("user", given, conversation=conversation)
     if as_json:
         show.data(show.release_data(release, pseudonyms))
         return
@@ -100,10 +101,10 @@ def _restore(
     """Detects and charges nothing."""
     if not mapping.exists():
         raise ParameterError("expected a file with --mapping that --restore can read, got none")
-    with working("reading the mapping"):
+    with working("reading the mapping"), withheld(_UNREADABLE, OSError, sqlite3.Error):
         session = _session(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
-        restored = _readable(session.restore, answer, conversation=conversation)
-        empty = not _readable(session.mapping, conversation)
+        restored = session.restore(answer, conversation=conversation)
+        empty = not session.mapping(conversation)
     if empty:
         typer.echo("note: nothing is kept for this conversation, the text is as it was", err=True)
     if as_json:
@@ -131,22 +132,17 @@ def _session(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) 
     path = key or budget.data_folder(create=not mapping.exists()) / "pseudonyms.key"
     if not mapping.exists():
         _make_key(path)
-    return _readable(pseudonyms.session, key=_read_key(path), memo=mapping)
+    with withheld(_UNREADABLE, OSError, sqlite3.Error):
+        return pseudonyms.session(key=_read_key(path), memo=mapping)
 
 
 def _make_key(path: Path) -> None:
     """For its owner alone; one that is there stays, it may be of other mappings too."""
-    failure = ""
-    try:
+    failed = "expected a place for a new key with --key, got {}"
+    with withheld(failed, OSError), suppress(FileExistsError):
         made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(made, "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
-    except FileExistsError:
-        return
-    except OSError as error:
-        failure = type(error).__name__
-    if failure:
-        raise ParameterError(f"expected a place for a new key with --key, got {failure}")
 
 
 def _read_key(path: Path) -> bytes:
@@ -161,22 +157,6 @@ def _read_key(path: Path) -> bytes:
     raise ParameterError(
         f"expected the key that the mapping was written with, {_KEY_BYTES} bytes or more, got "
         f"{found}; say where it is with --key"
-    )
-
-
-def _readable(work: Callable[..., T], *args: Any, **options: Any) -> T:
-    """The result of a function; what goes wrong with the file of the mapping, in a line.
-
-    No context manager: an error that is raised where one ends keeps the first as its context,
-    and what a database says may quote.
-    """
-    try:
-        return work(*args, **options)
-    except (OSError, sqlite3.Error) as error:
-        failure = type(error).__name__
-    raise ParameterError(
-        "expected a file with --mapping that this command wrote, or a place for a new one, "
-        f"got {failure}"
     )
 
 

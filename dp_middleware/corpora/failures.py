@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, raise_alone
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def readable() -> Iterator[None]:
             f"expected a file that can be read as its ending says, got: {_reason(error)}; its "
             "message is withheld, it may quote a row"
         )
-    _raise_alone(failure)
+    raise_alone(failure)
 
 
 @contextmanager
@@ -46,17 +46,8 @@ def on_disk() -> Iterator[None]:
             "expected room and files that can be written and read for the chunks, got: "
             f"{_reason(error)}; what was released is kept; mend this and run the same again"
         )
-    _raise_alone(failure)
+    raise_alone(failure)
 
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
-
-
-def _raise_alone(failure: Exception | None) -> None:
-    """Raise it without the error that a ``with`` is leaving by, which Python makes its context."""
-    if failure is not None:
-        try:
-            raise failure
-        finally:
-            failure.__context__ = None

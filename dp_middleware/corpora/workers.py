@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dp_middleware.corpora.chunks import ChunkFolder, release_chunk
 from dp_middleware.corpora.columns import Columns
-from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.errors import ParameterError, withheld
 
 _AHEAD = 2  # chunks that wait for each worker
 _here: list[tuple[ChunkFolder, Columns]] = []
@@ -86,12 +86,5 @@ def _end_with(parent: BaseProcess) -> None:
 
 def _release(key: str, rows: pa.Table) -> None:
     store, releaser = _here[0]
-    failure = ""
-    try:
+    with withheld("expected releases, got {} in a worker; run with workers=1"):  # it is pickled
         release_chunk(store, key, rows, releaser)
-    except DPMiddlewareError:
-        raise
-    except Exception as error:  # it may quote a text, and would be pickled
-        failure = type(error).__name__
-    if failure:
-        raise ParameterError(f"expected releases, got {failure} in a worker; run with workers=1")

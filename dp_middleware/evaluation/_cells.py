@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dp_middleware import _files
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import withheld
 from dp_middleware.privacy.wording import json_number
 
 Row = dict[str, Any]
+
+_UNWRITABLE = "expected a folder that can be written, got {}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Cells:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         if folder is not None:
-            with _writable():
+            with withheld(_UNWRITABLE, OSError):
                 folder.mkdir(parents=True, exist_ok=True)
 
     def load(self, name: str | None) -> Cell | None:
@@ -76,18 +76,8 @@ def write(path: Path, data: bytes) -> None:
     Raises:
         ParameterError: The folder cannot be written.
     """
-    with _writable(), _files.unfinished(path) as file:
+    with withheld(_UNWRITABLE, OSError), _files.unfinished(path) as file:
         file.write(data)
-
-
-@contextmanager
-def _writable() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ParameterError(
-            f"expected a folder that can be written, got {type(error).__name__}"
-        ) from None
 
 
 def pack_row(row: Row) -> Row:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dp_middleware import _validate
 from dp_middleware._forks import StaysHere
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.metrics.inputs import library
 
 Label = str | int
@@ -182,7 +182,8 @@ def _file_in(folder: Path) -> Path:
 
 
 def _records(file: Path) -> list[Record]:
-    text = _read(file)
+    with withheld("expected a readable UTF-8 file of data, got {}", OSError, UnicodeDecodeError):
+        text = file.read_text(encoding="utf-8-sig")
     if file.suffix in (".jsonl", ".ndjson"):
         lines = enumerate(text.split("\n"), start=1)  # U+2028 may stand in a string
         numbered = {number: _parse(line) for number, line in lines if line.strip()}
@@ -204,14 +205,6 @@ def _records(file: Path) -> list[Record]:
     return [{"text": line} for line in text.splitlines()]
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = type(error).__name__
-    raise ParameterError(f"expected a readable UTF-8 file of data, got {reason}")
-
-
 def _parse(text: str) -> Any:
     """The value of a JSON text; ``None`` for a text that is no JSON."""
     try:
@@ -226,12 +219,9 @@ def _from_library(name: str) -> list[Record]:
         raise ParameterError("expected a file, a folder or the name of a data set: nothing there")
     datasets = library("datasets", "datasets", "datasets")
     dataset, _, configuration = name.partition(":")
-    try:
+    with withheld(
+        "expected a file, a folder or a data set of the datasets library, which failed ({})"
+    ):
         splits = datasets.load_dataset(dataset, configuration or None)
         split = next(split for split in (*_SPLITS, *splits) if split in splits)
         return [dict(row) for row in splits[split]]
-    except Exception as error:  # of many kinds, and they may quote rows
-        failed = type(error).__name__
-    raise ParameterError(
-        f"expected a file, a folder or a data set of the datasets library, which failed ({failed})"
-    )

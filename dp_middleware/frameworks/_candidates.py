@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError, RemoteError
+from dp_middleware.errors import ChatError, RemoteError, withheld
 from dp_middleware.models.adapters.base import Adapter, Messages
 from dp_middleware.models.chat import ChatModel, chat_model, status_of
 from dp_middleware.privacy import Unit
@@ -213,24 +213,12 @@ def prune(texts: list[str], encoder: Encoder, above: float) -> list[str]:
     """
     if above >= 1 or len(texts) < 2:
         return texts
-    rows = _vectors(texts, encoder)
+    failed = "expected sentence vectors for pruning, the service failed with {}; what was charged "
+    with withheld(failed + "stays spent; prune_above=1 needs none"):
+        rows = np.asarray(encoder.encode(texts), dtype=np.float64)
     similarity = (1 + rows @ rows.T) / 2
     kept: list[int] = []
     for number in range(len(texts)):
         if (similarity[number, kept] <= above).all():
             kept.append(number)
     return [texts[number] for number in kept]
-
-
-def _vectors(texts: list[str], encoder: Encoder) -> NDArray[np.float64]:
-    """Sentence vectors, float64 (n, d)."""
-    try:
-        return np.asarray(encoder.encode(texts), dtype=np.float64)
-    except DPMiddlewareError:
-        raise
-    except Exception as error:  # a vendor's may quote the candidates
-        failure = type(error).__name__
-    raise ParameterError(
-        f"expected sentence vectors for pruning, the service failed with {failure}; what was "
-        "charged stays spent; prune_above=1 needs none"
-    )

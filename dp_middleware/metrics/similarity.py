@@ -10,7 +10,7 @@ import numpy as np
 
 from dp_middleware import _files
 from dp_middleware.embedding.service import DEFAULT_ENCODER
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import withheld
 from dp_middleware.metrics.inputs import Encoder, check_pairs, default_encoder, library
 from dp_middleware.metrics.results import MetricResult, of_mean
 from dp_middleware.metrics.words import Words, words
@@ -156,15 +156,12 @@ def _cosine(
 def _bert_scorer(source: str, layers: int | None) -> Any:
     """A scorer with its model; it keeps no text."""
     scorers = library("bert_score", "bert-score")
-    try:
+    with withheld(
+        f"expected a BERT-like model for bert-score, and could not load {source!r} ({{}}); give "
+        "the folder of one on this computer"
+    ):
         if layers is None and source not in scorers.utils.model2layers:
             from transformers import AutoConfig
 
             layers = int(AutoConfig.from_pretrained(source).num_hidden_layers)
         return scorers.BERTScorer(model_type=source, num_layers=layers)
-    except Exception as error:
-        failed = type(error).__name__
-    raise ParameterError(
-        f"expected a BERT-like model for bert-score, and could not load {source!r} ({failed}); "
-        "give the folder of one on this computer"
-    )

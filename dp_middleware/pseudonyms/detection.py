@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import index
 from typing import Any, NamedTuple
 
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.pseudonyms.labels import CONTEXTUAL, VALIDATED, kind_of, kinds_of
 from dp_middleware.scopes.analyzers import entities_of_analyzer, labels_of_pipeline
 from dp_middleware.unrecorded.recording import unrecorded
@@ -54,18 +54,10 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
     """
     wanted = None if kinds is None else kinds_of(kinds)
     _check(detector, wanted)
-    results: list[Entity] = []
-    failure: str | None = None
-    try:
-        with unrecorded():
-            results = list(_detected(detector, text)) if text else []
-    except Exception as error:  # whatever a detector raises or returns may quote the text
-        failure = type(error).__name__
-    if failure is not None:
-        raise ParameterError(
-            f"expected entities (start, end, kind) from {_name(detector)}, it failed with "
-            f"{failure}, whose message may quote the text; call it on a public text"
-        )
+    failed = f"expected entities (start, end, kind) from {_name(detector)}, it failed with {{}}, "
+    failed += "whose message may quote the text; call it on a public text"
+    with withheld(failed, Exception), unrecorded():
+        results = list(_detected(detector, text)) if text else []
     if not all(0 <= each.start <= each.end <= len(text) for each in results):
         raise ParameterError(
             f"expected entities inside the text of {len(text)} characters, got one outside from "

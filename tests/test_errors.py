@@ -1,0 +1,36 @@
+"""An error that may quote private text is withheld: neither cause nor context of ours holds it."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+from support.texts import CANARY
+
+import dp_middleware as dp
+from dp_middleware.errors import withheld
+
+
+def told(failure: Exception, *kinds: type[Exception]) -> Exception:
+    with pytest.raises(Exception, match=r".") as caught, withheld("expected peace, got {}", *kinds):
+        raise failure
+    return caught.value
+
+
+@pytest.mark.parametrize("kinds", [(), (LookupError, OSError), (Exception,)])
+def test_an_error_that_quotes_is_named_and_not_quoted(kinds):
+    error = told(KeyError(CANARY), *kinds)
+    assert (type(error), str(error)) == (dp.ParameterError, "expected peace, got KeyError")
+    assert error.__cause__ is error.__context__ is None
+    assert CANARY not in "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("kinds", [(), (OSError,)])
+def test_ours_and_other_kinds_pass_as_they_are(kinds):
+    ours = dp.BudgetExhausted("ours")
+    assert told(ours, *kinds) is ours
+    assert isinstance(told(KeyError("x"), *kinds), KeyError) == bool(kinds)
+
+
+def test_ours_are_withheld_where_all_are_asked_for():
+    assert str(told(dp.ParameterError(CANARY), Exception)) == "expected peace, got ParameterError"

@@ -150,4 +150,6 @@ def _can_be(mechanism: Landmarked, space: EmbeddingSpace) -> bool:
 
 
 def _path(kind: str, mechanism: Landmarked, space: EmbeddingSpace) -> Path:
-    return _files.cache_path(kind, *prepared.key_on_disk(mechanism, space).values(), suffix=".npy")
+    return _files.cache_path(
+        kind, *prepared.key_on_disk(mechanism, space, space.device.type).values(), suffix=".npy"
+    )

@@ -128,7 +128,7 @@ def block_of(
         integers: Whether rows are rounded.
         survey: Takes in integers, of all outputs.
     """
-    rows = rows_of(mechanism, ids, space)
+    rows = rows_of(mechanism, ids, space, None if survey is None else survey.log_rows)
     if len(outputs) < len(space):
         rows = _columns_of(rows, outputs)
     columns = np.arange(len(outputs))

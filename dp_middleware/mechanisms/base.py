@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -198,15 +199,27 @@ class ChannelMechanism(Mechanism):
         return None
 
 
-def rows_of(mechanism: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+def rows_of(
+    mechanism: ChannelMechanism,
+    ids: Ids,
+    space: EmbeddingSpace,
+    log_rows: Callable[[Ids, EmbeddingSpace], torch.Tensor] | None = None,
+) -> torch.Tensor:
     """The law of each id, that of the unknown symbol (-1) uniform over the outputs.
+
+    Args:
+        mechanism: A channel.
+        ids: int64 (n,), each in -1 .. V - 1.
+        space: V tokens with vectors.
+        log_rows: Computes rows of tokens, default the mechanism's own function.
 
     Returns:
         float64 (n, V), logarithms, on the space's device.
     """
     known, size = ids != UNKNOWN, len(space)
+    log_rows = mechanism.log_rows if log_rows is None else log_rows
     if known.all():
-        return mechanism.log_rows(ids, space)
+        return log_rows(ids, space)
     outputs, uniform = mechanism.outputs(space), np.full(size, -np.log(size))
     if outputs is not None:
         with np.errstate(divide="ignore"):
@@ -214,5 +227,5 @@ def rows_of(mechanism: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> tor
     rows = torch.empty(len(ids), size, dtype=torch.float64, device=space.device)
     rows[space.on_device(~known)] = space.on_device(uniform)
     if known.any():
-        rows[space.on_device(known)] = mechanism.log_rows(ids[known], space)
+        rows[space.on_device(known)] = log_rows(ids[known], space)
     return rows

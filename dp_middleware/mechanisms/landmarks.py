@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms import prepared
 from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.kernels.quadrature import SMALL
 from dp_middleware.mechanisms.rantext import RanText
 from dp_middleware.mechanisms.scored import ScoredMechanism
 from dp_middleware.sampling import landmarks as marks
@@ -68,11 +70,15 @@ class LandmarkRows:
         space, mechanism = self._space, self._mechanism
         by_distance = isinstance(mechanism, RanText) or mechanism.product == "distance"
         vectors = space.points if by_distance else space.unit.numpy()
-        made = np.zeros((len(ids), width))
-        order = np.argsort(firsts, kind="stable")
-        for group in np.split(order, np.flatnonzero(np.diff(firsts[order])) + 1):
-            block = vectors[firsts[group[0]] :][:width]
-            made[group, : len(block)] = vectors[ids[group]] @ block.T
+        made, order = np.zeros((len(ids), width)), np.argsort(firsts, kind="stable")
+        rows, dots = vectors[ids[order]], np.zeros_like(made)
+        blocks, starts = np.unique(firsts[order], return_index=True)
+        for first, (start, end) in zip(
+            blocks.tolist(), pairwise([*starts.tolist(), len(ids)]), strict=True
+        ):
+            block = vectors[first : first + width]
+            np.matmul(rows[start:end], block.T, out=dots[start:end, : len(block)])
+        made[order] = dots
         if not by_distance:
             return np.clip(made, -1.0, 1.0, out=made)
         squares = space.derived("squares", lambda: np.einsum("vd,vd->v", vectors, vectors))
@@ -90,6 +96,8 @@ class Survey:
         self._surveyor = marks.Surveyor(len(space), MOST)
         self._largest = np.empty(len(space))  # ln of the largest probability
         self._top = np.empty(len(space), dtype=np.int64)  # where that is
+        self._points, self._curves = np.empty(0), np.empty((len(space), 0), dtype=np.float32)
+        self._met = np.empty(0, dtype=np.bool_)
 
     def take(self, ids: Ids, integers: IntegerRows) -> None:
         """Take in rows of tokens; that of the unknown symbol has no landmarks."""
@@ -99,13 +107,28 @@ class Survey:
         self._top[ids[known]] = weights.argmax(axis=1)
         self._largest[ids[known]] = np.log(weights.max(axis=1) * units[:, 0])
 
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """Those of the mechanism; notes what they are functions of."""
+        if not isinstance(self._mechanism, RanText):
+            return self._mechanism.log_rows(ids, space)
+        rows, all_curves = self._mechanism.rows_and_curves(ids, space)
+        done = 0
+        for points, values, met in filter(None, all_curves):
+            if not len(self._points):
+                self._points, self._met = points, np.arange(len(points)) < 1
+                self._curves = np.empty((len(space), len(points)), dtype=np.float32)
+            self._met |= met.numpy()
+            self._curves[ids[done : done + len(values)]] = (values - values[:, :1]).numpy()
+            done += len(values)
+        return rows
+
     def landmarks(self) -> marks.Landmarks:
         """Of all rows."""
-        size = len(self._space)
-        none = np.empty((size, 0), dtype=np.float32)
-        made = self._surveyor.landmarks(np.zeros(size), np.empty(0), none)
+        met = np.flatnonzero(self._met).tolist()
+        columns = [0, *range(met[1], met[-1] + 1)] if len(met) > 1 else [0, 1][: 2 * len(met)]
+        made = self._surveyor.landmarks(self._points[columns], self._curves[:, columns])
         rows = LandmarkRows(self._mechanism, self._space, made)
-        scores = rows.scores(np.arange(size), self._top, 1)
+        scores = rows.scores(np.arange(len(self._space)), self._top, 1)
         made.rows["offset"] = self._largest - scores[:, 0]
         return made
 
@@ -145,8 +168,9 @@ def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
 
 def _can_be(mechanism: Landmarked, space: EmbeddingSpace) -> bool:
     """Of code that is part of the key, where rows take long, on the host."""
-    known = prepared.is_known(mechanism, space)
-    return known and len(space) >= _WORTH_STORING and space.device.type == "cpu"
+    least = max(_WORTH_STORING, SMALL + 1) if isinstance(mechanism, RanText) else _WORTH_STORING
+    large = len(space) >= least
+    return large and space.device.type == "cpu" and prepared.is_known(mechanism, space)
 
 
 def _path(kind: str, mechanism: Landmarked, space: EmbeddingSpace) -> Path:

@@ -14,7 +14,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism
-from dp_middleware.mechanisms.kernels.marginal import RadiusGrid
+from dp_middleware.mechanisms.kernels.marginal import Curves, RadiusGrid
 from dp_middleware.mechanisms.kernels.quadrature import SMALL, RadiusQuadrature
 from dp_middleware.mechanisms.kernels.radius import RadiusLaw, radius_law
 
@@ -119,10 +119,14 @@ class RanText(ChannelMechanism):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        return self.rows_and_curves(ids, space)[0]
+
+    def rows_and_curves(
+        self, ids: Ids, space: EmbeddingSpace
+    ) -> tuple[torch.Tensor, list[Curves | None]]:
+        """The rows, and a few rows at a time what they are functions of; none on small spaces."""
         rows, marginal = space.distance_rows(ids), _marginal(self, space, space.device)
-        for block in torch.split(rows, _ROWS):
-            marginal.to_log_probs(block)
-        return rows
+        return rows, [marginal.to_log_probs(block) for block in torch.split(rows, _ROWS)]
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Where the parameter stands against the jump of the noise rule."""

@@ -45,11 +45,13 @@ class Landmarks:
             (K,): scores at the points of ``grid``, a function of the row; none where it is public.
         grid: float64 (K,), ascending from 0.
         block: Outputs between two landmarks.
+        slack: Nats by which curves may be off.
     """
 
     rows: NDArray[Any]
     grid: Floats
     block: int
+    slack: float
 
     def locate(self, ids: Ids, uniform: Words, scores: Scores) -> tuple[NDArray[np.bool_], Ids]:
         """Which places are decided, and the outputs there.
@@ -77,10 +79,7 @@ class Landmarks:
         sums = np.exp(scores(ids, outputs, self.block) + self.rows["offset"][ids, None])
         np.cumsum(sums, axis=1, out=sums)
         wanted = uniform * 2.0**-64 - first
-        slack = _MARGIN
-        if len(self.grid):  # numbers of 24 bits
-            slack += 2.0**-23 * np.abs(self.rows["curve"][ids]).max(axis=1)
-        margin = 2 / _END + slack * (end - first)
+        margin = 2 / _END + (_MARGIN + self.slack) * (end - first)
         nearest = np.abs(sums - wanted[:, None]).min(axis=1)
         decided = (np.minimum(wanted, nearest) > margin) & (wanted < sums[:, -1])
         decided &= np.abs(sums[:, -1] - (end - first)) < margin
@@ -90,8 +89,8 @@ class Landmarks:
         """Scores of outputs, float64 (n, c), by where they are on the grid: linear in between."""
         cells = np.searchsorted(self.grid, places, side="right") - 1
         cells = np.clip(cells, 0, len(self.grid) - 2)
-        curves, row = self.rows["curve"][ids], np.arange(len(ids))[:, None]
-        low, high = (curves[row, cells + k].astype(np.float64) for k in (0, 1))
+        curves = self.rows["curve"]
+        low, high = (curves[ids[:, None], cells + k].astype(np.float64) for k in (0, 1))
         shares = (places - self.grid[cells]) / (self.grid[cells + 1] - self.grid[cells])
         scores: Floats = low + shares * (high - low)
         return scores
@@ -102,15 +101,14 @@ class Surveyor:
 
     Args:
         size: V.
-        most: Bytes that the landmarks may take, besides curves.
+        most: Bytes that all may take; there are fewer landmarks then, but one a row at least.
     """
 
     def __init__(self, size: int, most: float) -> None:
-        self.block = FINEST
+        self.block, self._most = FINEST, most
         while self.block < size and 4 * size * -(-size // self.block) > most:
             self.block *= 2
         self._starts = np.empty((size, -(-size // self.block)), dtype=np.uint32)
-        self.offsets = np.empty(size)
 
     def take(self, ids: Ids, integers: Floats, units: Floats) -> None:
         """Note where the outputs of some rows begin.
@@ -125,12 +123,16 @@ class Surveyor:
         self._starts[ids, 0] = 0
         self._starts[ids, 1:] = np.minimum(sums[:, :-1], _END - 1)
 
-    def landmarks(self, offsets: Floats, grid: Floats, curves: NDArray[np.float32]) -> Landmarks:
-        """Of the rows, all of which were taken in."""
-        kinds = [("offset", "<f8"), ("starts", "<u4", self._starts.shape[1:])]
-        rows = np.empty(len(offsets), dtype=[*kinds, ("curve", "<f4", (len(grid),))])
-        rows["offset"], rows["starts"], rows["curve"] = offsets, self._starts, curves
-        return Landmarks(rows=rows, grid=grid, block=self.block)
+    def landmarks(self, grid: Floats, curves: NDArray[np.float32]) -> Landmarks:
+        """Of the rows, all of which were taken in; their offsets are 0."""
+        starts, block = self._starts, self.block
+        while starts.shape[1] > 1 and 4 * starts.size + curves.nbytes > self._most:
+            starts, block = starts[:, ::2], 2 * block
+        kinds = [("offset", "<f8"), ("starts", "<u4", starts.shape[1:])]
+        rows = np.zeros(len(curves), dtype=[*kinds, ("curve", "<f4", (len(grid),))])
+        rows["starts"], rows["curve"] = starts, curves
+        slack = 2.0**-22 * float(np.abs(curves).max(initial=0.0))  # of two numbers of 24 bits
+        return Landmarks(rows=rows, grid=grid, block=block, slack=slack)
 
 
 def store(landmarks: Landmarks, path: Path) -> None:
@@ -142,7 +144,7 @@ def store(landmarks: Landmarks, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _files.unfinished(path) as file:
         file.write(bytes(_DIGEST))
-        for array in (np.array(landmarks.block), landmarks.grid, landmarks.rows):
+        for array in ([landmarks.block, landmarks.slack], landmarks.grid, landmarks.rows):
             np.save(file, array)
         file.flush()
         with Path(file.name).open("rb") as written:
@@ -158,14 +160,14 @@ def load(path: Path) -> Landmarks | None:
             if file.read(_DIGEST) != _digest(file):
                 return None
             file.seek(_DIGEST)
-            block, grid = np.load(file), np.load(file)
+            (block, slack), grid = np.load(file), np.load(file)
             read_magic(file)
             shape, _, kind = read_array_header_1_0(file)
             rows = np.memmap(file, dtype=kind, mode="r", offset=file.tell(), shape=shape)
     except OSError:
         return None
     # A plain array has no Python code that runs at every index, as a memory map has.
-    return Landmarks(rows=rows.view(np.ndarray), grid=grid, block=int(block))
+    return Landmarks(rows=rows.view(np.ndarray), grid=grid, block=int(block), slack=float(slack))
 
 
 def _digest(file: IO[bytes]) -> bytes:

@@ -45,7 +45,7 @@ __all__ = [
 _LIMIT = "DP_MIDDLEWARE_ROW_CACHE_MB"
 _caches: dict[str, RowCache] = {}
 
-OFTEN = 8
+OFTEN = 64
 """Draws for a token after which a table is worth its while, where there are landmarks."""
 
 CACHE_BYTES = 5 << 28

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels import exact as _exact
+from dp_middleware.mechanisms.kernels import exact as _exact, radius
 from dp_middleware.mechanisms.kernels.marginal import _harmonic
 from dp_middleware.mechanisms.kernels.quadrature import SMALL
 from dp_middleware.mechanisms.kernels.radius import radius_law
@@ -344,3 +344,29 @@ def test_products_of_slices_are_exact(rows):
         ]
         assert value == exact[0] + (exact[1] + exact[2])
     assert np.abs(found.numpy() - private @ public.T).max() < 2000 * 2.0**-43
+
+
+def test_a_law_of_many_components_is_kept_and_computed_again_if_its_file_is_damaged(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    original, computed = radius._add_components, []
+
+    def counted(scales, grid):
+        computed.append(len(scales))
+        return original(scales, grid)
+
+    monkeypatch.setattr(radius, "_add_components", counted)
+    scales = np.linspace(0.5, 1.0, 17)
+    first = radius_law(scales, 1.0)
+    (file,) = (tmp_path / "radius-laws").iterdir()
+    whole = file.read_bytes()
+    assert np.array_equal(radius_law(scales, 1.0).log_h, first.log_h)
+    assert computed == [17]
+    for data in (b"", whole[:-30], whole.replace(b"1", b"2", 40), b'{"log_h": [1, "x"]}'):
+        file.write_bytes(data)
+        assert np.array_equal(radius_law(scales, 1.0).log_h, first.log_h)
+        assert file.read_bytes() == whole
+    radius_law(scales, 900.0)
+    radius_law(scales[:16], 1.0)
+    assert computed == [17] * 6 + [16]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.entropy import at_boundaries, stream
-from support.spaces import CASES, host_rows, random_space, spaces
+from support.spaces import CASES, host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware import _files
@@ -80,11 +80,25 @@ def test_outputs_are_those_of_tables(name, space, epsilon, seed):
     assert_as_tables(mechanism, space, surveyed(mechanism, space), seed)
 
 
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", [*MARKED, "rantext", "rantext-strict"])
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon):
-    mechanism, space = CASES[name](epsilon), random_space(150, 6)
+@pytest.mark.parametrize("dimensions", [6, 20])  # cells of radius in ratios, and equal ones
+def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon, dimensions):
+    vectors = np.random.default_rng(0).normal(size=(150, dimensions))
+    vectors[7] = vectors[140]
+    mechanism, space = CASES[name](epsilon), space_of(vectors)
     assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
+
+
+def test_curves_of_equal_vectors_are_one_point():
+    mechanism, space = dp.RanText(epsilon=1.0), space_of(np.ones((150, 3)))
+    assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
+
+
+def test_a_small_vocabulary_has_no_curves():
+    space = random_space(100)
+    assert landmarks.survey(dp.RanText(epsilon=1.0), space) is None
+    assert dp.certify(dp.RanText(epsilon=1.0), space).method == "exact"
 
 
 def test_a_sampler_draws_the_same_by_landmarks_by_tables_and_by_both():
@@ -185,6 +199,16 @@ def test_what_was_used_last_stays(tmp_path):
         os.utime(tmp_path / name, (1000.0 - age,) * 2)
     _files.forget_oldest(tmp_path, 250)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "old"}
+
+
+def test_curves_make_room_for_themselves(monkeypatch):
+    mechanism, space = dp.RanText(epsilon=3.0), random_space(150, 20)
+    whole = surveyed(mechanism, space)
+    curves = whole.rows["curve"].nbytes
+    monkeypatch.setattr(landmarks, "MOST", curves + 4 * 150 * 12)
+    made = surveyed(mechanism, space)
+    assert (made.block, made.rows["starts"].shape) == (16, (150, 10))
+    assert_as_tables(mechanism, space, made, 0)
 
 
 def test_landmarks_stay_small_whatever_the_vocabulary_is():

@@ -7,6 +7,8 @@ A row depends on its distances only.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dp_middleware._torch import torch
@@ -25,6 +27,20 @@ _FINEST, _AN_OCTAVE = 14, 36  # octaves below the largest distance, and cells of
 _MEANS = 12  # bits of the mean radius of a cell, in the cell
 _SINGLY = 8  # entries into a cell
 _MANTISSA = 52
+
+
+class Curves(NamedTuple):
+    """What rows are functions of: ln P is linear in the distance between two points of a grid.
+
+    Attributes:
+        points: float64 (g,), distances, ascending from 0.
+        values: float64 (n, g): ln g there, for each row.
+        met: bool (g,): the points at an end of a cell with a distance above 0 in it.
+    """
+
+    points: Floats
+    values: torch.Tensor
+    met: torch.Tensor
 
 
 class RadiusGrid:
@@ -77,7 +93,7 @@ class RadiusGrid:
         log_unit = log_parts.max(axis=0)
         on_edge = exact.exp(-0.5 * epsilon * np.diagonal(shares[first:]))
         self._last = float(exact.exp(np.array(-0.5 * epsilon)))
-        put = space.on_device
+        put, self.points = space.on_device, grid
         self._literal, self._first = literal, first
         self._histogram = Histogram(put(grid), per_unit, len(space))
         entered = exact.rounded(kernel, _MANTISSA - PLACE - len(space).bit_length())
@@ -86,16 +102,21 @@ class RadiusGrid:
         slices = exact.slices(np.ascontiguousarray(np.exp(log_parts - log_unit).T))
         self._reached = put(slices[0]), put(slices[1])
 
-    def to_log_probs(self, rows: torch.Tensor) -> None:
+    def to_log_probs(self, rows: torch.Tensor) -> Curves:
         """Replace rows of distances by their log-probabilities; float64 (n, V)."""
         sums = self._histogram.empty(len(rows))
         for part, into in parts(rows, sums):
             self._histogram.add(part, into)
-        values = self._log_g(*self._histogram.read(sums)).flip(1)
+        at_zero, counts, places = self._histogram.read(sums)
+        log_g = self._log_g(at_zero, counts, places)
+        values = log_g.flip(1)
         rises = torch.nn.functional.pad(values.diff(dim=1), (0, 1))
         for part, *of_grid in parts(rows, values, rises):
             self._histogram.interpolate(part, *of_grid)
             part.copy_(torch.log_softmax(part, dim=1))
+        met = counts.any(dim=0)
+        ends = torch.nn.functional.pad(met, (0, 1)) | torch.nn.functional.pad(met, (1, 0))
+        return Curves(self.points, log_g, ends)
 
     def _log_g(
         self, at_zero: torch.Tensor, counts: torch.Tensor, places: torch.Tensor

@@ -11,12 +11,15 @@ is small in both tails, where a Fourier inversion has an absolute floor near e^-
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_middleware import _files
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 
@@ -102,7 +105,24 @@ def radius_law(scales: Floats, reach: float) -> RadiusLaw:
     else:
         points = int(np.clip(16 * end / np.sqrt(np.mean(live**2)), 1024, 8192))
         grid = np.linspace(0.0, end, points)
-    return RadiusLaw(grid, _add_components(live, grid), len(live))
+    return RadiusLaw(grid, _log_h(live, grid), len(live))
+
+
+def _log_h(scales: Floats, grid: Floats) -> Floats:
+    """h_d on the grid; kept on disk, with a digest, where there are many components."""
+    if len(scales) <= FEW:
+        return _add_components(scales, grid)
+    digest = hashlib.sha256(scales.tobytes() + grid.tobytes()).hexdigest()
+    key = (digest, _files.code_fingerprint(), f"numpy {np.__version__}, torch {torch.__version__}")
+    stored = _files.load("radius-laws", *key) or {}
+    with suppress(KeyError, TypeError, ValueError):  # absent or damaged
+        found = np.array(stored["log_h"], dtype=np.float64)
+        if stored["digest"] == hashlib.sha256(found.tobytes()).hexdigest():
+            return found
+    made = _add_components(scales, grid)
+    digest = hashlib.sha256(made.tobytes()).hexdigest()
+    _files.store({"digest": digest, "log_h": made.tolist()}, "radius-laws", *key)
+    return made
 
 
 def _angles() -> tuple[Floats, Floats]:

@@ -58,46 +58,65 @@ class NearRows:
 
     def locate(self, ids: Ids, uniform: Words) -> Ids:
         """The outputs that own uniform integers, int64 (n,)."""
-        known = ids >= 0
-        if known.all():
-            return self.outputs[self._places(ids, uniform)]
-        released = np.empty(len(ids), dtype=np.int64)
-        released[known] = self.locate(ids[known], uniform[known])
-        released[~known] = self.outputs[np.searchsorted(_lasts(self.unknown), uniform[~known])]
-        return released
+        places = self._places(ids, uniform)
+        unknown = np.flatnonzero(ids < 0)
+        if len(unknown):
+            places[unknown] = np.searchsorted(self._unknown_lasts, uniform[unknown])
+        return self.outputs[places]
 
     def _places(self, ids: Ids, uniform: Words) -> Ids:
-        """Where the owners are among the outputs."""
-        firsts, lasts, shifts = self._bounds
+        """Where the owners are among the outputs; anywhere for the unknown symbol."""
+        lists, firsts, lasts, shifts = self._bounds
+        length = len(lasts)
         behind = np.zeros(len(ids), dtype=np.int64)  # how many of the list are before the integer
         for ends in lasts:
             behind += uniform > ends[ids]
-        slots = np.minimum(behind, len(lasts) - 1)
-        places: Ids = self.lists[ids, slots].astype(np.int64)
-        others = np.flatnonzero((slots < behind) | (uniform < firsts[slots, ids]))
+        listed = ids * length + np.minimum(behind, length - 1)
+        places: Ids = lists[listed].astype(np.int64)
+        others = np.flatnonzero((behind == length) | (uniform < firsts[listed]))
         beyond = shifts[self.kinds[ids[others]], behind[others]]
-        places[others] = np.searchsorted(self._common_lasts, uniform[others] - beyond)
+        places[others] = self._common_places(uniform[others] - beyond)
+        return places
+
+    def _common_places(self, integers: Words) -> Ids:
+        """The outputs that own integers of the common row: a binary search, begun at its end."""
+        lasts, guide, shift = self._guide
+        places: Ids = guide[integers >> shift]
+        while (behind := integers > lasts[places]).any():
+            places += behind
         return places
 
     @cached_property
-    def _common_lasts(self) -> Words:
-        return _lasts(self.common)
+    def _guide(self) -> tuple[Words, Ids, np.uint64]:
+        """Last integers of the common row, and the owners of the multiples of a power of two.
+
+        There are at least four times as many multiples as outputs. A common integer is one of few
+        sizes, so few outputs end between two of them.
+        """
+        lasts = _lasts(self.common)
+        bits = len(lasts).bit_length() + 2
+        shift = np.uint64(max(0, int(lasts[-1]).bit_length() - bits))
+        return lasts, np.searchsorted(lasts, np.arange(1 << bits, dtype=np.uint64) << shift), shift
 
     @cached_property
-    def _bounds(self) -> tuple[Words, Words, Words]:
-        """First and last integers of the outputs on the lists, (r, V), and shifts, (K, r + 1).
+    def _unknown_lasts(self) -> Words:
+        return _lasts(self.unknown)
 
-        What lies behind the first j of a list is further on by the j-th shift of the kind. All is
-        modulo 2^64: a largest integer takes what the others leave, and may be below the common
-        one.
+    @cached_property
+    def _bounds(self) -> tuple[NDArray[Any], Words, Words, Words]:
+        """Places on the lists and their first integers, (V * r,), last ones, (r, V), and shifts.
+
+        What lies behind the first j of a list is further on by the j-th shift of the kind,
+        (K, r + 1). All is modulo 2^64: a largest integer takes what the others leave, and may be
+        below the common one.
         """
         _, some = np.unique(self.kinds, return_index=True)
         more = self.own - self.common[self.lists[some]]
         shifts = np.cumsum(np.hstack([np.zeros_like(more[:, :1]), more]), axis=1, dtype=np.uint64)
         before = np.hstack([[np.uint64(0)], np.cumsum(self.common[:-1], dtype=np.uint64)])
-        firsts = before[self.lists.T] + shifts[self.kinds, :-1].T
-        lasts = firsts + self.own[self.kinds].T - _ONE
-        return np.ascontiguousarray(firsts), np.ascontiguousarray(lasts), shifts
+        firsts = before[self.lists] + shifts[self.kinds, :-1]
+        lasts = firsts + self.own[self.kinds] - _ONE
+        return self.lists.reshape(-1), firsts.reshape(-1), np.ascontiguousarray(lasts.T), shifts
 
 
 def _lasts(integers: Words) -> Words:

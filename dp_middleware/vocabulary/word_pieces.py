@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from functools import cached_property
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -86,13 +86,12 @@ class WordPieceTokenizer(NumberedTokenizer):
             return numbers
         if _MOST_RARE * len(rare) > len(words):
             return numbers_of(self._tokenizer, text)
-        rest = [words[place] for place in rare.tolist()]
-        cut = self._tokenizer.encode(" ".join(rest), add_special_tokens=False)
-        ends = np.cumsum([len(word) + 1 for word in rest])
-        owners = np.searchsorted(ends, [start for start, _ in cut.offsets], side="right")
-        known = np.flatnonzero(numbers >= 0)
-        order = np.argsort(np.concatenate([known, rare[owners]]), kind="stable")
-        return np.concatenate([numbers[known], np.array(cut.ids, dtype=np.int64)])[order]
+        cut = [self._tokenizer.encode(words[place], add_special_tokens=False).ids for place in rare]
+        counts = np.ones(len(words), dtype=np.int64)
+        counts[rare] = [*map(len, cut)]
+        numbers = np.repeat(numbers, counts)
+        numbers[numbers < 0] = [*chain.from_iterable(cut)]
+        return numbers
 
     def pieces(self, text: str) -> list[Piece]:
         """Tokens of a text with their places."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from dp_middleware.privacy.guarantee import (
@@ -92,6 +92,10 @@ class Certificate:
     def finite(self) -> bool:
         """Whether anything at all is guaranteed."""
         return math.isfinite(self.epsilon)
+
+    def assuming(self, more: tuple[str, ...]) -> Certificate:
+        """The same, relying on more; itself if there is no more."""
+        return replace(self, assumptions=(*self.assumptions, *more)) if more else self
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; infinite numbers as the string ``"inf"``; classes as a fingerprint."""

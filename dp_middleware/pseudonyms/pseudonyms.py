@@ -23,7 +23,7 @@ from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sanitizers.payer import Payer
+from dp_middleware.sanitizers.payer import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
@@ -85,8 +85,7 @@ class Pseudonyms(Payer):
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
         self.subject = own[1] if subject is None else subject
-        if self.ledger is not None and not self.subject:
-            raise ParameterError("expected subject= with a ledger: whose budget is charged?")
+        check_payer(self.ledger, self.subject)
 
     def __repr__(self) -> str:
         kinds = "all kinds" if self._asked is None else ", ".join(sorted(self._asked))

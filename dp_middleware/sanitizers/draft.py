@@ -1,22 +1,19 @@
-"""A private text cut into public strings and private tokens: read, drawn for, then written."""
+"""A private text cut into public strings and private tokens: drawn for, then written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._forks import StaysHere
-from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.mechanisms.lockstep import FRESH
-from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.spans import Scope, Span, encode_with, spans_of
+from dp_middleware.sanitizers.spans import encode_with
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
 T = TypeVar("T")
@@ -81,19 +78,21 @@ class Draft(StaysHere):
         """What the certificate of its release says beside that of the mechanism."""
         return (_SCOPE_NOTE,) * self.scoped + (_EDIT_NOTE,) * self.edited
 
-    @cached_property
+    @property
     def perturbed(self) -> NDArray[np.bool_]:
         """Which tokens are drawn for, or were, bool (n,)."""
         perturbed = np.ones(len(self.ids), dtype=bool)
         perturbed[list(self.kept)] = False
         return perturbed
 
-    @cached_property
+    @property
     def _undrawn(self) -> NDArray[np.bool_]:
         undrawn: NDArray[np.bool_] = self.outputs == FRESH
-        return undrawn & self.perturbed
+        if self.kept:
+            undrawn[list(self.kept)] = False
+        return undrawn
 
-    @cached_property
+    @property
     def fresh(self) -> Ids:
         """Ids of the tokens that are to be drawn for."""
         return self.ids[self._undrawn]
@@ -104,8 +103,9 @@ class Draft(StaysHere):
         A kept word or a token of the public strings that is not in the vocabulary has no id, and
         is left out.
         """
-        inside = np.where(self.perturbed, self.outputs, self.ids)
-        is_seen = self.perturbed | (self.ids != UNKNOWN)
+        perturbed = self.perturbed
+        inside = np.where(perturbed, self.outputs, self.ids)
+        is_seen = perturbed | (self.ids != UNKNOWN)
         parts = [_known(self.public[0], vocabulary)]
         for span, behind in zip(self.private, self.public[1:], strict=True):
             parts += [inside[span.tokens][is_seen[span.tokens]], _known(behind, vocabulary)]
@@ -123,9 +123,12 @@ class Draft(StaysHere):
         Raises:
             ParameterError: An encoder failed.
         """
-        words, parts = self.words(vocabulary), [self.public[0]]
+        words, parts = self.words(vocabulary) if self.kept else [], [self.public[0]]
         for span, behind in zip(self.private, self.public[1:], strict=True):
-            released = vocabulary.tokenizer.join(words[span.tokens])
+            if self.kept:
+                released = vocabulary.tokenizer.join(words[span.tokens])
+            else:
+                released = vocabulary.join(self.outputs[span.tokens])
             parts += [encode_with(span.encode, released), behind]
         return "".join(parts)
 
@@ -174,89 +177,10 @@ class TextDraft(StaysHere):
         return self.released
 
 
-def read_whole(text: str, scope: Scope | None) -> TextDraft:
-    """A text that is released as a whole, of which nothing is public.
-
-    Raises:
-        ParameterError: Not a text, or a scope.
-    """
-    if not isinstance(text, str):
-        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-    if scope is not None:
-        raise ParameterError(
-            "expected no scope= with a mechanism of whole texts: it releases a text for all of it"
-        )
-    return TextDraft(text=text)
-
-
-def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:
-    """Cut a text into what is public and what is to be drawn for.
-
-    Args:
-        text: Private.
-        scope: Its private spans; ``None``: all of it.
-        space: Its vocabulary tells the tokens.
-        policy: Tokens released unchanged.
-
-    Raises:
-        UnknownTokenError: The vocabulary's policy is ``"raise"``.
-        ParameterError: Not a text, a span outside of it, or a failing detector, encoder or
-            tokenizer.
-    """
-    if not isinstance(text, str):
-        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-    vocabulary = space.vocabulary
-    ids: list[Ids] = []
-    kept: dict[int, str] = {}
-    public: list[str] = []
-    private: list[PrivateSpan] = []
-    position = start = 0
-    for span in [Span(0, len(text))] if scope is None else spans_of(text, scope):
-        encode_with(span.encode, "")  # a broken one fails here, before any charge
-        source = span.private(text)
-        ids.append(tokenize_with(vocabulary.encode, source))
-        if policy.kept:
-            kept |= _spellings(source, ids[-1], start, space, policy)
-        public.append(text[position : span.start])
-        private.append(PrivateSpan(slice(start, start + len(ids[-1])), span.encode))
-        position, start = span.end, start + len(ids[-1])
-    public.append(text[position:])
-    every = np.concatenate([np.empty(0, dtype=np.int64), *ids])
-    return Draft(
-        public=tuple(public),
-        private=tuple(private),
-        ids=every,
-        kept=kept,
-        outputs=np.full(len(every), FRESH),
-        # known or unknown: public text needs no vocabulary
-        public_tokens=sum(len(tokenize_with(vocabulary.look_up, part)) for part in public if part),
-        scoped=scope is not None,
-    )
-
-
 def _known(text: str, vocabulary: Vocabulary) -> Ids:
     """Ids of the tokens of a public text that are in the vocabulary."""
     ids = tokenize_with(vocabulary.look_up, text)
     return np.compress(ids != UNKNOWN, ids)
-
-
-def _spellings(
-    text: str, ids: Ids, start: int, space: EmbeddingSpace, policy: KeepPolicy
-) -> dict[int, str]:
-    """Of the tokens that the policy keeps: those of the vocabulary that its certificate tells.
-
-    By place in a draft, of which ``start`` is the first.
-    """
-    is_unknown = ids == UNKNOWN
-    places = np.flatnonzero(~is_unknown & policy.kept_tokens(space)[ids])
-    kept = dict(zip(places.tolist(), space.vocabulary.spell(ids[places]), strict=True))
-    if is_unknown.any():
-        tokens = tokenize_with(space.vocabulary.occurrences, text)
-        for place in np.flatnonzero(is_unknown).tolist():
-            word = text[tokens[place].start : tokens[place].end].strip().lower()
-            if word in policy.kept:
-                kept[place] = word
-    return {start + place: word for place, word in kept.items()}
 
 
 def tokenize_with(tokenize: Callable[[str], T], text: str) -> T:

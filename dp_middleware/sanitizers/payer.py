@@ -16,6 +16,21 @@ Bill = tuple[Certificate, int]
 """What a release is charged with, and for how many tokens or texts; for none nothing is."""
 
 
+def check_payer(ledger: Ledger | None, subject: str | None) -> None:
+    """Refuse a ledger without a subject, or what is none.
+
+    Raises:
+        ParameterError: See above.
+    """
+    if ledger is not None and not subject:
+        raise ParameterError("expected subject= with a ledger: whose budget is charged?")
+    if ledger is not None and not callable(getattr(ledger, "charge", None)):
+        raise ParameterError(
+            f"expected ledger= with charge(), got {type(ledger).__name__}; write "
+            'ledger=dp.PrivacyLedger("sqlite:///FILE", budget=NATS)'
+        )
+
+
 class Payer(ABC):
     """What releases in the name of a subject.
 

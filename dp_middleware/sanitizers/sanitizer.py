@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import ChannelMechanism, Mechanism, near_lists
+from dp_middleware.mechanisms import Mechanism, near_lists
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.prepared import prepare
-from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
+from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
-from dp_middleware.sanitizers.draft import Draft, TextDraft, read, read_whole
+from dp_middleware.sanitizers.draft import Draft, TextDraft
 from dp_middleware.sanitizers.explanation import Explanation, explain
-from dp_middleware.sanitizers.payer import Bill, Payer
+from dp_middleware.sanitizers.payer import check_payer
 from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.sanitizers.reading import read, read_whole
+from dp_middleware.sanitizers.releasing import DraftReleaser
 from dp_middleware.sanitizers.spans import Detector, Scope
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
-D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
 
-_NOT_COPIED = {"_drawer", "certificate"}  # which rows are cached tells what was typed
-
-
-class Sanitizer(Payer):
+class Sanitizer(DraftReleaser):
     """Releases texts through a mechanism on a space, each with a true certificate.
 
     Args:
@@ -78,13 +74,7 @@ class Sanitizer(Payer):
             raise ParameterError(
                 "expected no policy= with a mechanism of whole texts: it keeps no tokens"
             )
-        if ledger is not None and not subject:
-            raise ParameterError("expected subject= with a ledger: whose budget is charged?")
-        if ledger is not None and not callable(getattr(ledger, "charge", None)):
-            raise ParameterError(
-                f"expected ledger= with charge(), got {type(ledger).__name__}; write "
-                'ledger=dp.PrivacyLedger("sqlite:///FILE", budget=NATS)'
-            )
+        check_payer(ledger, subject)
         self.mechanism, self.space = mechanism, space
         self.context, self.encoder = context, encoder
         self.policy = policy if policy is not None else KeepPolicy.nothing()
@@ -106,7 +96,8 @@ class Sanitizer(Payer):
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
+        not_copied = ("_drawer", "certificate")  # which rows are cached tells what was typed
+        return {name: value for name, value in self.__dict__.items() if name not in not_copied}
 
     @cached_property
     def _drawer(self) -> Drawer:
@@ -182,70 +173,6 @@ class Sanitizer(Payer):
         if isinstance(self.mechanism, TextMechanism):
             return read_whole(text, scope)
         return read(text, scope, self.space, self.policy)
-
-    def release_drafts(
-        self,
-        drafts: Sequence[D],
-        compose: Callable[[Certificate], Certificate] = lambda own: own,
-        pay: Callable[[Sequence[Bill]], None] | None = None,
-    ) -> list[tuple[Release, D]]:
-        """Charge for all fresh tokens, draw for them, and write the texts.
-
-        Args:
-            drafts: From :meth:`read`. A token that has an output, from an earlier version of the
-                text, keeps it.
-            compose: Makes of a release's certificate the one that it is charged and released
-                with: that of the release and of what follows it.
-            pay: Charges for all of them, before the first draw; default :meth:`pay`.
-
-        Returns:
-            The releases, and the drafts with what was drawn; the latter are private.
-
-        Raises:
-            As :meth:`release`.
-        """
-        if not self.accept_infinite:
-            self._certifier.refuse_infinite(self.certificate.epsilon)
-        releases = self._releases(drafts)
-        lengths = [len(draft.fresh) for draft in drafts]
-        if releases is not None and isinstance(self.mechanism, NoiseMechanism):
-            lengths = list(map(len, releases))  # a window lies over public tokens too
-        certificates = [
-            compose(self._certify(draft, length))
-            for draft, length in zip(drafts, lengths, strict=True)
-        ]
-        fresh, entropy = [draft.fresh for draft in drafts], self._entropy or self._drawer.entropy
-        bills = list(zip(certificates, map(len, fresh), strict=True))
-        (pay or self.pay)(bills)
-        drawn = self._drawer.draw(fresh, entropy, releases)
-        released = []
-        for draft, certificate, outputs in zip(drafts, certificates, drawn, strict=True):
-            draft = draft.fill(outputs)
-            release = Release(
-                text=draft.write(self.space.vocabulary),
-                certificate=certificate,
-                tokens_total=draft.tokens_total,
-                tokens_verbatim=draft.tokens_verbatim,
-            )
-            released.append((release, draft))
-        return released
-
-    def _releases(self, drafts: Sequence[Draft | TextDraft]) -> list[Ids] | None:
-        """What is public around the fresh tokens of each draft, where the mechanism sees it."""
-        if isinstance(self.mechanism, ChannelMechanism | TextMechanism):
-            return None
-        vocabulary = self.space.vocabulary
-        return [draft.releases(vocabulary) for draft in drafts if isinstance(draft, Draft)]
-
-    def _certify(self, draft: Draft | TextDraft, length: int) -> Certificate:
-        """One release; the number of its tokens is public and may matter."""
-        if isinstance(self.mechanism, ChannelMechanism | TextMechanism):
-            certificate = self.certificate
-        else:
-            certificate = self._certifier.certificate(max(1, length))
-        if not draft.assumptions:
-            return certificate
-        return replace(certificate, assumptions=(*certificate.assumptions, *draft.assumptions))
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
         """A local dry run: what would be kept and what the draws look like. No draw, no charge.

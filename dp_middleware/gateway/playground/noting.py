@@ -15,7 +15,8 @@ from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.payer import Bill
-from dp_middleware.sanitizers.sanitizer import D, Sanitizer
+from dp_middleware.sanitizers.releasing import D
+from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
 

@@ -17,7 +17,7 @@ get another kernel, for that call, of half the digits: rows then do not add up t
 (pytorch/pytorch#188792). So the first calls are made here, by one thread.
 """
 
-_loading = threading.Lock()
+_loading = threading.RLock()
 
 
 class _Later:
@@ -25,9 +25,9 @@ class _Later:
 
     def __getattr__(self, name: str) -> Any:
         """A name of torch that is not in its dictionary, or any name before it is loaded."""
-        import torch as module
-
         with _loading:
+            import torch as module
+
             if self.__dict__ is not module.__dict__:
                 for warmed in WARMED:
                     getattr(module, warmed)(module.ones(1, dtype=module.float64))
@@ -35,14 +35,10 @@ class _Later:
         return getattr(module, name)
 
 
-def _after_fork() -> None:
-    """Make a new lock: another thread of the parent may have held the old one."""
-    global _loading
-    _loading = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # a child could not go on with what a thread has begun to load
+    os.register_at_fork(
+        before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+    )
 
 if TYPE_CHECKING:
     import torch as torch

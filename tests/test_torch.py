@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+
+import pytest
 
 NOT_LOADED = """
 import importlib, pkgutil, sys
@@ -38,6 +41,22 @@ first.new = 7
 assert torch.new == 7
 """
 
+FORKED = """
+import os, signal, sys, threading, time
+from dp_middleware._torch import torch
+thread = threading.Thread(target=lambda: torch.ones(1))
+thread.start()
+while "torch" not in sys.modules:
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # ends it if it waits for the thread that loads, which it does not have
+    os._exit(int(torch.ones(2).sum()))
+thread.join()
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 2, status
+"""
+
 
 def run(code: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -50,3 +69,8 @@ def test_no_module_loads_it():
 
 def test_threads_that_come_first_warm_it_once():
     run(WARMED_ONCE)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_while_a_thread_loads_it_has_it():
+    run(FORKED)

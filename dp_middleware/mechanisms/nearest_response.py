@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from dp_middleware.mechanisms.kernels import codebook, facility, priors, ready
 from dp_middleware.mechanisms.kernels.lists import smallest
 
 Nearness = Literal["distance", "centred_cosine"]
+
+_FINE = 9  # nats, whose codebook is fine enough to choose from for every smaller epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +84,8 @@ class NearestResponse(ChannelMechanism):
         Similarity is the cosine of mean-centred vectors. For large epsilon k is 1; for small
         epsilon a larger k with repeated codewords comes closer to the optimum of the linear
         programme over all epsilon-LDP mechanisms; see ``kernels/codebook.py``. Kept on disk; those
-        of the default space for epsilon 1, 2, ... 12 come with the package.
+        of the default space for epsilon 1, 2, ... 12 come with the package. Between these, by the
+        default prior, the search is among codewords of theirs and takes seconds; else a minute.
 
         Args:
             space: V tokens with vectors.
@@ -108,6 +112,9 @@ class NearestResponse(ChannelMechanism):
         key = [space.fingerprint, repr(float(epsilon)), origin, asked]
         if (made := ready.part("codebook", *key)) is not None:
             return cls._of(epsilon, made[1:], int(made[0]))
+        likely = cls._likely(space, epsilon, origin, asked)
+        if likely is not None:
+            allowed, key[-1] = likely, hashlib.sha256(likely.tobytes()).hexdigest()
         search = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
         key += [hashlib.sha256(part).hexdigest() for part in search]
         stored = _stored(_files.load("codebooks", *key), allowed)
@@ -115,6 +122,18 @@ class NearestResponse(ChannelMechanism):
         if stored is None:
             _files.store({"near": near, "codebook": codewords.tolist()}, "codebooks", *key)
         return cls._of(epsilon, codewords, near)
+
+    @staticmethod
+    def _likely(space: EmbeddingSpace, epsilon: float, origin: str, asked: str) -> Ids | None:
+        """Codewords of the codebooks that come with the package, up to the next larger epsilon."""
+        if epsilon > max(ready.EPSILONS) or origin != _default_origin(space, epsilon):
+            return None
+        books = []
+        for nats in map(float, range(1, max(math.ceil(epsilon), _FINE) + 1)):
+            key = space.fingerprint, repr(nats), _default_origin(space, nats), asked
+            books.append(ready.part("codebook", *key))
+        known = [book[1:] for book in books if book is not None]
+        return np.unique(np.concatenate(known)).astype(np.int64) if known else None
 
     @classmethod
     def _of(cls, epsilon: float, codewords: Ids, near: int) -> Self:
@@ -205,6 +224,11 @@ class NearestResponse(ChannelMechanism):
         own = np.flatnonzero(codewords[place] == ids)
         values[space.on_device(own), space.on_device(place[own])] = -np.inf
         return smallest(values, count)
+
+
+def _default_origin(space: EmbeddingSpace, epsilon: float) -> str:
+    """What identifies the default prior."""
+    return priors.weighted(None, space.vocabulary, epsilon)[0]
 
 
 def _log(counts: ArrayLike) -> Floats:

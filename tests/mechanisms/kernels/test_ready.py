@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
+from support.spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
 from dp_middleware.mechanisms.base import rows_of
-from dp_middleware.mechanisms.kernels import codebook, ready
+from dp_middleware.mechanisms.kernels import codebook, priors, ready
 from dp_middleware.sampling.sampler import insecure_entropy, tables
 
 
@@ -46,6 +49,57 @@ def test_the_lists_are_those_of_exact_products(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(ready, "part", lambda *_: None)
             assert (near_lists.lists_of(tuned, space) == kept).all()
+
+
+def value(space, epsilon, codewords, near):
+    """The expected similarity of a codebook by the uniform prior."""
+    unit = space.centred_unit
+    similarity, weight = unit @ unit[codewords].T, np.expm1(epsilon)
+    raised = np.sort(similarity, axis=1)[:, -near:].sum(axis=1).mean()
+    return (weight * raised + similarity.mean(axis=0).sum()) / (weight * near + len(codewords))
+
+
+def among_ready(space, epsilon, monkeypatch):
+    """Values of what is searched for among codewords of the ready ones, and of what among all."""
+    words = np.flatnonzero(space.vocabulary.whole_words)
+    quick, asked = dp.NearestResponse.tuned(space, epsilon=epsilon, prior="uniform"), []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            codebook, "best_codebook", lambda *given: asked.append(given[3]) or (words, 1)
+        )
+        patch.setattr("dp_middleware._files.load", lambda *_: None)
+        patch.setattr("dp_middleware._files.store", lambda *_: None)
+        dp.NearestResponse.tuned(space, epsilon=epsilon)
+    weights = space.vocabulary.whole_words / len(words)
+    best = codebook.best_codebook(space, epsilon, weights, words)
+    assert len(asked[0]) < len(words)
+    found = value(space, epsilon, np.array(quick.codebook), quick.candidates)
+    return found, value(space, epsilon, *best)
+
+
+def test_between_ready_codebooks_their_codewords_are_good_enough(monkeypatch):
+    """Half a percent of similarity, for the same search among some of the words."""
+    space, made = random_space(tokens=150, dimensions=6), {}
+    monkeypatch.setattr(codebook, "_UNIONS", 1)
+    words = np.arange(len(space))
+    asked, prior = hashlib.sha256(words.tobytes()).hexdigest(), np.full(150, 1 / 150)
+    for nats in (2, 3, 5):
+        origin, _ = priors.weighted(None, space.vocabulary, nats)
+        book, near = codebook.best_codebook(space, nats, prior, words)
+        name = ready.name_of("codebook", space.fingerprint, repr(float(nats)), origin, asked)
+        made[name] = np.array([near, *book])
+    monkeypatch.setattr(ready, "part", lambda *key: made.get(ready.name_of(*key)))
+    for epsilon in (2.5, 3.6):
+        quick, best = among_ready(space, epsilon, monkeypatch)
+        assert quick >= 0.995 * best
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("epsilon", [2.5, 5.5])
+def test_between_ready_codebooks_of_the_default_space(epsilon, monkeypatch):
+    quick, best = among_ready(dp.default_space(), epsilon, monkeypatch)
+    assert quick >= 0.995 * best
 
 
 @pytest.mark.slow

@@ -149,9 +149,9 @@ def test_every_public_name_is_there():
 def test_the_import_is_light():
     code = """
 import json, sys, time
-start = time.perf_counter()
+start = time.process_time()
 import dp_middleware
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 print(json.dumps([seconds, sorted(sys.modules)]))
 """
     runs = []

@@ -74,6 +74,7 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
                 "dp_middleware.gateway.app:from_environment",
                 factory=True,
                 workers=workers,
+                timeout_worker_healthcheck=60,  # one that loads a model is not dead
                 **server_options(),
                 timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
             )

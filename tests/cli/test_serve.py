@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import psutil
 import pytest
 from support.commands import run
 from support.postgres import new_database
+from support.servers import free_port
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -70,12 +70,11 @@ key_hash = "{hash_of(SECRET, key)}"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_two_workers(tmp_path):
     """One is killed; the other has its memo, and no log has text, whatever is asked for."""
     key = new_key()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with OpenAIServer(mode="echo") as upstream:
         config = tmp_path / "gateway.toml"
         config.write_text(lines_of(tmp_path, upstream.url, key))
@@ -92,7 +91,7 @@ def test_two_workers(tmp_path):
                 talk(process, f"http://127.0.0.1:{port}", key)
             finally:
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(30) == 0
+                assert process.wait(60) == 0
     text = (tmp_path / "log").read_text()
     assert CANARY not in text
     assert key not in text
@@ -100,12 +99,11 @@ def test_two_workers(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_two_workers_on_postgresql_share_a_budget_and_lose_no_charge(tmp_path):
     """Many callers at once, one worker killed among them, until nothing is left."""
     key, ledger = new_key(), new_database()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     root, headers = f"http://127.0.0.1:{port}", {"authorization": f"Bearer {key}"}
     price = dp.Pseudonyms(lambda _: [], kinds=["age"]).certificate.epsilon
     with OpenAIServer(mode="echo") as upstream:
@@ -127,7 +125,7 @@ def test_two_workers_on_postgresql_share_a_budget_and_lose_no_charge(tmp_path):
                 body = {"model": "m", "messages": [{"role": "user", "content": text}]}
                 try:
                     url = f"{root}/v1/chat/completions"
-                    return httpx.post(url, json=body, headers=headers, timeout=30)
+                    return httpx.post(url, json=body, headers=headers, timeout=60)
                 except httpx.TransportError:
                     return None
 
@@ -139,7 +137,7 @@ def test_two_workers_on_postgresql_share_a_budget_and_lose_no_charge(tmp_path):
                 answers += callers.map(ask, range(20, 100))
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         sent = len(upstream.requests)
     statuses = Counter(each.status_code for each in answers if each is not None)
     assert {*statuses} == {200, 429}
@@ -159,12 +157,12 @@ def wait_for(process, root):
     deadline = time.monotonic() + 90
     while True:
         try:
-            assert httpx.get(f"{root}/readyz").status_code == 200
-            break
+            if httpx.get(f"{root}/readyz", timeout=20).status_code == 200:
+                break
         except httpx.TransportError:
-            assert time.monotonic() < deadline
             assert process.poll() is None
-            time.sleep(0.2)
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def talk(process, root, key):
@@ -173,14 +171,15 @@ def talk(process, root, key):
     body = {"model": "m", "messages": [{"role": "user", "content": "Ask Mirela Tamburi."}]}
 
     def ask():
-        return httpx.post(f"{root}/v1/chat/completions", json=body, headers=headers, timeout=30)
+        return httpx.post(f"{root}/v1/chat/completions", json=body, headers=headers, timeout=60)
 
     for _ in range(8):
         answer = ask().json()["choices"][0]["message"]["content"]
         assert answer == "Ask Mirela Tamburi."
     httpx.get(f"{root}/{CANARY}?x={CANARY}")
-    workers_of(process)[0].kill()
-    time.sleep(0.5)
+    worker = workers_of(process)[0]
+    worker.kill()
+    psutil.wait_procs([worker], timeout=20)
     for _ in range(8):
         assert ask().json()["choices"][0]["message"]["content"] == "Ask Mirela Tamburi."
     metrics = httpx.get(f"{root}/metrics").text

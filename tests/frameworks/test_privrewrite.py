@@ -563,7 +563,7 @@ def test_cancelled_half_way(
 ) -> None:
     remote.mode = "slow"
     books = Books()
-    rewrite = over_http(make(kind, remote.url, timeout=1.5), space, books, k=4, at_once=2)
+    rewrite = over_http(make(kind, remote.url, timeout=20), space, books, k=4, at_once=2)
 
     async def cancelled() -> float:
         task = asyncio.create_task(rewrite.arewrite_batch([TEXT] * 3))
@@ -573,9 +573,11 @@ def test_cancelled_half_way(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        remote.closing.set()  # the threads of clients without asyncio need not wait longer
+        return seconds
 
-    assert asyncio.run(cancelled()) < 0.75
+    assert asyncio.run(cancelled()) < 10
     assert requested(remote) == [4, 4]  # those that waited for their turn were never sent
     assert len(books.rows) == 3
 

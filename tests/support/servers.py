@@ -5,6 +5,8 @@ The package is imported in the fixtures: the process that only hands out tests n
 
 from __future__ import annotations
 
+import random
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
     import dp_middleware as dp
     from dp_middleware.frameworks import ChatModel
     from dp_middleware.testing import OpenAIServer
+
+
+def free_port() -> int:
+    """For a server of another process: one that no system gives to whoever asks for any."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 30_000)
+        with socket.socket() as taken:
+            if taken.connect_ex(("127.0.0.1", port)):
+                return port
 
 
 @pytest.fixture

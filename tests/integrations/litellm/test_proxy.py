@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.gateway import KEYS, AllLogs, running
+from support.servers import free_port
 
 import dp_middleware as dp
 from dp_middleware.testing import OpenAIServer, ToolCall
@@ -150,7 +150,7 @@ class Proxy:
         start = len(self.log.read_text())
         found = self._client.post(path, json=body)
         last = "SUCCESS" if found.status_code == 200 else "REFUSED"
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while last not in self.log.read_text()[start:] and time.monotonic() < end:
             time.sleep(0.05)
         return found
@@ -169,9 +169,7 @@ class Proxy:
 
 
 def run_proxy(folder, remote, guardrail, code):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "config.yaml").write_text(CONFIG.format(url=remote.url, guardrail=guardrail))
     (folder / "private.py").write_text(code.format(log=str(folder / "log.txt")))
     proxy = Proxy(folder, remote, port)

@@ -33,13 +33,14 @@ def driven(command, url, *numbers):
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        timeout=100,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_crowd_spends_the_budget_and_no_more(url):
     ledger = PrivacyLedger(url, budget=BUDGETED * EPSILON)
     report = driven("crowd", url, PROCESSES, THREADS)
@@ -52,6 +53,7 @@ def test_a_crowd_spends_the_budget_and_no_more(url):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_killed_worker_loses_no_charge(url):
     """What a worker was told is recorded; at most the charges under way are recorded unseen."""
     ledger = PrivacyLedger(url, budget=KILLED_BUDGET * EPSILON)

@@ -44,9 +44,10 @@ class CountsWords(BaseEmbedding):
 
 
 def documents(desk, count=COUNT):
-    """All with one text, so that what is drawn alike shows."""
+    """All with one text, so that what is drawn alike shows: the same words, once in 10^10."""
+    text = f"{desk.private_text} and {desk.private_text}"
     return [
-        Document(id_=f"d{k}", text=desk.private_text, metadata={"author": desk.canary, "page": 3})
+        Document(id_=f"d{k}", text=text, metadata={"author": desk.canary, "page": 3})
         for k in range(count)
     ]
 
@@ -81,8 +82,8 @@ def test_what_leaves_a_pipeline(first, workers, desk, monkeypatch):
     )
     nodes = pipeline.run(documents=documents(desk), num_workers=workers)
     assert len(nodes) == COUNT
-    assert len({node.text for node in nodes}) == COUNT  # 50 ** 5 texts could have been drawn
-    assert desk.charges == [5] * COUNT
+    assert len({node.text for node in nodes}) == COUNT  # 50 ** 11 texts could have been drawn
+    assert desk.charges == [11] * COUNT
     assert {tuple(node.metadata.items()) for node in nodes} == {(("page", 3),)}
     assert_clean(desk, *(node.to_dict() for node in nodes), pipeline.vector_store.to_dict())
     assert_clean(desk, pipeline.cache.cache.to_dict())
@@ -132,9 +133,9 @@ def test_the_cache_gives_no_stale_or_shared_release(desk):
     one, two = documents(desk, 2)
     first = run(DPTransform(session), one)
     assert run(DPTransform(session), one).text == first.text
-    assert desk.charges == [5]
+    assert desk.charges == [11]
     other = run(DPTransform(session), two)
-    assert (other.id_, desk.charges) == ("d1", [5, 5])
+    assert (other.id_, desk.charges) == ("d1", [11, 11])
     assert other.text != first.text
     weaker = dp.Sanitizer(dp.TokenExponential(epsilon=1.0), session.sanitizer.space)
     step = DPTransform(weaker)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
+from support.bert import bert
+from support.gpt2 import gpt2
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import PreTrainedTokenizerFast
 
 import dp_middleware as dp
 from dp_middleware import attacks
@@ -49,33 +44,12 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def causal(tokenizer):
-    torch.manual_seed(1)
-    config = GPT2Config(
-        vocab_size=len(tokenizer),
-        n_positions=32,
-        n_embd=32,
-        n_layer=1,
-        n_head=2,
-        initializer_range=0.6,
-        bos_token_id=SIZE + 4,
-        eos_token_id=SIZE + 4,
-    )
-    return dp.CausalContext((GPT2LMHeadModel(config).eval(), tokenizer))
+    return dp.CausalContext((gpt2(tokenizer, positions=32, layers=1, spread=0.6), tokenizer))
 
 
 @pytest.fixture(scope="module")
 def masked(tokenizer):
-    torch.manual_seed(1)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
-    return dp.MaskedContext((BertForMaskedLM(config).eval(), tokenizer))
+    return dp.MaskedContext((bert(tokenizer, positions=32, spread=0.5), tokenizer))
 
 
 @pytest.fixture(scope="module")

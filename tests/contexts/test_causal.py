@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from support.gpt2 import gpt2
 from support.replay import replayed, with_kept
 from support.texts import CANARY
 from tokenizers import ByteLevelBPETokenizer
@@ -16,8 +17,6 @@ from transformers import (
     BertConfig,
     Gemma2Config,
     Gemma3TextConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
     GPTJConfig,
     OpenAIGPTConfig,
     OpenAIGPTLMHeadModel,
@@ -55,18 +54,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def network(tokenizer):
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=len(tokenizer),
-        n_positions=WINDOW,
-        n_embd=32,
-        n_layer=2,
-        n_head=2,
-        initializer_range=0.4,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    return GPT2LMHeadModel(config).eval()
+    return gpt2(tokenizer, positions=WINDOW, layers=2, spread=0.4)
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from scipy.special import comb, log_softmax
+from support.certified import certified
 
 import dp_middleware as dp
 from dp_middleware.privacy import (
     Adjacency,
     ApproxDP,
-    Certificate,
     MetricDP,
     NoGuarantee,
     PureDP,
@@ -28,19 +28,6 @@ from dp_middleware.privacy.losses import LossDistribution
 pytest.importorskip("dp_accounting", reason="needs the accounting extra")
 
 DELTA = 1e-6
-
-
-def certified(guarantee, epsilon, space="plane", adjacency=None):
-    return Certificate(
-        guarantee=guarantee,
-        adjacency=adjacency or Adjacency.substitution(),
-        method="proof",
-        assumptions=(),
-        claimed=epsilon,
-        epsilon=epsilon,
-        mechanism="toy()",
-        space=space,
-    )
 
 
 def pure(epsilon, **fields):

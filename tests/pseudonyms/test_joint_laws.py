@@ -57,20 +57,18 @@ class Near(Few):
     """Ranks of the names are a grid."""
 
     loss = Small(1.0).loss
+    staircase = Small(1.0)
 
     def draw(self, key, shape, free, draws):
         points = [value for value in VALUES if free(value)]
         below = sum(value < key for value in points)
-        return points[pick(Small(1.0).row(below, len(points)), draws)]
+        return points[pick(self.staircase.row(below, len(points)), draws)]
 
 
 class NearUntruthful(Near):
     """Loses more than it says."""
 
-    def draw(self, key, shape, free, draws):
-        points = [value for value in VALUES if free(value)]
-        below = sum(value < key for value in points)
-        return points[pick(Steep(1.0).row(below, len(points)), draws)]
+    staircase = Steep(1.0)
 
 
 class OfPath(Mapping):

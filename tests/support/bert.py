@@ -1,8 +1,9 @@
-"""A tiny random BERT with the WordPieces of a real encoder."""
+"""A tiny random BERT, as it is or with the WordPieces of a real encoder."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
@@ -10,11 +11,10 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 from dp_middleware import _files
 
 
-def save_bert(
-    folder: Path, *, positions: int = 64, width: int = 16, layers: int = 1, spread: float = 0.4
-) -> str:
-    """Save one as transformers saves models; the folder's name."""
-    tokenizer = AutoTokenizer.from_pretrained(_files.encoder_source("all-MiniLM-L6-v2"))
+def bert(
+    tokenizer: Any, *, positions: int = 64, width: int = 16, layers: int = 1, spread: float = 0.4
+) -> BertForMaskedLM:
+    """For a tokenizer, always the same."""
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,
@@ -25,6 +25,12 @@ def save_bert(
         initializer_range=spread,
     )
     torch.manual_seed(0)
-    BertForMaskedLM(config).save_pretrained(folder)
+    return BertForMaskedLM(config).eval()
+
+
+def save_bert(folder: Path, **options: Any) -> str:
+    """Save one as transformers saves models; the folder's name."""
+    tokenizer = AutoTokenizer.from_pretrained(_files.encoder_source("all-MiniLM-L6-v2"))
+    bert(tokenizer, **options).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dp_middleware.privacy import Adjacency, Certificate
 
 
-def certified(guarantee, epsilon):
+def certified(guarantee, epsilon, space="plane", adjacency=None):
     return Certificate(
         guarantee=guarantee,
-        adjacency=Adjacency.substitution(),
+        adjacency=adjacency or Adjacency.substitution(),
         method="proof",
         assumptions=(),
         claimed=epsilon,
         epsilon=epsilon,
         mechanism="toy()",
-        space="plane",
+        space=space,
     )

@@ -8,11 +8,11 @@ in BERT's vocabulary small ids are frequent. Two baselines in the same run, both
 formulas and without a cache: ``numpy`` draws for 64 tokens at a time from whole rows, RANTEXT in
 its two steps; ``loop`` does the same for one token after the other, as published programs do.
 
-``cold`` are texts of 10,000 and 100,000 tokens, each for a sampler that has seen none: a row is
-computed once for all its occurrences. ``prepared`` is the shorter one where all rows are on disk,
-in a folder that the system has in memory (up to 1.1 GB in ``$DP_MIDDLEWARE_CACHE``, removed
-afterwards); ``warm`` are texts of ``--tokens`` tokens, and of 200, whose rows are cached. CPU time
-of the process: other jobs do not count, nor do threads help.
+``cold`` are texts of 10,000 and 100,000 tokens, each for a sampler that has seen none and has no
+landmarks: a row is computed once for all its occurrences. ``prepared`` is the shorter one where
+landmarks or else all rows are on disk, in files that the system has in memory (up to 1.1 GB in
+``$DP_MIDDLEWARE_CACHE``, removed afterwards); ``warm`` are texts of ``--tokens`` tokens, and of
+200, whose rows are cached. CPU time of the process: other jobs do not count, nor do threads help.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def prepared(mechanism: ChannelMechanism, space: dp.EmbeddingSpace, ids: np.ndar
     path = dp.Sanitizer(mechanism, space, accept_infinite=True).prepare()
     drawing = drawer(mechanism, space)
     found = rate(lambda each: drawing.draw([each], os_entropy), [ids])
-    shutil.rmtree(path)
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
     return found
 
 

@@ -16,8 +16,7 @@ Both draw with NumPy's generator and certify nothing.
 Ours run in new processes on an empty cache folder: ``set-up`` is the first process ever, up to the
 release of a public word (imports, vectors, codebook, certificate); ``new process`` the same of the
 next one. ``cold`` are the texts for the first time in that process, ``warm`` for the second.
-``prepared`` is cold where all rows are on disk, 1.1 GB in the temporary folder, which is removed:
-with ``--prepared``. The last table says where the cold seconds go, by cProfile.
+The last table says where the cold seconds go, by cProfile.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import importlib
 import json
 import os
 import pstats
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,6 +43,7 @@ PAIRS = 2_000  # of which InferDPT's distances are timed
 OURS = ("rantext", "santext", "nearest-response")
 STAGES = {  # file and function: what is inside of a later one is taken off the earlier one
     "draw": ("mechanisms/drawing.py", "draw"),
+    "landmarks": ("mechanisms/landmarks.py", "locate"),
     "law": ("mechanisms/base.py", "rows_of"),
     "distances": ("embedding/space.py", "distance_rows"),
     "tables": ("sampling/tables.py", "tables"),
@@ -158,9 +157,7 @@ def ours(mechanism: str, texts: Texts, task: str) -> dict[str, float]:
         sanitizer = dp.Sanitizer(plain, space, accept_infinite=True)
     sanitizer.release(WARM_UP)
     measured = {"set-up": time.process_time() - started}
-    if task == "prepare":
-        sanitizer.prepare()
-    elif task == "profile":
+    if task == "profile":
         profile = cProfile.Profile()
         profile.runcall(one_a_call(sanitizer.release), texts)
         measured |= stages(pstats.Stats(profile))
@@ -178,7 +175,7 @@ def stages(stats: Any) -> dict[str, float]:
         for stage, (ending, called) in STAGES.items():
             if function == called and file.endswith(f"dp_middleware/{ending}"):
                 spent[stage] += total
-    spent["draw"] -= spent["law"] + spent["tables"] + spent["cache"]
+    spent["draw"] -= spent["landmarks"] + spent["law"] + spent["tables"] + spent["cache"]
     spent["law"] -= spent["distances"]
     rest = stats.total_tt - sum(spent.values())
     return {k: v / stats.total_tt for k, v in {**spent, "text and objects": rest}.items()}
@@ -221,10 +218,6 @@ def lines(name: str, options: argparse.Namespace, folder: Path) -> dict[str, dic
     again = child(name, "batch", options, folder)
     found |= {"new process": again["set-up"], "batch": again["cold"], "warm batch": again["warm"]}
     profile = child(name, "profile", options, folder)
-    if options.prepared and name != "nearest-response":
-        child(name, "prepare", options, folder)
-        found["prepared"] = child(name, "cold", options, folder)["cold"]
-        shutil.rmtree(folder / "rows")
     del profile["set-up"]
     return {"line": found, "profile": profile}
 
@@ -237,7 +230,6 @@ def main() -> None:
     parser.add_argument("--santext", type=Path, required=True)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--ours", choices=OURS, nargs="+", default=OURS)
-    parser.add_argument("--prepared", action="store_true")
     parser.add_argument("--only", nargs=2, help=argparse.SUPPRESS)  # of a child: program and task
     options = parser.parse_args()
     if options.only:
@@ -256,7 +248,7 @@ def main() -> None:
             name: lines(name, options, Path(folder))
             for name in ("InferDPT", "SanText", *options.ours)
         }
-    rates = ("cold", "batch", "prepared", "warm", "warm batch")
+    rates = ("cold", "batch", "warm", "warm batch")
     peers = {name: found[name]["line"]["cold"] for name in ("InferDPT", "SanText")}
     head = ["program", "set-up s", "new process s", *rates, *(f"cold / {peer}" for peer in peers)]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")

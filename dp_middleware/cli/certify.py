@@ -92,17 +92,20 @@ def _ask(sanitizer: dp.Sanitizer, first: int | None) -> None:
     """Say how much a folder of rows that is not there yet takes; ask if that is much."""
     import numpy as np
 
-    from dp_middleware.mechanisms import ChannelMechanism, near_lists, prepared
+    from dp_middleware.mechanisms import ChannelMechanism, landmarks, near_lists, prepared
 
     mechanism, space = sanitizer.mechanism, sanitizer.space
     ids = np.arange(len(space))[:first]
     if not isinstance(mechanism, ChannelMechanism) or near_lists.near_rows(mechanism, space):
         return  # nothing to write, or little
+    if landmarks.opened(mechanism, space) is not None:
+        return
     found = prepared.opened(mechanism, space)
     if found is not None and found.holds(ids):
         return
     with working("computing some rows"):
-        size, seconds = prepared.needs(mechanism, space, ids)
+        needed = landmarks.needs(mechanism, space)
+        size, seconds = needed or prepared.needs(mechanism, space, ids)
     wanted = f"{size / 1e9:.2f} GB in {seconds:.0f} seconds for {len(ids):,} rows"
     typer.echo(wanted, err=True)
     if size > _MUCH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ from dp_middleware import _files
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import prepared
 from dp_middleware.mechanisms.base import Mechanism
 from dp_middleware.mechanisms.kernels.quadrature import SMALL
@@ -20,7 +22,7 @@ from dp_middleware.mechanisms.rantext import RanText
 from dp_middleware.mechanisms.scored import ScoredMechanism
 from dp_middleware.sampling import landmarks as marks
 from dp_middleware.sampling.entropy import Words
-from dp_middleware.sampling.integers import IntegerRows
+from dp_middleware.sampling.integers import IntegerRows, integer_rows
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Landmarked = ScoredMechanism | RanText
@@ -31,6 +33,7 @@ MOST = 1e8
 _WORTH_STORING = 512  # tokens; fewer make a row in no time
 _HELD = 1 << 29  # bytes of all landmarks that were not asked for
 _KINDS = "prepared", "landmarks"  # folders: asked for, and not
+_SAMPLE = 64  # rows from which the size and time of all are told
 
 
 class LandmarkRows:
@@ -122,10 +125,26 @@ class Survey:
             done += len(values)
         return rows
 
+    def over(self, ids: Ids) -> None:
+        """Make the pass alone, over these rows."""
+        for start in range(0, len(ids), self._space.block):
+            part = ids[start : start + self._space.block]
+            self.take(part, integer_rows(self.log_rows(part, self._space)))
+
+    @property
+    def bytes(self) -> int:
+        """That landmarks of all rows take, if what was taken in tells which points curves have."""
+        return self._surveyor.bytes + len(self._space) * (8 + 4 * len(self._columns))
+
+    @property
+    def _columns(self) -> list[int]:
+        """Points of curves between which distances are, and the one at 0."""
+        met = np.flatnonzero(self._met).tolist()
+        return [0, *range(met[1], met[-1] + 1)] if len(met) > 1 else [0, 1][: 2 * len(met)]
+
     def landmarks(self) -> marks.Landmarks:
         """Of all rows."""
-        met = np.flatnonzero(self._met).tolist()
-        columns = [0, *range(met[1], met[-1] + 1)] if len(met) > 1 else [0, 1][: 2 * len(met)]
+        columns = self._columns
         made = self._surveyor.landmarks(self._points[columns], self._curves[:, columns])
         rows = LandmarkRows(self._mechanism, self._space, made)
         scores = rows.scores(np.arange(len(self._space)), self._top, 1)
@@ -164,6 +183,45 @@ def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
     if any(_path(kind, mechanism, space).exists() for kind in _KINDS):
         return None
     return Survey(mechanism, space)
+
+
+def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
+    """Have the landmarks of all tokens in a file for good; ``None`` where there can be none.
+
+    Raises:
+        ParameterError: The folder cannot be written to, or has no room.
+    """
+    if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
+        return None
+    path, unasked = (_path(kind, mechanism, space) for kind in _KINDS)
+    if marks.load(path) is not None:
+        return path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if marks.load(unasked) is not None:
+            unasked.replace(path)
+        else:
+            survey = Survey(mechanism, space)
+            survey.over(np.arange(len(space)))
+            marks.store(survey.landmarks(), path)
+    except OSError as error:
+        raise ParameterError(
+            f"expected a folder for landmarks, cannot write to {path.parent}: {error.strerror}; "
+            "set DP_MIDDLEWARE_CACHE to another folder"
+        ) from None
+    return path
+
+
+def needs(mechanism: Mechanism, space: EmbeddingSpace) -> tuple[float, float] | None:
+    """Bytes and seconds that landmarks take, told from some rows; as :func:`survey` has it."""
+    made = survey(mechanism, space)
+    if made is None:
+        return None
+    some = space.spread(_SAMPLE)
+    made.over(some[:1])  # what is computed once
+    started = time.perf_counter()
+    made.over(some)
+    return made.bytes, (time.perf_counter() - started) * len(space) / len(some)
 
 
 def _can_be(mechanism: Landmarked, space: EmbeddingSpace) -> bool:

@@ -135,6 +135,10 @@ class CachedRows:
     def _unit_bytes(self) -> int:
         return 4 + UNIT * (8 + 4 * self._sparse + 8 * self._wide)
 
+    def has_room(self, outputs: int) -> bool:
+        """Whether a row of so many outputs can be cached at all."""
+        return units_of(outputs) <= self._cache.capacity // self._unit_bytes
+
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids, dict[int, Table]]:
         """Which places the cached rows decide, the outputs there, and tables for other places.
 

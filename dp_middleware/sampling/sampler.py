@@ -192,6 +192,8 @@ class Sampler:
 
     def _are_seldom(self, ids: Ids, held: dict[int, Table]) -> NDArray[np.bool_]:
         """Which of these places have a token that is not worth a table yet; counts them."""
+        if not self._cache.has_room(len(self._times)):
+            return ids >= 0
         some, counts = np.unique(ids[ids >= 0], return_counts=True)
         self._times[some] = np.minimum(self._times[some] + counts, OFTEN)
         seldom = np.zeros(len(ids), dtype=np.bool_)

@@ -14,7 +14,7 @@ import numpy as np
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import Mechanism, near_lists
+from dp_middleware.mechanisms import Mechanism, landmarks, near_lists
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
@@ -186,19 +186,25 @@ class Sanitizer(DraftReleaser):
     def prepare(self, tokens: Iterable[str] | None = None) -> Path:
         """Compute the certificate and rows before any text is there, and keep the rows on disk.
 
-        Sanitizers with an equal mechanism and space, in this process or another, then draw from a
-        folder of memory-mapped arrays; ``$DP_MIDDLEWARE_CACHE`` says where it is. Who can write
-        to that folder chooses what is drawn, and is trusted.
-
-        You say here which rows are in the folder; what is typed never does. A row takes 9 bytes
-        for each token that can be released (all rows of a mechanism without impossible outputs
-        9 V^2 bytes: 1.1 GB for V = 11,000), 4 more if other tokens are impossible, and 8 more if
-        a probability lies below e^-30.
+        Sanitizers with an equal mechanism and space, in this process or another, then draw from
+        memory-mapped arrays; ``$DP_MIDDLEWARE_CACHE`` says where they are. Who can write to that
+        folder chooses what is drawn, and is trusted.
 
         A nearest response, the default mechanism, needs no rows: a file has the short lists of all
         tokens, whichever you name, one to nine bytes each or twice that. It is there in seconds.
 
-        Without this, a process takes longer for the first draw of a token than for the next ones:
+        Exponentials of a distance or cosine and RANTEXT, on 512 tokens or more and the CPU, need
+        none either: a file has landmarks of all rows, at most 100 MB and the curves of RANTEXT.
+        The certificate leaves them already, among files of 512 MB that make room for each other;
+        those that are prepared stay. A token that was drawn for 64 times gets a row in memory;
+        ``$DP_MIDDLEWARE_ROW_CACHE_MB=0`` has no rows in memory.
+
+        Other mechanisms draw from whole rows. You say here which are in a folder; what is typed
+        never does. A row takes 9 bytes for each token that can be released (all rows of a
+        mechanism without impossible outputs 9 V^2 bytes: 1.1 GB for V = 11,000), 4 more if other
+        tokens are impossible, and 8 more if a probability lies below e^-30.
+
+        Without this, a process takes longer for the first draws of a token than for later ones:
         the time of a release tells whether its tokens occurred before. With all rows on disk every
         draw searches the arrays; only which of their pages are in memory still tells of use.
 
@@ -207,8 +213,8 @@ class Sanitizer(DraftReleaser):
                 others are computed when they occur. Default: all.
 
         Returns:
-            The folder, or the file of lists. It is kept if it has these rows, every byte as
-            written, and else replaced by one with these rows only. Those of other library
+            The folder, or the file of lists or landmarks. It is kept if it has these rows, every
+            byte as written, and else replaced by one with these rows only. Those of other library
             versions are not read or removed.
 
         Raises:
@@ -224,7 +230,10 @@ class Sanitizer(DraftReleaser):
             raise ParameterError(f"expected tokens of {vocabulary!r}, got one that is not in it")
         if not self.accept_infinite:
             self._certifier.refuse_infinite(self.certificate.epsilon)
-        path = near_lists.keep(self.mechanism, self.space) if len(ids) else None
+        path = None
+        if len(ids):
+            path = near_lists.keep(self.mechanism, self.space)
+            path = path or landmarks.keep(self.mechanism, self.space)
         if path is None:
             path = prepare(self.mechanism, self.space, ids)
         self.__dict__.pop("_drawer", None)  # the next one finds the folder

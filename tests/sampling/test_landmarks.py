@@ -214,3 +214,41 @@ def test_curves_make_room_for_themselves(monkeypatch):
 def test_landmarks_stay_small_whatever_the_vocabulary_is():
     for size, block in ((11_000, 8), (29_523, 64), (100_256, 512)):
         assert marks.Surveyor(size, landmarks.MOST).block == block
+
+
+def test_prepared_landmarks_are_kept_and_all_draws_look_at_them(computed, monkeypatch):
+    """Without a cache of rows, no draw takes longer because its token is new."""
+    monkeypatch.setenv("DP_MIDDLEWARE_ROW_CACHE_MB", "0")
+    mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
+    sanitizer = dp.Sanitizer(mechanism, space)
+    path = sanitizer.prepare(["w1"])
+    whole = path.read_bytes()
+    assert path.parent.name == "prepared"
+    assert list((path.parents[1] / "landmarks").iterdir()) == []
+    assert sanitizer.prepare() == path
+    for _ in range(3 * sampling.OFTEN):
+        sanitizer.release("w1 w2 w59")
+    assert computed == []
+    path.write_bytes(whole[:-1])
+    assert landmarks.opened(mechanism, space) is None
+    assert dp.Sanitizer(mechanism, space).prepare().read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["santext", "rantext"])
+def test_what_landmarks_take_is_known_before(name):
+    mechanism, space = CASES[name](2.0), random_space(200, 20)
+    size, _ = landmarks.needs(mechanism, space)
+    path = landmarks.keep(mechanism, space)
+    assert 0.8 * size < path.stat().st_size < 1.2 * size + 1000
+    assert landmarks.needs(mechanism, space) is None
+    pass_alone = landmarks.opened(mechanism, space)._landmarks
+    assert np.array_equal(pass_alone.rows, surveyed(mechanism, space).rows)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_or_does_without(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / "file"))
+    sanitizer = dp.Sanitizer(dp.SanText(epsilon=2.0), random_space(60))
+    assert sanitizer.release("w1 w2").tokens_total == 2
+    with pytest.raises(dp.ParameterError, match="cannot write"):
+        sanitizer.prepare()

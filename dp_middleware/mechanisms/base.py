@@ -72,6 +72,11 @@ class Mechanism(ABC):
         """The mechanism with this nominal parameter and public defaults for all others."""
         return cls(**{} if cls.scale is None else {cls.scale: nominal})
 
+    @classmethod
+    def has_defaults(cls, nominal: float, space: EmbeddingSpace) -> bool:
+        """Whether :meth:`with_defaults` takes no search."""
+        return True
+
     @property
     def nominal(self) -> float:
         """The epsilon that the paper would name: the parameter that :attr:`scale` names.

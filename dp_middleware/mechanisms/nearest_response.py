@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware import _files, _validate
+from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism
-from dp_middleware.mechanisms.kernels import codebook, facility, priors, ready
+from dp_middleware.mechanisms.kernels import chosen, priors
 from dp_middleware.mechanisms.kernels.lists import smallest
 
 Nearness = Literal["distance", "centred_cosine"]
-
-_FINE = 9  # nats, whose codebook is fine enough to choose from for every smaller epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,44 +95,7 @@ class NearestResponse(ChannelMechanism):
             ParameterError: The prior has another name or shape, a negative weight, or no positive
                 one: texts without a token of the vocabulary.
         """
-        _validate.positive(epsilon=epsilon)
-        if not isinstance(space, EmbeddingSpace):
-            raise ParameterError(f"expected dp.EmbeddingSpace, got {type(space).__name__}")
-        words = np.flatnonzero(space.vocabulary.whole_words)
-        allowed = words if outputs is None else np.unique(space.checked([*outputs]))
-        if not len(allowed):
-            raise ParameterError("expected outputs as ids of tokens, got none")
-        origin, weights = priors.weighted(prior, space.vocabulary, epsilon)
-        asked = hashlib.sha256(allowed.tobytes()).hexdigest()
-        key = [space.fingerprint, repr(float(epsilon)), origin, asked]
-        if (made := ready.part("codebook", *key)) is not None:
-            return cls._of(epsilon, made[1:], int(made[0]))
-        likely = cls._likely(space, epsilon, origin, asked)
-        if likely is not None:
-            allowed, key[-1] = likely, hashlib.sha256(likely.tobytes()).hexdigest()
-        search = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
-        key += [hashlib.sha256(part).hexdigest() for part in search]
-        stored = _stored(_files.load("codebooks", *key), allowed)
-        codewords, near = stored or codebook.best_codebook(space, epsilon, weights(), allowed)
-        if stored is None:
-            _files.store({"near": near, "codebook": codewords.tolist()}, "codebooks", *key)
-        return cls._of(epsilon, codewords, near)
-
-    @staticmethod
-    def _likely(space: EmbeddingSpace, epsilon: float, origin: str, asked: str) -> Ids | None:
-        """Codewords of the codebooks that come with the package, up to the next larger epsilon."""
-        if epsilon > max(ready.EPSILONS) or origin != _default_origin(space, epsilon):
-            return None
-        books = []
-        for nats in map(float, range(1, max(math.ceil(epsilon), _FINE) + 1)):
-            key = space.fingerprint, repr(nats), _default_origin(space, nats), asked
-            books.append(ready.part("codebook", *key))
-        known = [book[1:] for book in books if book is not None]
-        return np.unique(np.concatenate(known)).astype(np.int64) if known else None
-
-    @classmethod
-    def _of(cls, epsilon: float, codewords: Ids, near: int) -> Self:
-        """The one with this codebook."""
+        codewords, near = chosen.Chosen(space, epsilon, prior, outputs).codebook()
         return cls(
             epsilon=epsilon,
             candidates=near,
@@ -149,6 +107,11 @@ class NearestResponse(ChannelMechanism):
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
         """The tuned mechanism."""
         return cls.tuned(space, epsilon=nominal)
+
+    @classmethod
+    def has_defaults(cls, nominal: float, space: EmbeddingSpace) -> bool:
+        """Whether the codebook is there, or a search for it in a small space takes no time."""
+        return chosen.Chosen(space, nominal).is_known()
 
     def possible(self, space: EmbeddingSpace) -> Ids | None:
         """The tokens of the codebook."""
@@ -226,25 +189,8 @@ class NearestResponse(ChannelMechanism):
         return smallest(values, count)
 
 
-def _default_origin(space: EmbeddingSpace, epsilon: float) -> str:
-    """What identifies the default prior."""
-    return priors.weighted(None, space.vocabulary, epsilon)[0]
-
-
 def _log(counts: ArrayLike) -> Floats:
     """ln of counts, -inf for 0."""
     with np.errstate(divide="ignore"):
         logs: Floats = np.log(counts)
     return logs
-
-
-def _stored(data: dict[str, Any] | None, allowed: Ids) -> tuple[Ids, int] | None:
-    """A codebook from disk; ``None`` if it is absent or damaged."""
-    if data is None:
-        return None
-    listed, near = data.get("codebook"), data.get("near")
-    if not isinstance(near, int) or near < 1 or not isinstance(listed, list) or not listed:
-        return None
-    if not all(isinstance(k, int) for k in listed) or not np.isin(listed, allowed).all():
-        return None
-    return np.array(listed, dtype=np.int64), near

@@ -1,0 +1,106 @@
+"""The codebook of a tuned nearest response: from the package, from disk, or searched for."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dp_middleware import _files, _validate
+from dp_middleware.embedding.arrays import Ids
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.kernels import codebook, facility, priors, ready
+
+_FINE = 9  # nats, whose codebook is fine enough to choose from for every smaller epsilon
+_SMALL = 512  # tokens, among which a search takes no time
+
+
+class Chosen:
+    """What to choose a codebook by; for the arguments see :meth:`NearestResponse.tuned`.
+
+    Raises:
+        ParameterError: See there.
+    """
+
+    def __init__(
+        self,
+        space: EmbeddingSpace,
+        epsilon: float,
+        prior: priors.Prior | None = None,
+        outputs: Collection[int] | None = None,
+    ) -> None:
+        _validate.positive(epsilon=epsilon)
+        if not isinstance(space, EmbeddingSpace):
+            raise ParameterError(f"expected dp.EmbeddingSpace, got {type(space).__name__}")
+        words = np.flatnonzero(space.vocabulary.whole_words)
+        self._allowed = words if outputs is None else np.unique(space.checked([*outputs]))
+        if not len(self._allowed):
+            raise ParameterError("expected outputs as ids of tokens, got none")
+        self._space, self._epsilon = space, epsilon
+        self._origin, self._weights = priors.weighted(prior, space.vocabulary, epsilon)
+
+    def is_known(self) -> bool:
+        """Whether there is no search to wait for."""
+        return len(self._space) < _SMALL or self._ready() is not None or self._kept() is not None
+
+    def codebook(self) -> tuple[Ids, int]:
+        """Ids of the codewords, and the number k of near ones."""
+        known = self._ready() or self._kept()
+        if known is not None:
+            return known
+        allowed = self._candidates()
+        book, near = codebook.best_codebook(self._space, self._epsilon, self._weights(), allowed)
+        _files.store({"near": near, "codebook": book.tolist()}, "codebooks", *self._key_of_search())
+        return book, near
+
+    def _ready(self, epsilon: float | None = None) -> tuple[Ids, int] | None:
+        """The one that comes with the package, if any does."""
+        nats, origin = self._epsilon, self._origin
+        if epsilon is not None:
+            nats, origin = epsilon, self._default_origin(epsilon)
+        key = self._space.fingerprint, repr(float(nats)), origin, _digest(self._allowed)
+        made = ready.part("codebook", *key)
+        return None if made is None else (made[1:].astype(np.int64), int(made[0]))
+
+    def _kept(self) -> tuple[Ids, int] | None:
+        """The one from disk; ``None`` if it is absent or damaged."""
+        data: dict[str, Any] | None = _files.load("codebooks", *self._key_of_search())
+        if data is None:
+            return None
+        listed, near = data.get("codebook"), data.get("near")
+        if not isinstance(near, int) or near < 1 or not isinstance(listed, list) or not listed:
+            return None
+        if not all(isinstance(k, int) for k in listed):
+            return None
+        return (np.array(listed), near) if np.isin(listed, self._candidates()).all() else None
+
+    def _key_of_search(self) -> list[str]:
+        parts = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
+        search = [hashlib.sha256(part).hexdigest() for part in parts]
+        among = _digest(self._candidates())
+        return [self._space.fingerprint, repr(float(self._epsilon)), self._origin, among, *search]
+
+    def _candidates(self) -> Ids:
+        """Codewords of the codebooks that come with the package, up to the next larger epsilon.
+
+        Where there are none, or for another prior: all that may be codewords.
+        """
+        nats = self._epsilon
+        if nats > max(ready.EPSILONS) or self._origin != self._default_origin(nats):
+            return self._allowed
+        books = map(self._ready, map(float, range(1, max(math.ceil(nats), _FINE) + 1)))
+        known = [book[0] for book in books if book is not None]
+        return np.unique(np.concatenate(known)) if known else self._allowed
+
+    def _default_origin(self, epsilon: float) -> str:
+        """What identifies the default prior."""
+        return priors.weighted(None, self._space.vocabulary, epsilon)[0]
+
+
+def _digest(ids: Ids) -> str:
+    return hashlib.sha256(ids.tobytes()).hexdigest()

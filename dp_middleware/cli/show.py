@@ -16,7 +16,12 @@ from rich.text import Text
 import dp_middleware as dp
 from dp_middleware.cli import budget
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
-from dp_middleware.privacy.wording import UNITS as UNITS, json_number as json_number, nats as nats
+from dp_middleware.privacy.wording import (
+    UNITS as UNITS,
+    json_number as json_number,
+    nats as nats,
+    shares,
+)
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
@@ -101,10 +106,7 @@ def summary(
     kept = f"{release.tokens_verbatim} released unchanged by policy"
     unit = UNITS[certificate.unit]
     statement = guarantee(certificate.guarantee, certificate.unit)
-    recovered, retained, of = certificate.recovery, certificate.retention, "tokens"
-    if certificate.recovery_in_english is not None:
-        recovered, of = certificate.recovery_in_english, "English words"
-        retained = certificate.retention_in_english
+    recovered, retained, of = shares(certificate)
     attack = f"the best context-free attacker recovers {percent(recovered)} of {of}; "
     attack += f"{percent(retained)} stay as they are"
     if recovered is None:

@@ -50,16 +50,20 @@ def sentence(certificate: Certificate) -> str:
 
 def recovery(certificate: Certificate) -> str:
     """What the best attacker recovers of tokens, in a sentence; empty if it was not enumerated."""
-    recovered, retained, of = certificate.recovery, certificate.retention, "tokens"
-    if certificate.recovery_in_english is not None:
-        recovered, of = certificate.recovery_in_english, "English words"
-        retained = certificate.retention_in_english
+    recovered, retained, of = shares(certificate)
     if recovered is None or retained is None:
         return ""
     return (
         f"The best attacker who looks at each token alone recovers {_percent(recovered)} of {of}; "
         f"{_percent(retained)} come through as they are."
     )
+
+
+def shares(certificate: Certificate) -> tuple[float | None, float | None, str]:
+    """Recovery and retention, and of what: English words where these are known."""
+    if certificate.recovery_in_english is None:
+        return certificate.recovery, certificate.retention, "tokens"
+    return certificate.recovery_in_english, certificate.retention_in_english, "English words"
 
 
 def guess(certificate: Certificate) -> str:

@@ -35,13 +35,11 @@ _ASSUMPTIONS: dict[Origin, str] = {
     "remote-answer": "written by the remote model, which saw released texts only",
     "declared-public": "declared public by the caller; nothing was checked",
 }
-_PLAIN = ("text", "tokens_total", "tokens_verbatim")
 
 
 def to_json(release: Release) -> str:
     """All of a release but its adjacency."""
-    data = {name: getattr(release, name) for name in _PLAIN}
-    return json.dumps({**data, "certificate": release.certificate.to_dict()})
+    return json.dumps({**vars(release), "certificate": release.certificate.to_dict()})
 
 
 def from_json(text: str, sanitizer: Releaser) -> Release:

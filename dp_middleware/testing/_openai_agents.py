@@ -47,14 +47,10 @@ class _Processor(TracingProcessor):
     def on_trace_start(self, trace: Any) -> None:
         self._notes.note(trace.export())
 
-    def on_trace_end(self, trace: Any) -> None:
-        self._notes.note(trace.export())
-
     def on_span_start(self, span: Any) -> None:
         self._notes.note(span.export())
 
-    def on_span_end(self, span: Any) -> None:
-        self._notes.note(span.export())
+    on_trace_end, on_span_end = on_trace_start, on_span_start
 
     def shutdown(self) -> None:
         """Nothing to close."""

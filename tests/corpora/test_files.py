@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -212,6 +213,14 @@ def test_each_subject_pays_for_its_rows_and_a_dry_run_for_none(tmp_path):
     assert [row[TOKENS] for row in rows] == ["3", "1", "1"]
     with pytest.raises(dp.errors.ParameterError, match="not there yet"):  # no second release
         sanitize_file(source, out, columns, sanitizer(ledger), **options)
+
+
+def test_a_scope_says_what_of_a_cell_is_released(tmp_path):
+    ledger, data = Charges(), f"id,text\n1,Dear [{CANARY}].\n2,all public\n".encode()
+    spans = lambda text: [match.span(1) for match in re.finditer(r"\[(.*?)\]", text)]  # noqa: E731
+    report, out = run(tmp_path, ".csv", data, scope=spans, ledger=ledger)
+    assert re.fullmatch(r"id,text\n1,Dear \[w\d+\]\.\n2,all public\n", out.decode())
+    assert (ledger.tokens, report.texts, report.epsilon) == ([1], 2, EPS)
 
 
 def test_no_rows(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.corpora.series import release_series
+from dp_middleware.privacy.receipts import receipts
 
 SPACE = random_space(300)
 LAW = dp.TokenExponential(epsilon=0.01)  # nearly uniform: ten tokens never come twice
@@ -31,6 +33,21 @@ def test_a_list_keeps_length_order_and_nulls_and_is_charged_once():
     assert lengths(released) == [3, None, 0, 1]
     assert ledger.epsilons == [pytest.approx(2 * dp.certify(LAW, SPACE).epsilon)]
     assert ledger.tokens == [4]
+
+
+def marked(text):
+    """What stands in brackets is private."""
+    return [match.span(1) for match in re.finditer(r"\[(.*?)\]", text)]
+
+
+def test_a_scope_leaves_all_else_and_is_charged_for_its_spans_alone():
+    ledger, texts = Charges(), [f"Dear [{CANARY} w1], hello.", None, "nothing private"]
+    with receipts() as receipt:
+        first, *rest = release_series(texts, sanitizer(ledger), scope=marked)
+    assert rest == texts[1:]
+    assert re.fullmatch(r"Dear \[w\d+ w\d+\], hello\.", first)
+    assert (ledger.tokens, ledger.epsilons) == ([2], [dp.certify(LAW, SPACE).epsilon])
+    assert [each.epsilon for each in receipt.charged] == ledger.epsilons
 
 
 @pytest.mark.parametrize("kind", ["str", "string", "object", "string[pyarrow]", "category"])

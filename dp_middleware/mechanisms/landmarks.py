@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from itertools import pairwise
@@ -171,7 +172,7 @@ def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
         found = marks.load(path)
         if found is not None:
             with suppress(OSError):
-                path.touch()  # what is touched last is forgotten last
+                os.utime(path)  # what is used last is forgotten last
             return LandmarkRows(mechanism, space, found)
     return None
 

@@ -199,6 +199,12 @@ def test_what_was_used_last_stays(tmp_path):
         os.utime(tmp_path / name, (1000.0 - age,) * 2)
     _files.forget_oldest(tmp_path, 250)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "old"}
+    mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
+    dp.certify(mechanism, space)
+    (path,) = _files.cache_path("landmarks", "").parent.iterdir()
+    os.utime(path, (1000.0, 1000.0))
+    landmarks.opened(mechanism, space)
+    assert path.stat().st_mtime > 1e9
 
 
 def test_curves_make_room_for_themselves(monkeypatch):

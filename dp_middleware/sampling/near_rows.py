@@ -59,7 +59,7 @@ class NearRows:
     def locate(self, ids: Ids, uniform: Words) -> Ids:
         """The outputs that own uniform integers, int64 (n,)."""
         places = self._places(ids, uniform)
-        unknown = np.flatnonzero(ids < 0)
+        unknown = (ids < 0).nonzero()[0]
         if len(unknown):
             places[unknown] = np.searchsorted(self._unknown_lasts, uniform[unknown])
         return self.outputs[places]
@@ -73,7 +73,7 @@ class NearRows:
             behind += uniform > ends[ids]
         listed = ids * length + np.minimum(behind, length - 1)
         places: Ids = lists[listed].astype(np.int64)
-        others = np.flatnonzero((behind == length) | (uniform < firsts[listed]))
+        others = ((behind == length) | (uniform < firsts[listed])).nonzero()[0]
         beyond = shifts[self.kinds[ids[others]], behind[others]]
         places[others] = self._common_places(uniform[others] - beyond)
         return places

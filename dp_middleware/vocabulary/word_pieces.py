@@ -81,7 +81,7 @@ class WordPieceTokenizer(NumberedTokenizer):
             text = text.lower() if text.isascii() else text.translate(_LOWER)
         words = _WORD.findall(text)
         numbers = np.fromiter(map(self._plain.get, words, repeat(-1)), np.int64, len(words))
-        rare = np.flatnonzero(numbers < 0)
+        rare = (numbers < 0).nonzero()[0]
         if not len(rare):
             return numbers
         if _MOST_RARE * len(rare) > len(words):

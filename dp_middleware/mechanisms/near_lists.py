@@ -48,6 +48,13 @@ def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
     return space.derived(key, lambda: _kept(mechanism, space))
 
 
+def are_ready(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
+    """Whether the lists come with the package, so that rows and certificate take no products."""
+    if type(mechanism) is not NearestResponse or not prepared.is_known(mechanism, space):
+        return False
+    return ready.part("lists", *lists_key(mechanism, space)) is not None
+
+
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     """Write the lists of all tokens to a file, unless it has them; ``None`` where lists do not do.
 

@@ -225,6 +225,10 @@ class Pseudonyms(Payer):
         twin.sanitizer = self.sanitizer.at(epsilon)
         return twin
 
+    def is_prepared(self, epsilon: float) -> bool:
+        """As :meth:`Sanitizer.is_prepared`."""
+        return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
+
 
 def _apart(frame: list[str]) -> tuple[str, ...]:
     """What stands around perturbed text, with a blank where a drawn word would touch a pseudonym.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dp_middleware.certification import calibrate, certify
+from dp_middleware.certification.calibration import is_quick
 from dp_middleware.certification.certificates import adjacency_of
 from dp_middleware.certification.enumeration import scout
 from dp_middleware.contexts import Context
@@ -102,6 +103,15 @@ class Certifier:
             return self.calibrate(epsilon)
         mechanism = type(self.mechanism).with_defaults(epsilon, self.space)
         return replace(self, mechanism=mechanism).calibrate(epsilon)
+
+    def is_quick(self, epsilon: float) -> bool:
+        """Whether :meth:`at` and the certificate there take no search and no pass over rows."""
+        mechanism = self.mechanism
+        if self.defaults:
+            if not type(mechanism).has_defaults(epsilon, self.space):
+                return False
+            mechanism = type(mechanism).with_defaults(epsilon, self.space)
+        return is_quick(mechanism, self.space, epsilon, self.relation)
 
     def calibrate(self, epsilon: float) -> Certifier:
         """The same with its mechanism at this certified epsilon, or just below.

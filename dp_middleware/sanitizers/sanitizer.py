@@ -253,6 +253,10 @@ class Sanitizer(DraftReleaser):
         """
         return self.certified_by(self._certifier.at(epsilon))
 
+    def is_prepared(self, epsilon: float) -> bool:
+        """Whether :meth:`at` takes no search: it is on disk, with the package, or quickly done."""
+        return self._certifier.is_quick(epsilon)
+
     def certified_by(self, certifier: Certifier) -> Sanitizer:
         """The same with another certifier and its mechanism."""
         twin = copy.copy(self)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import NoReturn, Self
 
 from dp_middleware import _validate
+from dp_middleware.errors import NotPrepared
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 _SAME = 1e-9  # nats
@@ -22,11 +21,11 @@ class Twins:
 
     sanitizer: Sanitizer
     _first: Self
-    _twin: Callable[[float], Self]
+    _at: dict[float, Self]  # the latest last
 
     def _begin(self) -> Self:
         """The first session of its subject, from which those at other epsilons are made."""
-        self._first, self._twin = self, lru_cache(_TWINS)(self._calibrate)
+        self._first, self._at = self, {}
         return self
 
     def __getstate__(self) -> NoReturn:
@@ -54,7 +53,32 @@ class Twins:
         for session in (self, self._first):
             if abs(session.sanitizer.certificate.epsilon - epsilon) <= _SAME:
                 return session
-        return self._twin(epsilon)
+        made = self._first._at
+        twin = made.pop(epsilon, None) or self._first._calibrate(epsilon)
+        made[epsilon] = twin
+        for old in list(made)[:-_TWINS]:
+            made.pop(old, None)
+        return twin
+
+    def prepared_at(self, epsilon: float) -> Self:
+        """As :meth:`at`, for an epsilon that a call asks for: refused where it takes a search.
+
+        Prepared is what :meth:`at` gave before, what the cache folder has, from another process or
+        ``dp-middleware prepare``, what comes with the package, and whatever takes no time.
+
+        Raises:
+            NotPrepared: None of these.
+            CannotCalibrate: As :meth:`at`.
+        """
+        own = self._first.sanitizer.certificate.epsilon
+        known = {own, self.sanitizer.certificate.epsilon, *self._first._at}
+        if epsilon in known or abs(own - epsilon) <= _SAME or self.sanitizer.is_prepared(epsilon):
+            return self.at(epsilon)
+        raise NotPrepared(
+            f"expected an epsilon that is prepared, got {epsilon:g}; this session has "
+            f"{', '.join(f'{nats:g}' for nats in sorted(known))}: prepare others when the server "
+            f"starts, by session.at({epsilon:g}) or `dp-middleware prepare --epsilon {epsilon:g}`"
+        )
 
     def _calibrate(self, epsilon: float) -> Self:
         """A twin of the first session that shares its memo and locks: two made at once both do."""

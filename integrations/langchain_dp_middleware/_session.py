@@ -81,14 +81,15 @@ def session_for(
     Raises:
         ParameterError: What was asked for is not a positive number, or no subject that a call may
             name.
+        NotPrepared: What was asked for takes a search, for which no call waits.
     """
     asked = _configurable(config).get(EPSILON)
     if asked is None:
-        return for_subject(at_epsilon(session, default, ceiling), config)
+        return for_subject(_at_epsilon(session, default, ceiling), config)
     if not _is_epsilon(asked):
         shown = asked if isinstance(asked, float | bool) else type(asked).__name__
         raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")
-    return for_subject(at_epsilon(session, float(asked), ceiling), config)
+    return for_subject(_at_epsilon(session, float(asked), ceiling), config)
 
 
 def for_subject(session: dp.Session, config: RunnableConfig | None) -> dp.Session:
@@ -108,8 +109,8 @@ def for_subject(session: dp.Session, config: RunnableConfig | None) -> dp.Sessio
     return session.for_subject(subject)
 
 
-def at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None) -> dp.Session:
-    """The session calibrated to the smaller of two epsilons, nats per token occurrence.
+def _at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None) -> dp.Session:
+    """The session at the smaller of two epsilons, nats per token occurrence, if it is prepared.
 
     Args:
         session: The adapter's.
@@ -119,7 +120,7 @@ def at_epsilon(session: dp.Session, epsilon: float | None, ceiling: float | None
     own = session.sanitizer.certificate.epsilon
     asked = own if epsilon is None else epsilon
     allowed = min(asked, own if ceiling is None else float(ceiling))
-    return session if allowed == own else session.at(allowed)
+    return session if allowed == own else session.prepared_at(allowed)
 
 
 def refuse_epsilon(config: RunnableConfig | None, name: str, remedy: str) -> None:
@@ -141,6 +142,18 @@ def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
             f"expected {EPSILON} or {SUBJECT} in the config, got {', '.join(map(repr, unknown))}"
         )
     return own
+
+
+def at_most(session: dp.Session, epsilon: float | None) -> dp.Session:
+    """The session calibrated to an epsilon, at most its own; for adapters, when they are made.
+
+    Args:
+        session: The adapter's.
+        epsilon: Nats per token occurrence; ``None``: the sanitizer's own.
+    """
+    if epsilon is None or epsilon >= session.sanitizer.certificate.epsilon:
+        return session
+    return session.at(epsilon)
 
 
 def require_epsilon(**parameters: object) -> None:

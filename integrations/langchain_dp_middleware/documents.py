@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentTransformer, Document
 import dp_middleware as dp
 from dp_middleware.sessions.boundary import guarded, public_keys, session_of
 from dp_middleware.sessions.session import ONCE
-from langchain_dp_middleware._session import at_epsilon, for_subject, require_epsilon
+from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
 
@@ -51,7 +51,7 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         self, session: Any, *, metadata: Collection[str] = (), epsilon: float | None = None
     ) -> None:
         require_epsilon(epsilon=epsilon)
-        self._session = at_epsilon(session_of(session), epsilon, None)
+        self._session = at_most(session_of(session), epsilon)
         self._metadata = public_keys(metadata)
 
     def __repr__(self) -> str:

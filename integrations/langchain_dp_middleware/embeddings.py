@@ -15,7 +15,7 @@ from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
 from dp_middleware.sessions.boundary import guarded, session_of
 from dp_middleware.sessions.session import ONCE
-from langchain_dp_middleware._session import at_epsilon, for_subject, require_epsilon
+from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
 
 
 class DPEmbeddings(Embeddings):
@@ -86,7 +86,7 @@ class DPEmbeddings(Embeddings):
                 "expected ledger=, subject= and trusted_hosts= with a dp.VectorResponse only: a "
                 "session has a ledger, and its inner model sees released text"
             )
-        self._session = at_epsilon(session_of(session), epsilon, None)
+        self._session = at_most(session_of(session), epsilon)
 
     def __repr__(self) -> str:
         releases = self._vectors or self._session

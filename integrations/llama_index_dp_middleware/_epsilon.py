@@ -29,6 +29,8 @@ def epsilon(value: float) -> Iterator[None]:
 
     Raises:
         ParameterError: Not positive and finite.
+        NotPrepared: From a call in the block: this epsilon takes a search first; prepare it by
+            ``session.at(value)`` or ``dp-middleware prepare`` when your program starts.
         CannotCalibrate: From a call in the block: the mechanism cannot reach this epsilon.
 
     Example:
@@ -75,7 +77,7 @@ def at_asked(session: dp.Session) -> dp.Session:
     """The session at the block's epsilon and for its subject, or as it is outside of one."""
     asked, name = _asked.get(), _subject.get()
     if asked < session.sanitizer.certificate.epsilon:
-        session = session.at(asked)
+        session = session.prepared_at(asked)
     return session if name is None else session.for_subject(name)
 
 

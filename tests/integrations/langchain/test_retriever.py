@@ -40,7 +40,8 @@ from langchain_dp_middleware import (
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import ConfigDict, RootModel
 
-from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.certification import storage
+from dp_middleware.errors import NotPrepared, ParameterError, UntrustedHost
 from dp_middleware.models.trust import Location
 from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
@@ -199,6 +200,20 @@ def test_only_a_retriever_is_taken(probe):
         DPRetriever("text", Local(probe=probe))
     with pytest.raises(ValueError, match="names of public keys"):
         DPRetriever(probe.session(), Local(probe=probe), public_metadata="source")
+
+
+def test_an_epsilon_that_is_not_prepared_is_refused(probe, tmp_path, monkeypatch):
+    """No call waits for a calibration, and none is charged for one that does not come."""
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    monkeypatch.setattr(storage, "_WORTH_STORING", 1)
+    session = probe.session()
+    retriever, config = DPRetriever(session, Local(probe=probe)), {"dp_epsilon": 0.5}
+    with pytest.raises(NotPrepared, match=r"session\.at\(0\.5\)"):
+        retriever.invoke("x", {"configurable": config})
+    assert not probe.charges
+    session.at(0.5)
+    retriever.invoke("x", {"configurable": config})
+    assert probe.charges
 
 
 def test_epsilon_of_a_call_and_the_ceiling(probe):

@@ -26,6 +26,8 @@ from llama_index_dp_middleware import (
 from pydantic import BaseModel
 
 import dp_middleware as dp
+from dp_middleware.certification import storage
+from dp_middleware.errors import NotPrepared
 from dp_middleware.testing import ToolCall
 
 PER_NAT = 10**12
@@ -90,6 +92,19 @@ def test_a_block_lowers_and_never_raises(call, desk):
     assert spent(desk) == pytest.approx([*lower, own, own, own])
     assert lower == pytest.approx([0.5, own / 2], rel=0.01)
     assert all(low <= asked for low, asked in zip(lower, (0.5, own / 2), strict=True))
+
+
+def test_an_epsilon_that_is_not_prepared_is_refused(desk, tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    monkeypatch.setattr(storage, "_WORTH_STORING", 1)
+    session = desk.session()
+    with epsilon(0.5):
+        with pytest.raises(NotPrepared, match=r"session\.at\(0\.5\)"):
+            DPQueryTransform(session).run("w1x")
+        assert spent(desk) == []
+        session.at(0.5)
+        DPQueryTransform(session).run("w1x")
+    assert spent(desk) == pytest.approx([0.5], rel=0.01)
 
 
 def test_of_nested_blocks_the_smallest_holds(desk):

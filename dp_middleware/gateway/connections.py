@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 
 _ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-_KEPT = 5.0  # seconds without a request
+_KEPT = 4.0  # seconds without a request: servers of uvicorn and Node hang up after 5
 
 
 class Connections(httpx.AsyncBaseTransport):

@@ -32,6 +32,7 @@ FINEST = 32
 _TOGETHER = 1 << 12  # draws at a time
 _END = 2.0**32  # of a row, in units of a landmark
 _MARGIN = 1e-9  # of what is between two landmarks: a hundred times what exponentials are off by
+_ROUNDED = 2.0**-48  # of an offset: what differences of large scores are off by
 _DIGEST = 32  # bytes
 
 
@@ -76,10 +77,12 @@ class Landmarks:
         is_last = blocks + 1 == starts.shape[1]
         end = np.where(is_last, _END, starts[places, blocks + 1 - is_last]) / _END
         outputs = blocks * self.block
-        sums = np.exp(scores(ids, outputs, self.block) + self.rows["offset"][ids, None])
+        offsets = self.rows["offset"][ids]
+        sums = np.exp(scores(ids, outputs, self.block) + offsets[:, None])
         np.cumsum(sums, axis=1, out=sums)
         wanted = uniform * 2.0**-64 - first
-        margin = 2 / _END + (_MARGIN + self.slack) * (end - first)
+        margin = _MARGIN + self.slack + _ROUNDED * np.abs(offsets)
+        margin = 2 / _END + margin * (end - first)
         nearest = np.abs(sums - wanted[:, None]).min(axis=1)
         decided = (np.minimum(wanted, nearest) > margin) & (wanted < sums[:, -1])
         decided &= np.abs(sums[:, -1] - (end - first)) < margin

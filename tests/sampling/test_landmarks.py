@@ -90,6 +90,15 @@ def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon, di
     assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
 
 
+@pytest.mark.parametrize("name", MARKED)
+def test_outputs_of_very_large_scores_are_those_of_tables(name):
+    """Two tokens share what there is, and their scores are large numbers."""
+    vectors = np.random.default_rng(0).normal(size=(40, 3))
+    vectors[20:] = vectors[:20] * (1 + 1e-5)
+    mechanism, space = CASES[name](1e6), space_of(vectors)
+    assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
+
+
 def test_curves_of_equal_vectors_are_one_point():
     mechanism, space = dp.RanText(epsilon=1.0), space_of(np.ones((150, 3)))
     assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)

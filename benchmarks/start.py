@@ -1,0 +1,69 @@
+"""Seconds and memory of a new process, from nothing to the first release by the default mechanism.
+
+    OMP_NUM_THREADS=1 python benchmarks/start.py [--rounds 7]
+
+The files of derived data are there: each command runs once before. They take turns; seconds are the
+best of the rounds, of all processors and by the clock, and memory is the peak of the resident set.
+The baseline imports what no release can do without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+RELEASE = "import dp_middleware as dp; dp.{}.release('a public text about the sea')"
+PYTHON = [sys.executable, "-c"]
+COMMAND = [str(Path(sys.executable).with_name("dp-middleware"))]
+BASELINE = "import numpy, tokenizers"
+COMMANDS = {
+    BASELINE: [*PYTHON, BASELINE],
+    "import dp_middleware": [*PYTHON, "import dp_middleware"],
+    "dp.sanitizer(10).release": [*PYTHON, RELEASE.format("sanitizer(10)")],
+    "dp-middleware --help": [*COMMAND, "--help"],
+    "dp-middleware sanitize": [*COMMAND, "sanitize", "a public text about the sea"],
+    "import torch": [*PYTHON, "import torch"],
+}
+
+
+class Cost(NamedTuple):
+    """What a process took."""
+
+    cpu: float
+    wall: float
+    megabytes: float
+
+
+def cost(command: list[str]) -> Cost:
+    """Run a command to its end; this process is smaller, so the peak is the command's."""
+    nothing = [(os.POSIX_SPAWN_OPEN, k, os.devnull, os.O_WRONLY, 0) for k in (1, 2)]
+    started = time.perf_counter()
+    child = os.posix_spawn(command[0], command, os.environ, file_actions=nothing)
+    _, status, usage = os.wait4(child, 0)
+    wall = time.perf_counter() - started
+    if status:
+        raise SystemExit(f"expected exit status 0, got {status}: {' '.join(command)}")
+    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024)
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    for command in COMMANDS.values():
+        cost(command)
+    rounds = [{name: cost(c) for name, c in COMMANDS.items()} for _ in range(options.rounds)]
+    print("| process | CPU s | of the baseline | by the clock s | peak MB |\n|---|---|---|---|---|")
+    least = min(done[BASELINE].cpu for done in rounds)
+    for name in COMMANDS:
+        cpu, wall, megabytes = map(min, zip(*(done[name] for done in rounds), strict=True))
+        print(f"| `{name}` | {cpu:.2f} | {cpu / least:.1f} | {wall:.2f} | {megabytes:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

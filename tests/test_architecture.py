@@ -17,7 +17,7 @@ ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
     {"errors"},
-    {"_validate", "_forks", "_files", "_torch", "unrecorded"},
+    {"_validate", "_forks", "_files", "_torch", "_waits", "unrecorded"},
     {"privacy", "vocabulary"},
     {"embedding"},
     {"sampling"},
@@ -110,6 +110,7 @@ def test_nothing_private_stands_at_the_top_but_what_everybody_uses():
         "_forks",
         "_files",
         "_torch",
+        "_waits",
     }
 
 

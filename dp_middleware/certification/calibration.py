@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from dp_middleware import _validate
+from dp_middleware._waits import told
 from dp_middleware.certification import storage
 from dp_middleware.certification.certificates import certify, check
 from dp_middleware.certification.contextual import calibrate_contextual
@@ -83,7 +84,8 @@ def calibrate(
         known = mechanism.at(stored["nominal"])
         if certify(known, space, adjacency=relation).epsilon <= epsilon:
             return known
-    calibrated = _by_enumeration(mechanism, space, epsilon, relation)
+    with told(f"calibrating {mechanism.name} to epsilon {epsilon:g}"):
+        calibrated = _by_enumeration(mechanism, space, epsilon, relation)
     storage.store({"nominal": calibrated.nominal}, "calibrations", mechanism, space, *key)
     return calibrated
 

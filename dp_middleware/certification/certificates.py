@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 
 from dp_middleware import _validate
+from dp_middleware._waits import told
 from dp_middleware.certification import storage, wording
 from dp_middleware.certification.contextual import certify_contextual
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
@@ -88,7 +89,8 @@ def certify(
     if stored is not None:
         with suppress(ValueError, KeyError, TypeError):  # damaged: computed again
             return Certificate.from_dict(stored, relation)
-    certificate = _certificate(mechanism, space, relation)
+    with told(f"certifying {mechanism.name} on {len(space):,} tokens"):
+        certificate = _certificate(mechanism, space, relation)
     storage.store(certificate.to_dict(), "certificates", mechanism, space, *key)
     return certificate
 

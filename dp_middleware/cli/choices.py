@@ -64,7 +64,8 @@ def law_of(
         ParameterError: Lists for a mechanism whose lists have no random radius.
     """
     if list_size is None:
-        return kind.with_defaults(epsilon, space)
+        with working(f"choosing the parameters of {kind.name}"):
+            return kind.with_defaults(epsilon, space)
     if not issubclass(kind, dp.RanText):
         raise ParameterError(f"expected rantext or rantext-strict for --list-size, got {kind.name}")
     with working("fitting the radius"):

@@ -93,7 +93,8 @@ class Settings:
             terms["ledger"] = budget.open_ledger(self.ledger, self.budget, self.metric_budget)
             terms["subject"] = options.DEFAULT_SUBJECT if self.subject is None else self.subject
         if self.nominal:
-            mechanism = kind.with_defaults(self.epsilon, space)
+            with working(f"choosing the parameters of {kind.name}"):
+                mechanism = kind.with_defaults(self.epsilon, space)
             return dp.Sanitizer(mechanism, space, accept_infinite=self.accept_infinite, **terms)
         with working(choices.calibrating(kind, self.epsilon)):
             return dp.sanitizer(self.epsilon, kind.name, space, **terms)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dp_middleware._waits import told
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -231,11 +232,12 @@ class Sanitizer(DraftReleaser):
         if not self.accept_infinite:
             self._certifier.refuse_infinite(self.certificate.epsilon)
         path = None
-        if len(ids):
-            path = near_lists.keep(self.mechanism, self.space)
-            path = path or landmarks.keep(self.mechanism, self.space)
-        if path is None:
-            path = prepare(self.mechanism, self.space, ids)
+        with told(f"preparing {self.mechanism.name}"):
+            if len(ids):
+                path = near_lists.keep(self.mechanism, self.space)
+                path = path or landmarks.keep(self.mechanism, self.space)
+            if path is None:
+                path = prepare(self.mechanism, self.space, ids)
         self.__dict__.pop("_drawer", None)  # the next one finds the folder
         return path
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dp_middleware import _files, _validate
+from dp_middleware._waits import told
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -53,8 +54,9 @@ class Chosen:
         known = self._ready() or self._kept()
         if known is not None:
             return known
-        allowed = self._candidates()
-        book, near = codebook.best_codebook(self._space, self._epsilon, self._weights(), allowed)
+        space, epsilon, allowed = self._space, self._epsilon, self._candidates()
+        with told(f"choosing a codebook for epsilon {epsilon:g} among {len(allowed):,} tokens"):
+            book, near = codebook.best_codebook(space, epsilon, self._weights(), allowed)
         _files.store({"near": near, "codebook": book.tolist()}, "codebooks", *self._key_of_search())
         return book, near
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -38,6 +38,7 @@ def english(vocabulary: Vocabulary) -> NDArray[np.float64]:
     return occurrences
 
 
+@lru_cache(8)
 def is_english(vocabulary: Vocabulary) -> bool:
     """Whether at least half of the words of an English text are tokens of their own."""
     tokens = {token.removeprefix(" ") for token in vocabulary.tokens}

@@ -17,37 +17,38 @@ from dp_middleware.embedding import space as space_module
 from dp_middleware.mechanisms.near_lists import near_rows
 
 
-def both(mechanism, space, adjacency=None):
+def both(mechanism, space, adjacency=None, *, block=64, **patches):
     """Each number of the pass over lists, and of the pass over rows."""
     relation = adjacency if adjacency is not None else dp.Adjacency.substitution()
-    fast = enumerate_pairs(mechanism, space, relation)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(space_module, "BLOCK", block)
+        for name, value in patches.items():
+            patch.setattr(enumeration.frequencies, name, value)
+        fast = enumerate_pairs(mechanism, space, relation)
         patch.setattr(enumeration, "near_rows", lambda *_: None)
         slow = enumerate_pairs(mechanism, space, relation)
     return [dataclasses.asdict(loss) | {"extreme": loss.extreme.tolist()} for loss in (fast, slow)]
 
 
-@pytest.fixture(scope="module")
-def patched():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(space_module, "BLOCK", 3)
-        yield patch
-
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(space=spaces(), data=st.data())
-def test_every_number_is_that_of_the_rows(space, data, patched):
+def test_every_number_is_that_of_the_rows(space, data):
     """In blocks of three rows, with any classes and any prior."""
     size = len(space)
     mechanism = data.draw(responses(size))
     assert near_rows(mechanism, space) is not None
     shares = data.draw(st.none() | st.lists(st.integers(1, 9), min_size=size, max_size=size))
-    patched.setattr(enumeration.frequencies, "is_english", lambda _: shares is not None)
-    patched.setattr(enumeration.frequencies, "english", lambda _: np.array(shares) / 7)
     labels = data.draw(st.none() | st.lists(st.integers(0, 2), min_size=size, max_size=size + 1))
-    adjacency = None if labels is None else dp.Adjacency.within(labels)
-    fast, slow = both(mechanism, space, adjacency)
+    fast, slow = both(
+        mechanism,
+        space,
+        None if labels is None else dp.Adjacency.within(labels),
+        block=3,
+        is_english=lambda _: shares is not None,
+        english=lambda _: np.array(shares) / 7,
+    )
     assert fast == slow
+    assert (fast["english"] is None) == (shares is None)
 
 
 @pytest.mark.parametrize("near", [1, 3, 200])

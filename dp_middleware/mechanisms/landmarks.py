@@ -181,7 +181,7 @@ def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
     """To make landmarks along with something else; ``None`` where there are some or can be none."""
     if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
         return None
-    if any(_path(kind, mechanism, space).exists() for kind in _KINDS):
+    if any(marks.load(_path(kind, mechanism, space)) is not None for kind in _KINDS):
         return None
     return Survey(mechanism, space)
 

@@ -65,10 +65,10 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     if rows is None or not isinstance(mechanism, NearestResponse):
         return None
     key = _key(mechanism, space)
+    path = _path(key)
     if _load(*key) is None:
         _store(rows, *key)
-    path = _path(key)
-    if not path.exists():
+    if _load(*key) is None:
         raise ParameterError(
             f"expected a folder for lists, cannot write to {path.parent}; set DP_MIDDLEWARE_CACHE "
             "to another folder"

@@ -163,6 +163,25 @@ def test_none_are_made_where_they_cannot_be_trusted_or_are_large(monkeypatch):
     assert landmarks.opened(dp.SanText(epsilon=1.0), space) is None
 
 
+def test_a_damaged_file_is_made_again_and_one_that_is_removed_meanwhile_stays_away(monkeypatch):
+    mechanism, space = dp.SanText(epsilon=1.0), random_space(60)
+    certificate = dp.certify(mechanism, space)
+    (path,) = (_files.cache_dir() / "landmarks").iterdir()
+    path.write_bytes(b"")
+    monkeypatch.setattr(storage, "_WORTH_STORING", 61)
+    assert dp.certify(mechanism, space) == certificate
+    load = marks.load
+
+    def removed(path):
+        made = load(path)
+        path.unlink(missing_ok=True)
+        return made
+
+    monkeypatch.setattr(marks, "load", removed)
+    assert landmarks.opened(mechanism, space) is not None
+    assert not path.exists()
+
+
 def test_other_versions_of_the_code_are_not_there(monkeypatch):
     mechanism, space = dp.SanText(epsilon=1.0), random_space(60)
     dp.certify(mechanism, space)
@@ -260,10 +279,14 @@ def test_what_landmarks_take_is_known_before(name):
     assert np.array_equal(pass_alone.rows, surveyed(mechanism, space).rows)
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_or_does_without(monkeypatch, tmp_path):
+@pytest.mark.parametrize("name", ["file", "n" * 300])  # the second cannot even be asked for
+@pytest.mark.parametrize("mechanism", ["santext", "nearest-response"])
+def test_a_folder_that_cannot_be_written_is_an_error_or_does_without(
+    name, mechanism, monkeypatch, tmp_path
+):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / "file"))
-    sanitizer = dp.Sanitizer(dp.SanText(epsilon=2.0), random_space(60))
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / name))
+    sanitizer = dp.Sanitizer(CASES[mechanism](2.0), random_space(60))
     assert sanitizer.release("w1 w2").tokens_total == 2
     with pytest.raises(dp.ParameterError, match="cannot write"):
         sanitizer.prepare()

@@ -1,10 +1,10 @@
-"""What a program is told while something public takes long: records of the logger dp_middleware."""
+"""What is said while something public takes long."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
@@ -12,6 +12,19 @@ PATIENCE = 2.0
 """Seconds without a word."""
 
 _log = logging.getLogger("dp_middleware")
+
+
+@contextmanager
+def in_time(say: Callable[[], object]) -> Iterator[None]:
+    """Say something in another thread once this takes longer than our patience, never after it."""
+    timer = Timer(PATIENCE, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 @contextmanager
@@ -25,13 +38,9 @@ def told(what: str) -> Iterator[None]:
         yield
         return
     started = time.monotonic()
-    timer = Timer(PATIENCE, _log.info, ["%s ...", what])
-    timer.daemon = True
-    timer.start()
     try:
-        yield
+        with in_time(lambda: _log.info("%s ...", what)):
+            yield
     finally:
-        timer.cancel()
-        timer.join()  # its record comes first
         if (seconds := time.monotonic() - started) >= PATIENCE:
             _log.info("%s took %.1f s", what, seconds)

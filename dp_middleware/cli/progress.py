@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from threading import Timer
 
 import typer
 from rich.console import Console
 
-PATIENCE = 2.0
-"""Seconds without a word."""
+from dp_middleware._waits import in_time
 
 
 @contextmanager
@@ -28,11 +26,5 @@ def announced(what: str) -> Iterator[None]:
     if sys.stderr.isatty():
         yield
         return
-    timer = Timer(PATIENCE, typer.echo, [f"{what} ..."], {"err": True})
-    timer.daemon = True
-    timer.start()
-    try:
+    with in_time(lambda: typer.echo(f"{what} ...", err=True)):
         yield
-    finally:
-        timer.cancel()
-        timer.join()  # what comes next on standard error comes after this line

@@ -43,19 +43,6 @@ def caches(monkeypatch, tmp_path):
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.fixture
-def computed(monkeypatch):
-    """The ids of all rows that are computed for draws."""
-    original, found = sampling.Sampler.tables, []
-
-    def counted(self, ids):
-        found.extend(ids.tolist())
-        return original(self, ids)
-
-    monkeypatch.setattr(sampling.Sampler, "tables", counted)
-    return found
-
-
 def rows_of(kind, count, size, seed=0):
     """Rows of one kind: with impossible outputs, of 128 bits, both, or neither."""
     rows = np.random.default_rng(seed).normal(size=(count, size))

@@ -34,19 +34,6 @@ def caches(monkeypatch, tmp_path):
     monkeypatch.setattr(marks, "FINEST", 4)
 
 
-@pytest.fixture
-def computed(monkeypatch):
-    """The ids of all rows that are computed for draws."""
-    original, found = sampling.Sampler.tables, []
-
-    def counted(self, ids):
-        found.extend(ids.tolist())
-        return original(self, ids)
-
-    monkeypatch.setattr(sampling.Sampler, "tables", counted)
-    return found
-
-
 def surveyed(mechanism, space):
     """Landmarks of all rows."""
     survey = Survey(mechanism, space)

@@ -1,0 +1,20 @@
+"""What draws from rows share."""
+
+from __future__ import annotations
+
+import pytest
+
+from dp_middleware.sampling import sampler as sampling
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The ids of all rows that are computed for draws."""
+    original, found = sampling.Sampler.tables, []
+
+    def counted(self, ids):
+        found.extend(ids.tolist())
+        return original(self, ids)
+
+    monkeypatch.setattr(sampling.Sampler, "tables", counted)
+    return found

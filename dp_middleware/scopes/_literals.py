@@ -6,15 +6,16 @@ stops: what follows may be inside of a string or a comment, so all of it is one 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import regex  # re of Python 3.11.0 to 3.11.4 loops for ever at some possessive quantifiers
 
 _ENDS = r"\r\n\v\f\x1c-\x1e\x85\u2028\u2029"  # of a line, somewhere
 _ESCAPE = rf"\\[^{_ENDS}]"
 _BEHIND = r"(?![\w\"'`])"
-_QUOTE = re.compile(r"""\w*(\"\"\"|\'\'\'|["'`\[/])""")
-_MARK = re.compile(r"#+|//+|/\*+|--+")
+_QUOTE = regex.compile(r"""\w*(\"\"\"|\'\'\'|["'`\[/])""")
+_MARK = regex.compile(r"#+|//+|/\*+|--+")
 
 
 class Source(NamedTuple):
@@ -80,16 +81,16 @@ def _block(no: str = "(?!)", not_behind: str = "") -> str:
     return rf"/\*{not_behind}(?:(?!{no}|\*/|/\*).)*+\*/"
 
 
-def _pattern(*code: str, string: str, comment: str, **kinds: str) -> re.Pattern[str]:
+def _pattern(*code: str, string: str, comment: str, **kinds: str) -> regex.Pattern[str]:
     """A literal by its kind, or a run of code, of which every sign is certain to be code."""
     literals = {"string": string, "comment": comment, **kinds}
     groups = "|".join(rf"(?P<{kind}>{one})" for kind, one in literals.items())
-    return re.compile(rf"{groups}|(?:{'|'.join(code)})++", re.DOTALL)
+    return regex.compile(rf"{groups}|(?:{'|'.join(code)})++", regex.DOTALL)
 
 
 def _c_like(
     *code: str, no: str = "(?!)", escape: str = _ESCAPE, prefix: str = "", more: str = "(?!)"
-) -> re.Pattern[str]:
+) -> regex.Pattern[str]:
     """``no`` stands in no comment and no string: some compilers read it before all else."""
     return _pattern(
         *(r"\s", _WORD, r"(?<!\?\?)/(?![/*\\])", r"[-+*%&|^~!=<>?:;,.()\[\]{}]", *code),

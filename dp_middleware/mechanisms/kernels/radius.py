@@ -15,17 +15,13 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware import _files
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
-
-if TYPE_CHECKING:
-    from scipy.interpolate import CubicSpline
-
 
 TAIL = 37.0
 """Nats: a tail of probability e^-37 is below the resolution of float64."""
@@ -55,8 +51,13 @@ class RadiusLaw:
 
     def log_pdf(self, radii: Floats) -> Floats:
         """ln f at positive radii up to the end of the grid."""
-        inside = np.log(np.maximum(radii, self.grid[0])) if self.grid[0] > 0 else radii
-        h = self._spline(inside)
+        if self.grid[0] > 0:
+            places = np.log(np.maximum(radii, self.grid[0]) / self.grid[0])
+            places *= (len(self.grid) - 1) / np.log(self.grid[-1] / self.grid[0])
+        else:
+            places = radii / self.grid[1]
+        first, basis = _cubic(places, len(self.grid))
+        h = sum(basis[k] * self.log_h[first + k] for k in range(4))
         return np.asarray(h + (self.dimensions - 1) * np.log(radii), dtype=np.float64)
 
     def log_masses(self, edges: Floats) -> tuple[Floats, Floats]:
@@ -78,13 +79,6 @@ class RadiusLaw:
             float(self.grid[np.argmax(below > -TAIL)]),
             float(self.grid[len(above) - np.argmax(above[::-1] > -TAIL)]),
         )
-
-    @cached_property
-    def _spline(self) -> CubicSpline:
-        """h, as a function of the radius or, on a grid of equal ratios, of its logarithm."""
-        from scipy.interpolate import CubicSpline
-
-        return CubicSpline(np.log(self.grid) if self.grid[0] > 0 else self.grid, self.log_h)
 
 
 def radius_law(scales: Floats, reach: float) -> RadiusLaw:
@@ -153,6 +147,18 @@ def _add_components(scales: Floats, grid: Floats) -> Floats:
     return h.numpy()
 
 
+def _cubic(places: Floats, size: int) -> tuple[NDArray[np.int64], list[Floats]]:
+    """Of places on a grid of equal steps the first of four points around, and their weights."""
+    first = np.clip(np.floor(places).astype(np.int64) - 1, 0, size - 4)
+    x = places - first
+    return first, [
+        -(x - 1) * (x - 2) * (x - 3) / 6,
+        x * (x - 2) * (x - 3) / 2,
+        -x * (x - 1) * (x - 3) / 2,
+        x * (x - 1) * (x - 2) / 6,
+    ]
+
+
 class _Interpolation:
     """Cubic (four-point Lagrange) interpolation of a function on the grid at grid x cosines.
 
@@ -164,14 +170,7 @@ class _Interpolation:
         if grid[0] > 0:
             step = np.log(grid[-1] / grid[0]) / (len(grid) - 1)
             places = np.maximum(np.arange(len(grid))[:, None] + np.log(cosines) / step, 0.0)
-        first = np.clip(np.floor(places).astype(np.int64) - 1, 0, len(grid) - 4)
-        x = places - first
-        basis = [
-            -(x - 1) * (x - 2) * (x - 3) / 6,
-            x * (x - 2) * (x - 3) / 2,
-            -x * (x - 1) * (x - 3) / 2,
-            x * (x - 1) * (x - 2) / 6,
-        ]
+        first, basis = _cubic(places, len(grid))
         self._first = torch.from_numpy(first)
         self._basis = [torch.from_numpy(part) for part in basis]
 

@@ -5,6 +5,7 @@ Write ``from dp_middleware._torch import torch`` for ``import torch``.
 
 from __future__ import annotations
 
+import logging  # noqa: F401 - see below
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,9 @@ class _Later:
         return getattr(module, name)
 
 
-if hasattr(os, "register_at_fork"):  # a child could not go on with what a thread has begun to load
+# A child could not go on with what a thread has begun to load. A fork waits for it before it takes
+# the lock of logging, which the thread needs: what was registered first waits last.
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
     )

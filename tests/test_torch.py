@@ -44,10 +44,12 @@ assert torch.new == 7
 FORKED = """
 import os, signal, sys, threading, time
 from dp_middleware._torch import torch
+import logging
 thread = threading.Thread(target=lambda: torch.ones(1))
 thread.start()
 while "torch" not in sys.modules:
     time.sleep(0.001)
+signal.alarm(60)  # ends it if the thread that loads waits for the fork, as for the lock of logging
 child = os.fork()
 if child == 0:
     signal.alarm(60)  # ends it if it waits for the thread that loads, which it does not have

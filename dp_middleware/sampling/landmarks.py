@@ -84,7 +84,8 @@ class Landmarks:
         margin = _MARGIN + self.slack + _ROUNDED * np.abs(offsets)
         margin = 2 / _END + margin * (end - first)
         nearest = np.abs(sums - wanted[:, None]).min(axis=1)
-        decided = (np.minimum(wanted, nearest) > margin) & (wanted < sums[:, -1])
+        clear = margin + 2 / _END  # what the check below may let pass counts, too
+        decided = (np.minimum(wanted, nearest) > clear) & (wanted < sums[:, -1])
         decided &= np.abs(sums[:, -1] - (end - first)) < margin
         return decided, outputs + (sums < wanted[:, None]).sum(axis=1)
 

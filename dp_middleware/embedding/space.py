@@ -157,6 +157,11 @@ class EmbeddingSpace:
         return math.sqrt(float(self._points.squares.max()))
 
     @property
+    def squares(self) -> Floats:
+        """Squared lengths of :attr:`points`, exact, float64 (V,)."""
+        return on_host(self._points.squares)
+
+    @property
     def _points(self) -> products.Points:
         def compute() -> products.Points:
             host, spacing = grid.points_of(self.vectors)

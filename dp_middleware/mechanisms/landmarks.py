@@ -85,10 +85,9 @@ class LandmarkRows:
         made[order] = dots
         if not by_distance:
             return np.clip(made, -1.0, 1.0, out=made)
-        squares = space.derived("squares", lambda: np.einsum("vd,vd->v", vectors, vectors))
         made *= -2.0
-        made += squares[ids, None]
-        made += squares.take(firsts[:, None] + np.arange(width), mode="clip")
+        made += space.squares[ids, None]
+        made += space.squares.take(firsts[:, None] + np.arange(width), mode="clip")
         return np.sqrt(np.maximum(made, 0.0, out=made), out=made)
 
 

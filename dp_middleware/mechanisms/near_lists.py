@@ -68,11 +68,11 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     path = _path(key)
     if _load(*key) is None:
         _store(rows, *key)
-    if _load(*key) is None:
-        raise ParameterError(
-            f"expected a folder for lists, cannot write to {path.parent}; set DP_MIDDLEWARE_CACHE "
-            "to another folder"
-        )
+        if _load(*key) is None:
+            raise ParameterError(
+                f"expected a folder for lists, cannot write to {path.parent}; set "
+                "DP_MIDDLEWARE_CACHE to another folder"
+            )
     return path
 
 

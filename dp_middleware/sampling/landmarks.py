@@ -20,10 +20,9 @@ from numpy.lib.format import read_array_header_1_0, read_magic
 from numpy.typing import NDArray
 
 from dp_middleware import _files
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.sampling.entropy import Words
 
-Ids = NDArray[np.int64]  # not from embedding/, whose import loads torch
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 Scores = Callable[[Ids, Ids, int], Floats]
 
 FINEST = 32

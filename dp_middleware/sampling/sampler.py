@@ -194,10 +194,11 @@ class Sampler:
         """Which of these places have a token that is not worth a table yet; counts them."""
         if not self._cache.has_room(len(self._times)):
             return ids >= 0
-        some, counts = np.unique(ids[ids >= 0], return_counts=True)
+        seldom = ids >= 0
+        known = ids[seldom]
+        some, counts = np.unique(known, return_counts=True)
         self._times[some] = np.minimum(self._times[some] + counts, OFTEN)
-        seldom = np.zeros(len(ids), dtype=np.bool_)
-        seldom[ids >= 0] = self._times[ids[ids >= 0]] < OFTEN
+        seldom[seldom] = self._times[known] < OFTEN
         if held:
             seldom &= ~np.isin(ids, list(held))
         return seldom

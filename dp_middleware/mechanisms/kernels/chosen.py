@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Chosen:
         known = self._ready() or self._kept()
         if known is not None:
             return known
-        space, epsilon, allowed = self._space, self._epsilon, self._candidates()
+        space, epsilon, allowed = self._space, self._epsilon, self._candidates
         with told(f"choosing a codebook for epsilon {epsilon:g} among {len(allowed):,} tokens"):
             book, near = codebook.best_codebook(space, epsilon, self._weights(), allowed)
         _files.store({"near": near, "codebook": book.tolist()}, "codebooks", *self._key_of_search())
@@ -79,14 +80,15 @@ class Chosen:
             return None
         if not all(isinstance(k, int) for k in listed):
             return None
-        return (np.array(listed), near) if np.isin(listed, self._candidates()).all() else None
+        return (np.array(listed), near) if np.isin(listed, self._candidates).all() else None
 
     def _key_of_search(self) -> list[str]:
         parts = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
         search = [hashlib.sha256(part).hexdigest() for part in parts]
-        among = _digest(self._candidates())
+        among = _digest(self._candidates)
         return [self._space.fingerprint, repr(float(self._epsilon)), self._origin, among, *search]
 
+    @cached_property
     def _candidates(self) -> Ids:
         """Codewords of the codebooks that come with the package, up to the next larger epsilon.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dp_middleware.contexts import Streams
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.errors import withheld
 
 T = TypeVar("T")
 
@@ -78,10 +78,5 @@ def _together(
 
 def asked(question: Callable[[], T], whom: str = "context") -> T:
     """What a model of the caller's answers; its own exceptions may quote a text, and stay here."""
-    try:
+    with withheld(f"the {whom} failed with {{}}"):
         return question()
-    except DPMiddlewareError:
-        raise
-    except Exception as error:
-        failed = type(error).__name__
-    raise ParameterError(f"the {whom} failed with {failed}")

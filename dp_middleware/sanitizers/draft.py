@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.embedding.arrays import Ids
-from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.errors import withheld
 from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sanitizers.spans import encode_with
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
@@ -185,10 +185,5 @@ def _known(text: str, vocabulary: Vocabulary) -> Ids:
 
 def tokenize_with(tokenize: Callable[[str], T], text: str) -> T:
     """What a tokenizer makes of a text; one of the user's may quote it in its error."""
-    try:
+    with withheld("the tokenizer failed with {}"):
         return tokenize(text)
-    except DPMiddlewareError:
-        raise
-    except Exception as error:
-        failure = type(error).__name__
-    raise ParameterError(f"the tokenizer failed with {failure}")

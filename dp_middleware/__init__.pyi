@@ -100,7 +100,7 @@ from .sanitizers.calibrated import (
 from .sanitizers.policies import KeepPolicy as KeepPolicy
 from .sanitizers.sanitizer import Sanitizer as Sanitizer
 from .sanitizers.spans import Span as Span
-from .sessions.passages import Passages as Passages
-from .sessions.session import Session as Session
+from .conversation.passages import Passages as Passages
+from .conversation.session import Session as Session
 from .vocabulary.classes import token_classes as token_classes
 from .vocabulary.vocabulary import Vocabulary as Vocabulary

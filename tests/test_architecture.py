@@ -25,7 +25,7 @@ LAYERS = [
     {"mechanisms"},
     {"certification"},
     {"sanitizers"},
-    {"scopes", "sessions", "models"},
+    {"scopes", "conversation", "models"},
     {"frameworks", "pseudonyms"},
     {"metrics"},
     {"attacks"},
@@ -42,7 +42,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # what an integration may import
-PUBLIC = {"errors", "frameworks", "models", "privacy", "sanitizers", "scopes", "sessions"}
+PUBLIC = {"errors", "frameworks", "models", "privacy", "sanitizers", "scopes", "conversation"}
 PUBLIC |= {"unrecorded"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.service import Call
-from dp_middleware.sessions.session import Item
+from dp_middleware.conversation.session import Item
 
 HEADER = "x-dp-conversation"
 _NAME = re.compile(r"[\x21-\x7e]{1,200}")

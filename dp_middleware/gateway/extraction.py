@@ -10,7 +10,7 @@ from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.words import Said
 from dp_middleware.models.endpoints import open_model
 from dp_middleware.models.local import local_model
-from dp_middleware.sessions.session import Item
+from dp_middleware.conversation.session import Item
 
 _THREADS = 8  # requests to the local model at once
 _INSTRUCTION = "Answer the message that is the Original Text."

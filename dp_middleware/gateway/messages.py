@@ -9,7 +9,7 @@ from typing import Any
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.fields import record, refuse, text
 from dp_middleware.gateway.words import Said, ToolCall
-from dp_middleware.sessions.session import Item
+from dp_middleware.conversation.session import Item
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "tool": "tool"}
 _MOST = 2000  # messages, or parts of one

@@ -24,7 +24,7 @@ from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.streaming import EventStream
 from dp_middleware.gateway.turns import Plan, in_thread, released
-from dp_middleware.sessions.session import Item
+from dp_middleware.conversation.session import Item
 
 PATH = "/responses"
 _MAC = 16  # bytes

@@ -18,7 +18,7 @@ from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.streaming import DONE, EventStream
 from dp_middleware.gateway.turns import Plan, in_thread, released
-from dp_middleware.sessions.session import ONCE, Item
+from dp_middleware.conversation.session import ONCE, Item
 
 COMPLETIONS, EMBEDDINGS = "/completions", "/embeddings"
 _MOST = 2048  # texts

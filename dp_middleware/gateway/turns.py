@@ -15,9 +15,9 @@ from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.words import are_json
 from dp_middleware.privacy.receipts import receipts
 from dp_middleware.pseudonyms.session import PseudonymSession
-from dp_middleware.sessions.boundary import guarded
-from dp_middleware.sessions.session import Item
-from dp_middleware.sessions.transcript import Unknown
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.transcript import Unknown
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.kinds.base import Kind
 from dp_middleware.pseudonyms.matching import Names, normal
-from dp_middleware.sessions.memo import Entries
+from dp_middleware.conversation.memo import Entries
 from dp_middleware.vocabulary import frequencies
 
 _NONCE = 12  # bytes

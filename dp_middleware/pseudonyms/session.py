@@ -18,9 +18,9 @@ from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
 from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_stream, restore_value
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft
 from dp_middleware.sanitizers.spans import Scope
-from dp_middleware.sessions.memo import Entries
-from dp_middleware.sessions.session import Session
-from dp_middleware.sessions.transcript import Message
+from dp_middleware.conversation.memo import Entries
+from dp_middleware.conversation.session import Session
+from dp_middleware.conversation.transcript import Message
 
 _CONVERSATIONS = 10_000  # whose mappings are in memory
 _DIGEST = 32  # bytes of a conversation's keyed name

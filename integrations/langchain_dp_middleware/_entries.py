@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded
+from dp_middleware.conversation.boundary import guarded
 from langchain_dp_middleware._boundary import release_messages
 from langchain_dp_middleware._messages import MessageRules, note_answer
 

@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from pydantic import BaseModel
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded
+from dp_middleware.conversation.boundary import guarded
 
 _FUNCTIONS = ("arguments", "args", "partial_json")  # keys under which JSON is written as text
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import session_of
+from dp_middleware.conversation.boundary import session_of
 
 EPSILON = "dp_epsilon"
 SUBJECT = "dp_subject"

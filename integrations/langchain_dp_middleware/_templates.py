@@ -15,7 +15,7 @@ from langchain_core.prompts import (
 )
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.templates import Template
+from dp_middleware.conversation.templates import Template
 
 
 def templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:

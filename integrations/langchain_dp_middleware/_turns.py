@@ -13,7 +13,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy import Unit
 from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.sessions.session import Item
+from dp_middleware.conversation.session import Item
 from langchain_dp_middleware._boundary import messages_in
 from langchain_dp_middleware._messages import (
     MessageRules,

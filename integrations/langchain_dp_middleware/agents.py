@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 import dp_middleware as dp
 from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError
-from dp_middleware.sessions.boundary import session_of
+from dp_middleware.conversation.boundary import session_of
 from langchain_dp_middleware._entries import (
     PublicResults,
     Releaser,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from pydantic import Field
 
-from dp_middleware.sessions.boundary import guarded
+from dp_middleware.conversation.boundary import guarded
 from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules

@@ -16,8 +16,8 @@ from llama_index.core.base.llms.types import (
 )
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.names import checked
-from dp_middleware.sessions.templates import Parts, Template, parts_of
+from dp_middleware.conversation.names import checked
+from dp_middleware.conversation.templates import Parts, Template, parts_of
 
 _SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 _REMOTE = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)

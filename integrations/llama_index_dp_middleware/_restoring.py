@@ -19,7 +19,7 @@ from llama_index.core.base.llms.types import (
 from pydantic import BaseModel
 
 import dp_middleware as dp
-from dp_middleware.sessions.boundary import guarded
+from dp_middleware.conversation.boundary import guarded
 
 Response = TypeVar("Response", ChatResponse, CompletionResponse)
 

@@ -10,7 +10,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore
 
 import dp_middleware as dp
 from dp_middleware.frameworks import inferdpt
-from dp_middleware.sessions.session import Item
+from dp_middleware.conversation.session import Item
 from llama_index_dp_middleware._extraction import for_extractor
 
 

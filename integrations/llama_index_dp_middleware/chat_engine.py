@@ -21,8 +21,8 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.local import local_model
 from dp_middleware.privacy.receipts import receipts
-from dp_middleware.sessions.boundary import guarded, session_of
-from dp_middleware.sessions.session import Item
+from dp_middleware.conversation.boundary import guarded, session_of
+from dp_middleware.conversation.session import Item
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._extraction import apieces
 from llama_index_dp_middleware._messages import Slots, slots_of, words_of

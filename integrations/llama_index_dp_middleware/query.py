@@ -14,7 +14,7 @@ from llama_index.core.schema import QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded, session_of
+from dp_middleware.conversation.boundary import guarded, session_of
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._nodes import CONVERSATION
 from llama_index_dp_middleware._silence import unspanned

@@ -11,8 +11,8 @@ from agents.run_config import CallModelData, CallModelInputFilter, ModelInputDat
 from pydantic import BaseModel
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.dialogue import INSTRUCTIONS, Dialogue, Say
-from dp_middleware.sessions.transcript import Unknown
+from dp_middleware.conversation.dialogue import INSTRUCTIONS, Dialogue, Say
+from dp_middleware.conversation.transcript import Unknown
 
 _ROLES = {"user": "user", "system": "system", "developer": "system"}
 _ANSWERS = {  # what is kept of an answer: nothing else is sent again

@@ -10,7 +10,7 @@ from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.dialogue import Dialogue
+from dp_middleware.conversation.dialogue import Dialogue
 from dp_middleware.unrecorded.streams import aclosing
 from openai_agents_dp_middleware._items import forms_of, released_items
 

@@ -22,7 +22,7 @@ from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
 from dp_middleware.sanitizers.explanation import Explanation
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sessions.session import Session
+from dp_middleware.conversation.session import Session
 
 LONGEST = 20_000
 """Characters of a text."""

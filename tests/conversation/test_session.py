@@ -34,8 +34,8 @@ import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.sampling import sampler
 from dp_middleware.scopes import json_values
-from dp_middleware.sessions.edits import unchanged
-from dp_middleware.sessions.session import ONCE, Session
+from dp_middleware.conversation.edits import unchanged
+from dp_middleware.conversation.session import ONCE, Session
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sessions.boundary import guarded, session_of
-from dp_middleware.sessions.session import ONCE, Item, Session
-from dp_middleware.sessions.transcript import Unknown
+from dp_middleware.conversation.boundary import guarded, session_of
+from dp_middleware.conversation.session import ONCE, Item, Session
+from dp_middleware.conversation.transcript import Unknown
 
 T = TypeVar("T")
 

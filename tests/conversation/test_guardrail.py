@@ -6,8 +6,8 @@ import pytest
 from support.entities import CONTRACT, ENTITIES, detector
 
 import dp_middleware as dp
-from dp_middleware.sessions.dialogue import Dialogue
-from dp_middleware.sessions.guardrail import Rules, release_request, restore_response
+from dp_middleware.conversation.dialogue import Dialogue
+from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 
 CANARY = "zxqcanary"
 PUBLIC = Rules(tools="public")

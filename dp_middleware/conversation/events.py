@@ -18,11 +18,11 @@ from dp_middleware.errors import EventRefused
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.spans import Detector
-from dp_middleware.sessions import edits
-from dp_middleware.sessions.memo import WAIT, Entries, Limits, MemoryMemo
-from dp_middleware.sessions.memo_file import FileMemo
-from dp_middleware.sessions.names import Digests, EventKeys
-from dp_middleware.sessions.releaser import Releaser
+from dp_middleware.conversation import edits
+from dp_middleware.conversation.memo import WAIT, Entries, Limits, MemoryMemo
+from dp_middleware.conversation.memo_file import FileMemo
+from dp_middleware.conversation.names import Digests, EventKeys
+from dp_middleware.conversation.releaser import Releaser
 
 Origin = Literal["remote-answer", "declared-public"]
 """Why a text is public."""

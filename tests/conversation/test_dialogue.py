@@ -8,7 +8,7 @@ import pytest
 from support.entities import ENTITIES, detector
 
 import dp_middleware as dp
-from dp_middleware.sessions.dialogue import INSTRUCTIONS, Dialogue
+from dp_middleware.conversation.dialogue import INSTRUCTIONS, Dialogue
 
 CANARY = "zxqcanary"
 

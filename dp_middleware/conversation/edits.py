@@ -13,7 +13,7 @@ from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sessions.releaser import Releaser
+from dp_middleware.conversation.releaser import Releaser
 
 _END = b""  # the mark behind each private part: what is typed in another one is new there
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
-from dp_middleware.sessions.events import Origin, ReleaseMemo
-from dp_middleware.sessions.names import ONCE, AnyItem, Digests, Item, checked
+from dp_middleware.conversation.events import Origin, ReleaseMemo
+from dp_middleware.conversation.names import ONCE, AnyItem, Digests, Item, checked
 
 Unknown = Literal["refuse", "pass"] | Callable[[str], bool]
 """What happens to an assistant's text that was not noted; a function tells which ones pass."""

@@ -14,11 +14,11 @@ from dp_middleware.privacy.receipts import write_releases
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
-from dp_middleware.sessions.answers import Answers
-from dp_middleware.sessions.events import ReleaseMemo, public
-from dp_middleware.sessions.memo import Limits, MemoryMemo, WhenFull
-from dp_middleware.sessions.memo_file import FileMemo
-from dp_middleware.sessions.names import (
+from dp_middleware.conversation.answers import Answers
+from dp_middleware.conversation.events import ReleaseMemo, public
+from dp_middleware.conversation.memo import Limits, MemoryMemo, WhenFull
+from dp_middleware.conversation.memo_file import FileMemo
+from dp_middleware.conversation.names import (
     ONCE as ONCE,
     AnyItem,
     Digests,
@@ -26,9 +26,9 @@ from dp_middleware.sessions.names import (
     by_role,
     checked,
 )
-from dp_middleware.sessions.releaser import Releaser
-from dp_middleware.sessions.transcript import Message, Unknown, admit
-from dp_middleware.sessions.twins import Twins
+from dp_middleware.conversation.releaser import Releaser
+from dp_middleware.conversation.transcript import Message, Unknown, admit
+from dp_middleware.conversation.twins import Twins
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from dp_middleware.sessions.memo import Entry
-from dp_middleware.sessions.memo_file import FileMemo
+from dp_middleware.conversation.memo import Entry
+from dp_middleware.conversation.memo_file import FileMemo
 
 
 def entry(created):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sessions.session import Session
+from dp_middleware.conversation.session import Session
 
 T = TypeVar("T")
 

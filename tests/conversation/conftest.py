@@ -6,7 +6,7 @@ import pytest
 from support.spaces import random_space
 
 import dp_middleware as dp
-from dp_middleware.sessions.dialogue import Dialogue
+from dp_middleware.conversation.dialogue import Dialogue
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import dp_middleware as dp
-from dp_middleware.sessions.templates import Parts, Template, parts_of
+from dp_middleware.conversation.templates import Parts, Template, parts_of
 
 ASK = Template(fixed=("By:\n", "\nanswer ", "\nSay: "))
 RULE = Template(fixed=("be brief",), role="system")

@@ -17,6 +17,8 @@ from .contexts import (
     CausalContext as CausalContext,
     MaskedContext as MaskedContext,
 )
+from .conversation.passages import Passages as Passages
+from .conversation.session import Session as Session
 from .embedding import (
     EmbeddingService as EmbeddingService,
     EmbeddingSpace as EmbeddingSpace,
@@ -100,7 +102,5 @@ from .sanitizers.calibrated import (
 from .sanitizers.policies import KeepPolicy as KeepPolicy
 from .sanitizers.sanitizer import Sanitizer as Sanitizer
 from .sanitizers.spans import Span as Span
-from .conversation.passages import Passages as Passages
-from .conversation.session import Session as Session
 from .vocabulary.classes import token_classes as token_classes
 from .vocabulary.vocabulary import Vocabulary as Vocabulary

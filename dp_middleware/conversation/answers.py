@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.conversation.events import ReleaseMemo
 from dp_middleware.conversation.names import AnyItem, Digests, checked
 from dp_middleware.conversation.transcript import name_of_last_answer
+from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 
 class Answers:

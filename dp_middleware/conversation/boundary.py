@@ -1,4 +1,4 @@
-"""For adapters: the session they release with, and calls on private text whose errors hold none."""
+"""Calls on private text whose errors hold none, and what adapters check of their arguments."""
 
 from __future__ import annotations
 
@@ -6,28 +6,8 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 
 from dp_middleware.errors import DPMiddlewareError, ParameterError
-from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.conversation.session import Session
 
 T = TypeVar("T")
-
-
-def session_of(releaser: object) -> Session:
-    """The session of an adapter: the one that it is made with, or a new one of a sanitizer.
-
-    Pseudonyms make their own.
-
-    Raises:
-        ParameterError: Neither of the two.
-    """
-    if isinstance(releaser, Session):
-        return releaser
-    if isinstance(releaser, Sanitizer):
-        return Session(releaser)
-    make: Any = getattr(releaser, "session", None)
-    if callable(make) and isinstance(own := make(), Session):
-        return own
-    raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(releaser).__name__}")
 
 
 def public_keys(metadata: Collection[str]) -> tuple[str, ...]:

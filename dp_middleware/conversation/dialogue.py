@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from dp_middleware.errors import ParameterError
-from dp_middleware.conversation.boundary import guarded, session_of
-from dp_middleware.conversation.session import ONCE, Item, Session
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.session import ONCE, Item, Session, session_of
 from dp_middleware.conversation.transcript import Unknown
+from dp_middleware.errors import ParameterError
 
 T = TypeVar("T")
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import hmac
 import json
 import sqlite3
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dp_middleware import _forks
-from dp_middleware.errors import EventRefused
-from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.spans import Detector
-from dp_middleware.conversation import edits
 from dp_middleware.conversation.memo import WAIT, Entries, Limits, MemoryMemo
 from dp_middleware.conversation.memo_file import FileMemo
 from dp_middleware.conversation.names import Digests, EventKeys
 from dp_middleware.conversation.releaser import Releaser
+from dp_middleware.errors import EventRefused
+from dp_middleware.privacy import Certificate, PureDP
+from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.spans import Detector
 
 Origin = Literal["remote-answer", "declared-public"]
 """Why a text is public."""
@@ -37,30 +35,45 @@ _ASSUMPTIONS: dict[Origin, str] = {
 }
 
 
-def to_json(release: Release) -> str:
+class Released(NamedTuple):
+    """What went out for an event.
+
+    Attributes:
+        release: Public.
+        used: The pseudonyms in it.
+    """
+
+    release: Release
+    used: tuple[str, ...] = ()
+
+
+def to_json(released: Released) -> str:
     """All of a release but its adjacency."""
-    return json.dumps({**vars(release), "certificate": release.certificate.to_dict()})
+    release, used = released
+    data = {**vars(release), "certificate": release.certificate.to_dict()}
+    return json.dumps({**data, "used": used} if used else data)
 
 
-def from_json(text: str, sanitizer: Releaser) -> Release:
-    """The release; its adjacency is that of the sanitizer, which made it."""
+def from_json(text: str, releaser: Releaser) -> Released:
+    """The release; its adjacency is that of the releaser, which made it."""
     data = json.loads(text)
-    certificate = Certificate.from_dict(data["certificate"], sanitizer.certificate.adjacency)
-    return Release(**{**data, "certificate": certificate})
+    used = tuple(data.pop("used", ()))
+    certificate = Certificate.from_dict(data["certificate"], releaser.certificate.adjacency)
+    return Released(Release(**{**data, "certificate": certificate}), used)
 
 
-def public(text: str, origin: Origin, sanitizer: Releaser) -> Release:
+def public(text: str, origin: Origin, releaser: Releaser) -> Release:
     """What goes out as it is: of the private texts at most a function of what was released."""
-    tokens = sanitizer.count(text)
+    tokens, own = releaser.count(text), releaser.certificate
     certificate = Certificate(
         guarantee=PureDP(epsilon=0.0),
-        adjacency=sanitizer.certificate.adjacency,
+        adjacency=own.adjacency,
         method="proof",
         assumptions=(_ASSUMPTIONS[origin],),
         claimed=0.0,
         epsilon=0.0,
         mechanism=origin,
-        space=sanitizer.certificate.space,
+        space=own.space,
     )
     return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
 
@@ -76,7 +89,6 @@ class ReleaseMemo:
 
     def __init__(self, memo: MemoryMemo | FileMemo, limits: Limits, digests: Digests) -> None:
         self._memo, self._limits, self._digests = memo, limits, digests
-        self._versions: OrderedDict[bytes, edits.Version] = OrderedDict()  # the latest, in memory
         self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
         _forks.renew(self)
@@ -87,8 +99,8 @@ class ReleaseMemo:
         self._events = [Lock() for _ in range(_LOCKS)]  # each for some of the events
 
     def release(
-        self, event: EventKeys, role: str, text: str, sanitizer: Releaser, scope: Detector | None
-    ) -> Release:
+        self, event: EventKeys, role: str, text: str, releaser: Releaser, scope: Detector | None
+    ) -> Released:
         """From the memo, or drawn; a detector runs outside of the lock, and may use the session.
 
         Raises:
@@ -97,33 +109,38 @@ class ReleaseMemo:
         """
         digest = self._digests.of("text", event.released, role, text)
         with self.exclusive() as entries:
-            known = self._replay(entries, event, role, digest, sanitizer)
+            known = self._replay(entries, event, role, digest, releaser)
         if known is not None:
             return known
-        draft = sanitizer.read(text, scope)
-        with self._alone(event.note, sanitizer) as access:  # another thread may have been faster
+        draft = releaser.read(text, scope)
+        with self._alone(event.note, releaser) as access:  # another thread may have been faster
             with access() as entries:
-                known = self._replay(entries, event, role, digest, sanitizer)
-            return known or self._release_anew(access, event, digest, draft, sanitizer)
+                known = self._replay(entries, event, role, digest, releaser)
+            return known or self._release_anew(access, event, digest, draft, releaser)
 
-    def release_once(self, text: str, sanitizer: Releaser, scope: Detector | None) -> Release:
+    def release_once(self, text: str, releaser: Releaser, scope: Detector | None) -> Released:
         """Drawn, and not kept.
 
         Raises:
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
-        draft = sanitizer.read(text, scope)
-        if not sanitizer.remembers:
-            return sanitizer.release_drafts([draft])[0][0]
+        draft = releaser.read(text, scope)
+        if not releaser.remembers:
+            return _drawn(releaser, draft)
         now = self._limits.clock()
-        with self.exclusive() as entries, sanitizer.kept_in(entries, now):
-            return sanitizer.release_drafts([draft])[0][0]
+        with self.exclusive() as entries, releaser.kept_in(entries, now):
+            return _drawn(releaser, draft)
 
     def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
         """The remote answer of each note; ``None`` where there is none."""
         with self.exclusive() as entries:
             known = [None if n is None else self._limits.current(entries, n) for n in notes]
         return [None if entry is None else str(json.loads(entry.released)) for entry in known]
+
+    def knows(self, event: bytes) -> bool:
+        """Whether there is an entry with this key."""
+        with self.exclusive() as entries:
+            return self._limits.current(entries, event) is not None
 
     def note(self, note: bytes, text: str, private: bytes | None) -> None:
         """Store a remote answer.
@@ -170,7 +187,7 @@ class ReleaseMemo:
         return self._events[int.from_bytes(note[:4]) % _LOCKS]
 
     @contextmanager
-    def _alone(self, note: bytes, sanitizer: Releaser) -> Iterator[_Access]:
+    def _alone(self, note: bytes, releaser: Releaser) -> Iterator[_Access]:
         """While nobody else releases or notes an event: how the entries are had.
 
         In memory an event's charge, which waits for the disk, holds up no other event. In a file,
@@ -178,7 +195,7 @@ class ReleaseMemo:
         """
         forgets = self._limits.when_full == "forget" and isinstance(self._memo, MemoryMemo)
         with self._of_event(note):
-            if forgets and not sanitizer.remembers:
+            if forgets and not releaser.remembers:
                 yield self.exclusive
             else:
                 with self.exclusive() as entries:
@@ -194,45 +211,31 @@ class ReleaseMemo:
                     self._limits.store(entries, note, b"", json.dumps(text))
 
     def _replay(
-        self, entries: Entries, event: EventKeys, role: str, digest: bytes, sanitizer: Releaser
-    ) -> Release | None:
+        self, entries: Entries, event: EventKeys, role: str, digest: bytes, releaser: Releaser
+    ) -> Released | None:
         if self._limits.current(entries, event.note) is not None:
             raise EventRefused(f"expected role assistant for a noted event, got {role}")
         known = self._limits.current(entries, event.released)
         if known is None or not hmac.compare_digest(known.digest, digest):
             return None
-        return from_json(known.released, sanitizer)
+        return from_json(known.released, releaser)
 
     def _release_anew(
-        self,
-        access: _Access,
-        event: EventKeys,
-        digest: bytes,
-        draft: Any,
-        sanitizer: Releaser,
-    ) -> Release:
+        self, access: _Access, event: EventKeys, digest: bytes, draft: Any, releaser: Releaser
+    ) -> Released:
         """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
         with access() as entries:
             known = self._limits.current(entries, event.released)
-            earlier = self._versions.get(event.released)
             self._limits.make_room(entries, event.released, event.private)
-            kept = sanitizer.kept_in(entries, self._limits.clock())
-        if known is None or earlier is None or earlier.digest != known.digest:
-            earlier = None  # not the version that was released last: another process has it
-        edited = replace(draft, edited=known is not None)
-        digest_of = self._digests.marker("token", event.released)
-
-        @functools.cache  # equal tokens share their mark: a long text has few distinct ones
-        def mark(number: int, kept: str | None) -> bytes:
-            return digest_of(f"{number} {kept!r}")
-
+            kept = releaser.kept_in(entries, self._limits.clock())
         with kept:
-            release, version = edits.release(sanitizer, edited, digest, mark, earlier)
+            released = _drawn(releaser, replace(draft, edited=known is not None))
         with access() as entries:
-            self._versions[event.released] = version
-            self._versions.move_to_end(event.released)
-            if len(self._versions) > self._limits.capacity:
-                self._versions.popitem(last=False)
-            self._limits.store(entries, event.released, digest, to_json(release))
+            self._limits.store(entries, event.released, digest, to_json(released))
             self._limits.store(entries, event.private, b"", "")
-        return release
+        return released
+
+
+def _drawn(releaser: Releaser, draft: Any) -> Released:
+    ((release, drawn),) = releaser.release_drafts([draft])
+    return Released(release, drawn.used)

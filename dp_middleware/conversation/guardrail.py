@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dp_middleware import _validate
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.dialogue import INSTRUCTIONS, Dialogue, Said, Say
+from dp_middleware.errors import ParameterError
 
 _ROLES = {
     "user": "user",

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.memo import WAIT, Entries, Entry
+from dp_middleware.errors import ParameterError
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS checks (value BLOB NOT NULL);

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.sanitizers.spans import Detector
@@ -25,7 +25,24 @@ ONCE: Final = Once.ONCE
 
 Item = tuple[str | Literal[Once.ONCE] | None, str, str]
 
-AnyItem = Item | Mapping[str, Any]
+
+class Event(NamedTuple):
+    """A message as a session is told of it.
+
+    Attributes:
+        id: Public, ``ONCE``, or ``None`` where it is known by its place.
+        role: Whose it is.
+        text: Private, unless it is a known answer's.
+        aside: Whether it stands outside of the order of messages.
+    """
+
+    id: str | Once | None
+    role: str
+    text: str
+    aside: bool = False
+
+
+AnyItem = Item | Event | Mapping[str, Any]
 """Also a message as chat clients keep it: ``{"role": ..., "content": ...}``, maybe with an id."""
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -33,13 +50,13 @@ ROLES = ("system", "user", "assistant", "tool")
 _PRIVATE = tuple(role for role in ROLES if role != "assistant")
 
 
-def checked(item: Any) -> Item:
+def checked(item: Any) -> Event:
     """An event id, :data:`ONCE` or ``None``; a role and a text; also from a message as a dict.
 
     Raises:
         ParameterError: One of them is not what it should be; quotes none of them.
     """
-    event_id, role, text = _of_dict(item) if isinstance(item, Mapping) else item
+    event_id, role, text, *aside = _of_dict(item) if isinstance(item, Mapping) else item
     unnamed = event_id is None or event_id is ONCE
     if not unnamed and (not isinstance(event_id, str) or not event_id):
         raise ParameterError("expected an event id of type str, not empty")
@@ -47,7 +64,7 @@ def checked(item: Any) -> Item:
         raise ParameterError(f"expected a role in {ROLES}")
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-    return event_id, role, text
+    return Event(event_id, role, text, *aside)
 
 
 _OTHER_ROLES = {"developer": "system", "function": "tool"}
@@ -170,13 +187,15 @@ class Digests:
         """The name of an event with an id."""
         return self.of("id", conversation, event_id)
 
-    def names(self, conversation: bytes, transcript: Sequence[Item]) -> list[bytes]:
+    def names(self, conversation: bytes, transcript: Sequence[Event]) -> list[bytes]:
         """The name of each event: of its id, or else a chain over the transcript up to it."""
         names = []
-        chained = any(event_id is None for event_id, _, _ in transcript)
+        chained = any(event.id is None and not event.aside for event in transcript)
         chain = self.of("start", conversation) if chained else b""
-        for event_id, role, text in transcript:
-            if chained:
+        for event_id, role, text, aside in transcript:
+            if aside and event_id is None:
+                event_id = f"aside {self.of('aside', role, text).hex()}"
+            elif chained and not aside:
                 chain = self.of("chain", chain, role, text)
             is_id = isinstance(event_id, str)
             names.append(self.of_id(conversation, str(event_id)) if is_id else chain)

@@ -5,30 +5,35 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
 
 from dp_middleware import _validate
-from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.privacy.receipts import write_releases
-from dp_middleware.privacy.releases import Release
-from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Detector
 from dp_middleware.conversation.answers import Answers
-from dp_middleware.conversation.events import ReleaseMemo, public
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.events import Released, ReleaseMemo, public
+from dp_middleware.conversation.exchange import Exchange, Restorers, Tools, checked_tools
 from dp_middleware.conversation.memo import Limits, MemoryMemo, WhenFull
 from dp_middleware.conversation.memo_file import FileMemo
+from dp_middleware.conversation.messages import Message, events_of
 from dp_middleware.conversation.names import (
     ONCE as ONCE,
     AnyItem,
     Digests,
+    Event,
     Item as Item,
     by_role,
     checked,
 )
+from dp_middleware.conversation.notebook import Notebook, pointer
 from dp_middleware.conversation.releaser import Releaser
-from dp_middleware.conversation.transcript import Message, Unknown, admit
+from dp_middleware.conversation.transcript import Admitted, Unknown, admit, opening
 from dp_middleware.conversation.twins import Twins
+from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.privacy.receipts import receipts, write_releases
+from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.spans import Detector
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
@@ -39,7 +44,7 @@ class Session(Answers, Twins):
 
     An event is a message of a transcript, known by its id. Seen again with the same text and
     role, it is answered from the memo and costs nothing. With another text it is drawn and charged
-    for at the positions that changed, and *that* they changed is public. Under a new id an old
+    for anew, and *that* it changed is public. Under a new id an old
     text is a new release: looked up by content, equal outputs would reveal equal inputs.
 
     What a remote model answered is public: after :meth:`note_remote` its event is answered with
@@ -53,8 +58,7 @@ class Session(Answers, Twins):
     Args:
         sanitizer: Charges and draws.
         memo: An SQLite file, not the ledger's, that keeps releases over restarts, and with them
-            what a scope declared public, but no raw private text; default: memory. A text edited
-            after a restart is drawn for as a whole: only memory holds what tells its old tokens.
+            what a scope declared public, but no raw private text; default: memory.
         key: 32 bytes or more that key the digests of ids and raw texts; needed with a memo file
             and never written: keep it elsewhere. Default: a fresh one.
         capacity: Largest number of entries; a private event counts as two.
@@ -66,10 +70,8 @@ class Session(Answers, Twins):
             then it must not come from users; :meth:`for_subject` needs no such leave.
         scope: What is private in a private message: a function that finds its spans, or one per
             role; a role without one is released whole, and so is everything by default.
-            **What it declares public goes out as it is**, and may change in an edited message
-            at no cost. A message in the memo is answered from there, whatever the scope. An
-            edited message's private spans are compared with those before in reading order: if two
-            of them change places, so may what is released.
+            **What it declares public goes out as it is**. A message in the memo is answered
+            from there, whatever the scope.
 
     Raises:
         ParameterError: A parameter out of range, a memo in the ledger's file, or one that was
@@ -106,6 +108,7 @@ class Session(Answers, Twins):
         if memo is not None:
             entries = FileMemo(memo, digests.of("check"), sanitizer.ledger)
         self._memo = ReleaseMemo(entries, limits, digests)
+        self._warned = set[str]()  # tools that are called with pseudonyms
         self._begin()
 
     def __repr__(self) -> str:
@@ -171,16 +174,126 @@ class Session(Answers, Twins):
         unknown: Unknown = "refuse",
     ) -> list[list[Release]]:
         """As :meth:`release_many`, for several transcripts, all of which are looked at first."""
-        if unknown not in ("refuse", "pass") and not callable(unknown):
-            raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
         within = self._conversation(conversation)
         admitted = [
             admit(self._memo, self._digests, within, items, unknown) for items in transcripts
         ]
-        released = [[self._release(message, within) for message in row] for row in admitted]
+        released = [[each.release for each in self._released(row, within)] for row in admitted]
         for messages, row in zip(admitted, released, strict=True):
             write_releases([(m.public is None, r) for m, r in zip(messages, row, strict=True)])
         return released
+
+    def exchange(
+        self,
+        transcript: Sequence[Message],
+        *,
+        conversation: str | None = None,
+        unknown: Unknown = "refuse",
+        tools: Tools = (),
+        after: str | None = None,
+    ) -> Exchange:
+        """Releases a transcript, and prepares the way back of its answer; for adapters.
+
+        Without a name a transcript goes on in the conversation that began as it begins, or whose
+        answers stand in it; messages that never come again are a conversation of their own.
+
+        Args:
+            transcript: Private: all messages from the conversation's beginning, and what stands
+                aside of them.
+            conversation: Its public name, if it has one.
+            unknown: As of :meth:`release_many`.
+            tools: Which tools are called with the originals of pseudonyms: their names, or
+                ``"all"``.
+            after: The reference of the exchange that this one goes on from, where the transcript
+                does not repeat it; see :meth:`Exchange.keep`.
+
+        Raises:
+            EventRefused: As :meth:`release_many`, before anything is charged.
+            DPMiddlewareError: The release failed; nothing may be sent. Holds no text.
+        """
+        return guarded(
+            self._exchange, transcript, conversation, unknown, checked_tools(tools), after
+        )
+
+    async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
+        """As :meth:`exchange`, without blocking the event loop."""
+        return await asyncio.to_thread(self.exchange, transcript, **options)
+
+    def _exchange(
+        self,
+        transcript: Sequence[Message],
+        conversation: str | None,
+        unknown: Unknown,
+        tools: Tools,
+        after: str | None,
+    ) -> Exchange:
+        events = events_of(transcript)
+        name, place = self._place(events, conversation)
+        within = place._conversation(name)
+        admitted = admit(self._memo, self._digests, within, events, unknown)
+        with receipts() as receipt:
+            released = place._released(admitted, within)
+            write_releases(
+                [(m.public is None, r.release) for m, r in zip(admitted, released, strict=True)]
+            )
+        texts = (each.release.text for each in released)
+        sent = tuple(m if m.public else _copy(m, next(texts)) for m in transcript)
+        notebook = Notebook(
+            memo=self._memo,
+            digests=self._digests,
+            within=within,
+            name=None if conversation else name,
+            subject=self._subject,
+        )
+        used = {*notebook.kept(after), *place._used(within, admitted, released)}
+        restorers = place._restorers(within, used, (event.text for event in events))
+        return Exchange(
+            sent=sent,
+            releases=tuple(each.release for each in released),
+            receipt=receipt,
+            conversation=name,
+            _events=tuple(events),
+            _notebook=notebook,
+            _restorers=restorers,
+            _tools=tools,
+            _warned=self._warned,
+            _used=tuple(used),
+        )
+
+    def _place(self, events: Sequence[Event], conversation: str | None) -> tuple[str, Self]:
+        """The conversation's name, and the session that has its pseudonyms."""
+        if conversation:
+            return conversation, self
+        if all(event.id is ONCE for event in events):
+            return "", self.alone()
+        digests, subject = self._digests, self._subject
+        begun = f"opening {digests.of('opening', subject, *opening(events)).hex()}"
+        answers = [event.text for event in events if event.role == "assistant"]
+        if answers:
+            name = digests.names(self._conversation(begun), events)[0]
+            if not self._memo.knows(digests.private(name)):
+                pointers = [pointer(digests, subject, words) for words in reversed(answers)]
+                led = (led for led in self._memo.answers(pointers) if led is not None)
+                begun = next(led, begun)
+        return begun, self
+
+    def _released(self, admitted: Sequence[Admitted], within: bytes) -> list[Released]:
+        """What goes out for the messages; another mechanism makes every event a new one."""
+        own, releaser = self.sanitizer.certificate, self._releaser(within)
+        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
+        return [self._release(message, settings, releaser) for message in admitted]
+
+    def _used(
+        self, within: bytes, admitted: Sequence[Admitted], released: Sequence[Released]
+    ) -> Iterable[str]:
+        """Pseudonyms that stand for values of this very transcript."""
+        return ()
+
+    def _restorers(
+        self, within: bytes, used: Collection[str], raw: Iterable[str]
+    ) -> Restorers | None:
+        """What makes restorers of these pseudonyms."""
+        return None
 
     def check(self, items: Iterable[AnyItem], *, conversation: str = "") -> None:
         """Raise where :meth:`release_many` would refuse a transcript; charges nothing.
@@ -190,20 +303,22 @@ class Session(Answers, Twins):
         """
         admit(self._memo, self._digests, self._conversation(conversation), items, "refuse")
 
-    def _release(self, message: Message, within: bytes) -> Release:
-        event_id, role, text = message.item
+    def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
+        event_id, role, text, _ = message.event
         if message.public is not None:
-            return public(*message.public, self.sanitizer)
+            return Released(public(*message.public, self.sanitizer))
+        scope = self._scopes.get(role)
         if event_id is ONCE:
-            return self._release_once(role, text, within)
-        own = self.sanitizer.certificate  # another mechanism or space makes every event a new one
-        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
+            return self._memo.release_once(text, releaser, scope)
         event = self._digests.event(message.name, settings)
-        releaser = self._releaser(within)
-        return self._memo.release(event, role, text, releaser, self._scopes.get(role))
+        return self._memo.release(event, role, text, releaser, scope)
+
+    @property
+    def _subject(self) -> str:
+        return self.sanitizer.subject or ""
 
     def _releaser(self, within: bytes) -> Releaser:
-        """What releases the texts of a conversation."""
+        """Returns what releases the texts of a conversation."""
         return self.sanitizer
 
     def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
@@ -222,10 +337,8 @@ class Session(Answers, Twins):
         checked((ONCE, role, text))
         if role == "assistant":
             raise EventRefused("expected a private role for a text without an event, got assistant")
-        return self._release_once(role, text, self._conversation(conversation))
-
-    def _release_once(self, role: str, text: str, within: bytes) -> Release:
-        return self._memo.release_once(text, self._releaser(within), self._scopes.get(role))
+        releaser = self._releaser(self._conversation(conversation))
+        return self._memo.release_once(text, releaser, self._scopes.get(role)).release
 
     async def arelease(
         self, event_id: str, role: str, text: str, *, conversation: str = ""
@@ -246,3 +359,31 @@ class Session(Answers, Twins):
     async def arelease_once(self, role: str, text: str, *, conversation: str = "") -> Release:
         """As :meth:`release_once`, without blocking the event loop."""
         return await asyncio.to_thread(self.release_once, role, text, conversation=conversation)
+
+
+def _copy(message: Message, text: str) -> Message:
+    try:
+        return message.released(text)
+    except ValueError:
+        copy = None
+    if copy is None:
+        raise ParameterError("expected an assistant's message that can be released, got another")
+    return copy
+
+
+def session_of(releaser: object) -> Session:
+    """The session of an adapter: the one that it is made with, or a new one of a sanitizer.
+
+    Pseudonyms make their own.
+
+    Raises:
+        ParameterError: Neither of the two.
+    """
+    if isinstance(releaser, Session):
+        return releaser
+    if isinstance(releaser, Sanitizer):
+        return Session(releaser)
+    make: Any = getattr(releaser, "session", None)
+    if callable(make) and isinstance(own := make(), Session):
+        return own
+    raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(releaser).__name__}")

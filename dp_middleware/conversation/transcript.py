@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 from dp_middleware.conversation.events import Origin, ReleaseMemo
-from dp_middleware.conversation.names import ONCE, AnyItem, Digests, Item, checked
+from dp_middleware.conversation.names import ONCE, AnyItem, Digests, Event, checked
+from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 
 Unknown = Literal["refuse", "pass"] | Callable[[str], bool]
 """What happens to an assistant's text that was not noted; a function tells which ones pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Message:
+class Admitted:
     """A message that may be released.
 
     Attributes:
         name: Of its event, keyed.
-        item: The message.
+        event: The message.
         public: What goes out for it as it is, and why; ``None`` where it is private.
     """
 
     name: bytes
-    item: Item
+    event: Event
     public: tuple[str, Origin] | None
 
 
@@ -35,8 +35,8 @@ def admit(
     conversation: bytes,
     items: Iterable[AnyItem],
     unknown: Unknown,
-) -> list[Message]:
-    """The messages of a transcript, if all of them may be released.
+) -> list[Admitted]:
+    """Admits a transcript, if all of its messages may be released.
 
     Args:
         memo: Which answers were noted.
@@ -49,15 +49,19 @@ def admit(
         EventRefused: One of them cannot be released.
         ParameterError: One of them is not what it should be, or an id is there twice.
     """
-    transcript = [checked(item) for item in items]
-    ids = [event_id for event_id, _, _ in transcript if isinstance(event_id, str)]
+    if unknown not in ("refuse", "pass") and not callable(unknown):
+        raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
+    events = [checked(item) for item in items]
+    ids = [event.id for event in events if isinstance(event.id, str) and not event.aside]
     if len(set(ids)) < len(ids):
         raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
-    names = digests.names(conversation, transcript)
+    names = digests.names(conversation, events)
     by_name = [digests.note(name) for name in names]
     by_words = [
-        digests.answer(conversation, text) if event_id is None and role == "assistant" else None
-        for event_id, role, text in transcript
+        digests.answer(conversation, event.text)
+        if event.role == "assistant" and event.id is None
+        else None
+        for event in events
     ]
     known = memo.answers([*by_name, *by_words])
     answers = [
@@ -65,35 +69,41 @@ def admit(
         for named, said in zip(known[: len(names)], known[len(names) :], strict=True)
     ]
     return [
-        Message(name=name, item=item, public=_public(item, answer, unknown))
-        for name, item, answer in zip(names, transcript, answers, strict=True)
+        Admitted(name=name, event=event, public=_public(event, answer, unknown))
+        for name, event, answer in zip(names, events, answers, strict=True)
     ]
 
 
 def name_of_last_answer(digests: Digests, conversation: bytes, items: Iterable[AnyItem]) -> bytes:
-    """The name of an answer at the end of a transcript, by its place.
+    """Names an answer at the end of a transcript, by its place.
 
     Raises:
         ParameterError: There is none, or it has an id.
     """
-    transcript = [checked(item) for item in items]
-    if not transcript or transcript[-1][:2] != (None, "assistant"):
+    events = [checked(item) for item in items]
+    if not events or events[-1][:2] != (None, "assistant"):
         raise ParameterError("expected a transcript that ends with an assistant's message, no id")
-    return digests.names(conversation, transcript)[-1]
+    return digests.names(conversation, events)[-1]
 
 
-def _public(item: Item, answer: str | None, unknown: Unknown) -> tuple[str, Origin] | None:
-    event_id, role, text = item
-    if role != "assistant":
+def opening(events: Sequence[Event]) -> list[str]:
+    """What tells a conversation without a name: roles and texts up to the first of a user."""
+    ordered = [event for event in events if not event.aside]
+    first = next((k for k, event in enumerate(ordered) if event.role == "user"), len(ordered))
+    return [part for event in ordered[: first + 1] for part in (event.role, event.text)]
+
+
+def _public(event: Event, answer: str | None, unknown: Unknown) -> tuple[str, Origin] | None:
+    if event.role != "assistant":
         if answer is not None:
-            raise EventRefused(f"expected role assistant for a noted event, got {role}")
+            raise EventRefused(f"expected role assistant for a noted event, got {event.role}")
         return None
-    if event_id is ONCE:
+    if event.id is ONCE:
         raise EventRefused("expected a private role for a text without an event, got assistant")
     if answer is not None:
         return answer, "remote-answer"
-    if unknown == "pass" or (callable(unknown) and unknown(text)):
-        return text, "declared-public"
+    if unknown == "pass" or (callable(unknown) and unknown(event.text)):
+        return event.text, "declared-public"
     raise UnknownAnswer(
         "expected an assistant's message known from note_remote, got another; it may hold private "
         "text and is not sent"

@@ -191,7 +191,9 @@ def _pseudonyms(
     for subject, *cells in zip(payers, *texts, strict=True):
         mapping, payer.subject = Mapping(), subject
         for column, text in zip(releases, cells, strict=True):
-            column.append(None if text is None else payer.release_draft(payer.read(text), mapping))
+            column.append(
+                None if text is None else payer.release_draft(payer.read(text), mapping)[0]
+            )
     return releases
 
 

@@ -107,7 +107,9 @@ class Replacing(Pipeline):
         """One text after the other."""
         charges, twin = _Charges(), copy.copy(self._pseudonyms)
         twin.ledger, twin.subject = charges, _SUBJECT
-        return [twin.release_draft(twin.read(text), Mapping()) for text in texts], charges.largest
+        return [
+            twin.release_draft(twin.read(text), Mapping())[0] for text in texts
+        ], charges.largest
 
 
 class _Charges:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from dp_middleware.conversation.session import Item
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.service import Call
-from dp_middleware.conversation.session import Item
 
 HEADER = "x-dp-conversation"
 _NAME = re.compile(r"[\x21-\x7e]{1,200}")

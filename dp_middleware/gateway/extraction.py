@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from dp_middleware.conversation.session import Item
 from dp_middleware.frameworks.inferdpt import for_extractor
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.words import Said
 from dp_middleware.models.endpoints import open_model
 from dp_middleware.models.local import local_model
-from dp_middleware.conversation.session import Item
 
 _THREADS = 8  # requests to the local model at once
 _INSTRUCTION = "Answer the message that is the Original Text."

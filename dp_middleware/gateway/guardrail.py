@@ -8,14 +8,14 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from dp_middleware.conversation.dialogue import Dialogue
+from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.gateway.failures import failure_of
 from dp_middleware.gateway.fields import anything, one_of, record
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.turns import in_thread
 from dp_middleware.privacy.receipts import receipts
-from dp_middleware.conversation.dialogue import Dialogue
-from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 
 _OWNER = "user_api_key_hash"
 _SESSION = "x-litellm-session-id"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dp_middleware.conversation.session import Item
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.fields import record, refuse, text
 from dp_middleware.gateway.words import Said, ToolCall
-from dp_middleware.conversation.session import Item
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "tool": "tool"}
 _MOST = 2000  # messages, or parts of one

@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from dp_middleware.conversation.session import Item
 from dp_middleware.errors import EventRefused
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.chat import response_format, tools_of
@@ -24,7 +25,6 @@ from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.streaming import EventStream
 from dp_middleware.gateway.turns import Plan, in_thread, released
-from dp_middleware.conversation.session import Item
 
 PATH = "/responses"
 _MAC = 16  # bytes

@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from dp_middleware.conversation.session import ONCE, Item
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.answers import shown_texts
 from dp_middleware.gateway.chat import stop
@@ -18,7 +19,6 @@ from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.streaming import DONE, EventStream
 from dp_middleware.gateway.turns import Plan, in_thread, released
-from dp_middleware.conversation.session import ONCE, Item
 
 COMPLETIONS, EMBEDDINGS = "/completions", "/embeddings"
 _MOST = 2048  # texts

@@ -9,15 +9,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.transcript import Unknown
 from dp_middleware.gateway.accounts import Account
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.words import are_json
 from dp_middleware.privacy.receipts import receipts
 from dp_middleware.pseudonyms.session import PseudonymSession
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.session import Item
-from dp_middleware.conversation.transcript import Unknown
 
 T = TypeVar("T")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.restoration import Restorer, Write, restore
@@ -36,7 +37,9 @@ class JsonRestorer:
         write: How an original is written.
     """
 
-    def __init__(self, mapping: Mapping, write: Write) -> None:
+    def __init__(
+        self, mapping: Mapping, write: Write, *, hosts: Container[str] | None = None
+    ) -> None:
         self._mapping, self._write = mapping, write
         self._string: Restorer | None = None  # of the string that is open
         self._text = ""  # an escape that has not ended

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
+from dp_middleware.conversation.memo import Entries
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.kinds.base import Kind
 from dp_middleware.pseudonyms.matching import Names, normal
-from dp_middleware.conversation.memo import Entries
 from dp_middleware.vocabulary import frequencies
 
 _NONCE = 12  # bytes
@@ -97,6 +97,19 @@ class Mapping(StaysHere):
         for pair in pairs:
             copied._add(pair)
         return copied
+
+    def bound(self, pseudonyms: Iterable[str]) -> Mapping:
+        """Returns a copy to restore with that has these pseudonyms alone; its lock is free."""
+        copied, wanted = Mapping(), {normal(each) for each in pseudonyms}
+        for pair in self.pairs:
+            if normal(pair.pseudonym) in wanted:
+                copied._add(pair)
+        return copied
+
+    def standing_in(self, raw: str) -> list[str]:
+        """Returns the pseudonyms of the values that are found in a private text."""
+        with self.lock:
+            return [match.value.pseudonym for match in self.originals.find(raw)]
 
     def known(self, key: str) -> Pair | None:
         """The pair of a value, if it has a pseudonym."""

@@ -132,12 +132,17 @@ class Pseudonyms(Payer):
         """The original of a pair, in the case of the pseudonym that was found for it."""
         return self.kind(pair.kind).written(pair.original, like)
 
-    def release_draft(self, draft: PseudonymDraft, mapping: Mapping) -> Release:
-        """Charge, draw what is new, and write the text.
+    def release_draft(
+        self, draft: PseudonymDraft, mapping: Mapping
+    ) -> tuple[Release, tuple[str, ...]]:
+        """Charges, draws what is new, and writes the text.
 
         Args:
             draft: From :meth:`read`.
             mapping: Of the conversation; its lock is held by the caller.
+
+        Returns:
+            The release, and the pseudonyms in it.
 
         Raises:
             BudgetExhausted: From the ledger; nothing was drawn.
@@ -157,26 +162,28 @@ class Pseudonyms(Payer):
             self.ledger.charge(self.subject, certificate, paid)
         if paid and (rest is None or not len(rest.fresh)):  # else the sanitizer does
             write_charge(certificate)
-        written = draft.written(mapping, draft.public if alone else ())
+        written, used = draft.written(mapping, draft.public if alone else ())
         if rest is None or self.sanitizer is None:
             verbatim = count("\n".join(draft.text[start:end] for start, end in draft.gaps))
             text = draft.filled(written, 0, len(draft.text))
-            return Release(
+            release = Release(
                 text=text,
                 certificate=certificate,
                 tokens_total=count(text),  # not of the values: how many words they have is private
                 tokens_verbatim=verbatim,
             )
+            return release, used
         ends = [0, *(end for _, end in draft.rest)]
         starts = [*(start for start, _ in draft.rest), len(draft.text)]
         frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
         rest = replace(rest, public=frame)
         ((release, _),) = self.sanitizer.release_drafts([rest], lambda _: certificate)
-        return replace(
+        release = replace(
             release,
             tokens_total=len(rest.ids) + sum(map(self.sanitizer.count, frame)),
             tokens_verbatim=rest.tokens_verbatim - rest.public_tokens,
         )
+        return release, used
 
     @staticmethod
     def _rest(sanitizer: Sanitizer, draft: PseudonymDraft) -> Draft:

@@ -56,11 +56,13 @@ class PseudonymDraft(StaysHere):
         text: Private.
         places: What is replaced of them, sorted and disjoint.
         edited: Whether the text replaces an earlier version, of which something was released.
+        used: The pseudonyms that were written, once they are.
     """
 
     text: str = field(repr=False)
     places: tuple[Place, ...] = field(repr=False)
     edited: bool = False
+    used: tuple[str, ...] = ()
 
     def complete(
         self, mapping: Mapping, kind_of: Callable[[str], Kind], public: bool = True
@@ -126,20 +128,23 @@ class PseudonymDraft(StaysHere):
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(mapping.known(key) is None for key in keys)
 
-    def written(self, mapping: Mapping, public: Container[str]) -> list[str]:
-        """What stands in each place; values that have no pseudonym get one.
+    def written(
+        self, mapping: Mapping, public: Container[str]
+    ) -> tuple[list[str], tuple[str, ...]]:
+        """Returns what stands in each place, and the pseudonyms; values without one get one.
 
         Args:
             mapping: Of the conversation.
             public: Text that no new pseudonym may occur in: nothing private, as what is drawn
                 tells that it is not there.
         """
-        written = []
+        written, used = [], dict[str, None]()
         for start, end, kind, shape in self.places:
             text = self.text[start:end]
             pair = mapping.pair(kind, text, shape, public)
             written.append(kind.written(pair.pseudonym, text))
-        return written
+            used[pair.pseudonym] = None
+        return written, tuple(used)
 
     def filled(self, written: list[str], start: int, end: int) -> str:
         """A part of the text, whose ends lie in no place, with what stands in its places."""

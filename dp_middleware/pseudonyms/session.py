@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import Any, Protocol, Self, cast
 
+from dp_middleware.conversation.events import Released
+from dp_middleware.conversation.exchange import Restorers
+from dp_middleware.conversation.memo import Entries
+from dp_middleware.conversation.releaser import Releaser
+from dp_middleware.conversation.session import Session
+from dp_middleware.conversation.transcript import Admitted
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore_json
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
-from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_stream, restore_value
+from dp_middleware.pseudonyms.restoration import (
+    Restorer,
+    hosts_in,
+    restore,
+    restore_stream,
+    restore_value,
+)
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft
 from dp_middleware.sanitizers.spans import Scope
-from dp_middleware.conversation.memo import Entries
-from dp_middleware.conversation.session import Session
-from dp_middleware.conversation.transcript import Message
 
 _CONVERSATIONS = 10_000  # whose mappings are in memory
 _DIGEST = 32  # bytes of a conversation's keyed name
@@ -39,8 +48,10 @@ class Replaces(Protocol):
     def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
         """Detect what is to be replaced."""
 
-    def release_draft(self, draft: PseudonymDraft, mapping: Mapping) -> Release:
-        """Charge, draw and write."""
+    def release_draft(
+        self, draft: PseudonymDraft, mapping: Mapping
+    ) -> tuple[Release, tuple[str, ...]]:
+        """Charges, draws and writes."""
 
     def write(self, pair: Pair, like: str) -> str:
         """The original of a pair."""
@@ -166,11 +177,32 @@ class PseudonymSession(Session):
     def _releases(self) -> Replaces:
         return cast("Replaces", self.sanitizer)  # that of a twin, at another epsilon
 
-    def _release(self, message: Message, within: bytes) -> Release:
+    def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
         """An assistant's text that is declared public may be an answer with its originals."""
         if message.public is not None and message.public[1] == "declared-public":
             message = replace(message, public=None)
-        return super()._release(message, within)
+        return super()._release(message, settings, releaser)
+
+    def _used(
+        self, within: bytes, admitted: Sequence[Admitted], released: Sequence[Released]
+    ) -> Iterable[str]:
+        """Those that were written, and of answers those whose originals the caller has shown."""
+        mapping = self._loaded(within)
+        for message, (_, used) in zip(admitted, released, strict=True):
+            is_answer = message.public is not None
+            yield from mapping.standing_in(message.event.text) if is_answer else used
+
+    def _restorers(self, within: bytes, used: Collection[str], raw: Iterable[str]) -> Restorers:
+        """Makes restorers of these pseudonyms; they never wait."""
+        mapping, write = self._mapping(within).bound(used), self._releases.write
+        hosts = {host for text in raw for host in hosts_in(text)}
+
+        def make(json: bool, shown: bool) -> Restorer | JsonRestorer:
+            return (JsonRestorer if json else Restorer)(
+                mapping, write, hosts=hosts if shown else None
+            )
+
+        return make
 
     def _releaser(self, within: bytes) -> OfConversation:
         return OfConversation(self._releases, self._mapping(within), within, self._seal)
@@ -195,7 +227,9 @@ class PseudonymSession(Session):
 
     def _read(self, conversation: str) -> Mapping:
         """The mapping of a conversation, with what other processes added to it."""
-        within = self._conversation(conversation)
+        return self._loaded(self._conversation(conversation))
+
+    def _loaded(self, within: bytes) -> Mapping:
         mapping = self._mapping(within)
         if self._seal is not None:
             with self._memo.exclusive() as entries, mapping.lock:
@@ -238,8 +272,12 @@ class OfConversation:
         self, drafts: Sequence[PseudonymDraft]
     ) -> list[tuple[Release, PseudonymDraft]]:
         """Charge, draw and write, one after the other."""
+        released = []
         with self._mapping.lock:
-            return [(self._pseudonyms.release_draft(d, self._mapping), d) for d in drafts]
+            for draft in drafts:
+                release, used = self._pseudonyms.release_draft(draft, self._mapping)
+                released.append((release, replace(draft, used=used)))
+        return released
 
     @contextmanager
     def kept_in(self, entries: Entries, now: float) -> Iterator[None]:

@@ -20,10 +20,6 @@ T = TypeVar("T")
 
 _SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
 _VERSION_NOTE = "that a text replaces an earlier version is public; each is a release of its own"
-_EDIT_NOTE = (
-    "that a text replaces an earlier version, and which tokens a comparison of the two finds "
-    "equal, is public"
-)
 
 
 class PrivateSpan(NamedTuple):
@@ -63,6 +59,8 @@ class Draft(StaysHere):
     scoped: bool
     edited: bool = False
 
+    used: ClassVar[tuple[str, ...]] = ()
+
     @property
     def tokens_total(self) -> int:
         """Public and private ones."""
@@ -76,7 +74,7 @@ class Draft(StaysHere):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the certificate of its release says beside that of the mechanism."""
-        return (_SCOPE_NOTE,) * self.scoped + (_EDIT_NOTE,) * self.edited
+        return (_SCOPE_NOTE,) * self.scoped + (_VERSION_NOTE,) * self.edited
 
     @property
     def perturbed(self) -> NDArray[np.bool_]:
@@ -156,6 +154,7 @@ class TextDraft(StaysHere):
 
     tokens_total: ClassVar[int] = 1
     tokens_verbatim: ClassVar[int] = 0
+    used: ClassVar[tuple[str, ...]] = ()
 
     @property
     def assumptions(self) -> tuple[str, ...]:

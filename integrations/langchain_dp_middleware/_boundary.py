@@ -12,9 +12,9 @@ from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 from langchain_core.runnables import RunnableConfig, ensure_config
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError, UnknownAnswer
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.session import ONCE
+from dp_middleware.errors import ParameterError, UnknownAnswer
 from langchain_dp_middleware._messages import MessageRules, Slots, slots_of_messages, slots_of_text
 
 _EXPECTED = "expected text, a string or chat prompt value, or a list of messages"

@@ -18,9 +18,9 @@ from langchain_core.messages import (
 )
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.session import ONCE, Item
 from dp_middleware.conversation.templates import Template, parts_of
+from dp_middleware.errors import ParameterError
 
 _FIELDS = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
 _MARK = "langchain_dp_middleware answer"

@@ -11,8 +11,8 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import BaseModel, ConfigDict
 
 import dp_middleware as dp
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from dp_middleware.conversation.boundary import session_of
 
 EPSILON = "dp_epsilon"
 SUBJECT = "dp_subject"

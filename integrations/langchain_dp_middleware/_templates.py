@@ -14,8 +14,8 @@ from langchain_core.prompts import (
     SystemMessagePromptTemplate,
 )
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.templates import Template
+from dp_middleware.errors import ParameterError
 
 
 def templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:

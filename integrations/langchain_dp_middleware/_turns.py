@@ -9,11 +9,11 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 import dp_middleware as dp
+from dp_middleware.conversation.session import Item
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy import Unit
 from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.conversation.session import Item
 from langchain_dp_middleware._boundary import messages_in
 from langchain_dp_middleware._messages import (
     MessageRules,

@@ -11,8 +11,8 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import dp_middleware as dp
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError
-from dp_middleware.conversation.boundary import session_of
 from langchain_dp_middleware._entries import (
     PublicResults,
     Releaser,

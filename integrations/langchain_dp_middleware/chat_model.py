@@ -14,9 +14,9 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.templates import Template
+from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import Input, cross, messages_in
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules, slots_of_messages

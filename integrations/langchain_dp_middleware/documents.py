@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys, session_of
-from dp_middleware.conversation.session import ONCE
+from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.session import ONCE, session_of
 from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages

@@ -9,12 +9,12 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 import dp_middleware as dp
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.session import ONCE, session_of
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.embedders import embedding_service
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
-from dp_middleware.conversation.boundary import guarded, session_of
-from dp_middleware.conversation.session import ONCE
 from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
 
 

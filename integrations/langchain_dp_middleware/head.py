@@ -9,7 +9,8 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from dp_middleware.conversation.boundary import guarded, session_of
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.session import session_of
 from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import MessageRules, one_of

@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.runnables.config import RunnableConfig, set_config_context
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.boundary import guarded
+from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import read, refuse_outer_run
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import MessageRules

@@ -15,8 +15,8 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded import recording
 from langchain_dp_middleware._boundary import refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls

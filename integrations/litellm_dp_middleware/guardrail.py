@@ -11,10 +11,11 @@ from fastapi import HTTPException
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.guardrails import GuardrailEventHooks
 
-from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, EventRefused, ParameterError
-from dp_middleware.conversation.boundary import guarded, session_of
+from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.dialogue import Dialogue
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
+from dp_middleware.conversation.session import session_of
+from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, EventRefused, ParameterError
 from litellm_dp_middleware._requests import checked, cleared, logged, owner_of
 
 _HOOKS = [GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call]

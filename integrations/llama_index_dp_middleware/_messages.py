@@ -15,9 +15,9 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.names import checked
 from dp_middleware.conversation.templates import Parts, Template, parts_of
+from dp_middleware.errors import ParameterError
 
 _SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 _REMOTE = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
@@ -62,7 +62,7 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
         ParameterError: Something cannot be released. Names its place, never itself.
     """
     if isinstance(message, Mapping):  # as chat clients keep it
-        _, said, text = checked(message)
+        _, said, text, _ = checked(message)
         message = ChatMessage(role=MessageRole(said), content=text)
     if not isinstance(message, ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")

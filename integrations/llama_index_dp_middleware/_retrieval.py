@@ -9,10 +9,10 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 import dp_middleware as dp
+from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import locate_all, require_trusted
-from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
 from llama_index_dp_middleware._nodes import CONVERSATION, released
 from llama_index_dp_middleware._silence import acall_silently, call_silently
 

@@ -9,8 +9,8 @@ from typing import Any
 from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.templates import Template
+from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._messages import session_role
 
 _VALUE = re.compile(r"\{[a-zA-Z_][a-zA-Z0-9_]*(?:\.[a-zA-Z_][a-zA-Z0-9_]*)*\}")  # as LlamaIndex's

@@ -11,11 +11,11 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
-from dp_middleware.errors import BudgetExhausted
-from dp_middleware.privacy.receipts import Receipt, receipts
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.session import ONCE, Item
 from dp_middleware.conversation.templates import Template, parts_of
+from dp_middleware.errors import BudgetExhausted
+from dp_middleware.privacy.receipts import Receipt, receipts
 from llama_index_dp_middleware._call import Call
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import slots_of

@@ -9,8 +9,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.schema import BaseNode, NodeWithScore
 
 import dp_middleware as dp
-from dp_middleware.frameworks import inferdpt
 from dp_middleware.conversation.session import Item
+from dp_middleware.frameworks import inferdpt
 from llama_index_dp_middleware._extraction import for_extractor
 
 

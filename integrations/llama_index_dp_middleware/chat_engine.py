@@ -18,11 +18,11 @@ from llama_index.core.chat_engine.types import (
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 import dp_middleware as dp
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.session import Item, session_of
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.local import local_model
 from dp_middleware.privacy.receipts import receipts
-from dp_middleware.conversation.boundary import guarded, session_of
-from dp_middleware.conversation.session import Item
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._extraction import apieces
 from llama_index_dp_middleware._messages import Slots, slots_of, words_of

@@ -11,10 +11,10 @@ from llama_index.core.base.embeddings.base import Embedding
 from pydantic import PrivateAttr
 
 import dp_middleware as dp
+from dp_middleware.conversation.boundary import guarded
 from dp_middleware.models.embedders import embedding_service
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
-from dp_middleware.conversation.boundary import guarded
 from llama_index_dp_middleware.service_embedding import ServiceEmbedding
 
 

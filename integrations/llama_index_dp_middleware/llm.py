@@ -23,9 +23,9 @@ from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError
-from dp_middleware.conversation.boundary import session_of
+from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
+from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._silence import QuietLLM, unspanned
 from llama_index_dp_middleware._templates import templates_of
 from llama_index_dp_middleware._transcript import System, Transcript

@@ -11,7 +11,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys, session_of
+from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.session import session_of
 from llama_index_dp_middleware._nodes import released
 from llama_index_dp_middleware._silence import unspanned
 

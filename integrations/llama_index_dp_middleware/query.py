@@ -13,8 +13,9 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.schema import QueryBundle
 
 import dp_middleware as dp
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from dp_middleware.conversation.boundary import guarded, session_of
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._nodes import CONVERSATION
 from llama_index_dp_middleware._silence import unspanned

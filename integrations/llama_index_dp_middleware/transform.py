@@ -13,8 +13,9 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode, TransformComponent
 
 import dp_middleware as dp
+from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from dp_middleware.conversation.boundary import guarded, public_keys, session_of
 from llama_index_dp_middleware._nodes import release_node, require_text
 from llama_index_dp_middleware._silence import unspanned
 

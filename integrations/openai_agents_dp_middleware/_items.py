@@ -10,9 +10,9 @@ from typing import Any
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 from pydantic import BaseModel
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.dialogue import INSTRUCTIONS, Dialogue, Say
 from dp_middleware.conversation.transcript import Unknown
+from dp_middleware.errors import ParameterError
 
 _ROLES = {"user": "user", "system": "system", "developer": "system"}
 _ANSWERS = {  # what is kept of an answer: nothing else is sent again

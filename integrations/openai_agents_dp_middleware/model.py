@@ -9,8 +9,8 @@ from typing import Any
 from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.dialogue import Dialogue
+from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded.streams import aclosing
 from openai_agents_dp_middleware._items import forms_of, released_items
 

@@ -22,8 +22,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.dialogue import INSTRUCTIONS, Dialogue, Say
+from dp_middleware.errors import ParameterError
 
 _PARTS: dict[str, tuple[Any, tuple[str, ...]]] = {  # of an answer, with what is sent again
     "text": (TextPart, ("content",)),

@@ -26,8 +26,8 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.conversation.dialogue import Dialogue
+from dp_middleware.errors import ParameterError
 from pydantic_ai_dp_middleware._messages import released_messages, words_of
 
 _GROWING: tuple[tuple[type, str, Any], ...] = (  # parts, where they grow, and by what

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import math
 import os
@@ -16,7 +15,6 @@ import subprocess
 import sys
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,17 +23,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from support.ledgers import Charges
-from support.talks import KEY, MECHANISM, SPACE, WORDS, session, words
+from support.talks import KEY, MECHANISM, SPACE, session, words
 from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
+from dp_middleware.conversation.session import ONCE, Session
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.sampling import sampler
-from dp_middleware.scopes import json_values
-from dp_middleware.conversation.edits import unchanged
-from dp_middleware.conversation.session import ONCE, Session
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -97,35 +92,6 @@ def test_a_release_is_that_of_the_sanitizer() -> None:
             assert Session(built[1]).release("m", "user", text) == plain
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "charged", "kept"),
-    [
-        ("w0 w1 w2 w3", "w0 w9 w2 w3", 1, {0: 0, 2: 2, 3: 3}),
-        ("w0 w1 w2 w3", "w0 w1 w2 w3 w4 w5", 2, {k: k for k in range(4)}),
-        ("w0 w1 w2 w3", "w7 w0 w1 w2 w3", 1, {k + 1: k for k in range(4)}),
-        ("w0 w1 w2 w3", "w0 w3", 0, {0: 0, 1: 3}),
-        ("w0 w1 w2 w3", "w5 w1 w6 w3", 2, {1: 1, 3: 3}),
-        ("w0 w0 w0", "w0 w0", 0, {0: 0, 1: 1}),
-        ("w0 new w2", "w0 newer w2", 0, {0: 0, 1: 1, 2: 2}),  # one unknown token for another
-        ("w0 w1", "", 0, {}),
-    ],
-)
-def test_an_edit_is_charged_for_what_changed(
-    before: str, after: str, charged: int, kept: dict[int, int], options: dict[str, Any]
-) -> None:
-    books = Charges()
-    talk = session(books, **options)
-    first = talk.release("m", "user", before)
-    edited = talk.release("m", "user", after)
-    assert books.tokens == [len(before.split()), charged][: 1 + bool(charged)]
-    old, new = first.text.split(), edited.text.split()
-    assert len(new) == len(after.split()) == edited.tokens_total
-    assert {k: new[k] for k in kept} == {k: old[source] for k, source in kept.items()}
-    assert talk.release("m", "user", after) == edited
-    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
-    assert "replaces" not in first.certificate.assumptions[-1]
-
-
 def test_another_role_is_an_edit() -> None:
     """Its scope may be another one: what was public may be private now."""
     books = Charges()
@@ -142,86 +108,6 @@ def test_an_edit_after_a_restart_says_so(tmp_path: Path) -> None:
     session(memo=tmp_path / "m", key=KEY).release("m", "user", "w1")
     edited = session(memo=tmp_path / "m", key=KEY).release("m", "user", "w2")
     assert "replaces an earlier version" in edited.certificate.assumptions[-1]
-
-
-def test_going_back_to_an_earlier_version_is_an_edit() -> None:
-    books = Charges()
-    talk = session(books)
-    for text in ("w0 w1 w2", "w0 w9 w2", "w0 w1 w2", "w0 w1 w2"):
-        talk.release("m", "user", text)
-    assert books.tokens == [3, 1, 1]
-
-
-def test_changed_positions_are_drawn_by_the_mechanisms_law() -> None:
-    talk = session(None)
-    counts: Counter[str] = Counter()
-    runs = 1500
-    for k in range(runs):
-        talk.release(str(k), "user", "w0 w1")
-        counts[talk.release(str(k), "user", "w0 w5").text.split()[1]] += 1
-    law = np.exp(MECHANISM.log_probs(np.array([5]), SPACE)[0])
-    observed = np.array([counts[word] for word in WORDS]) / runs
-    assert np.abs(observed - law).sum() < 0.25
-    other = np.exp(MECHANISM.log_probs(np.array([1]), SPACE)[0])
-    assert np.abs(observed - other).sum() > 0.25  # it is not the old token's
-
-
-def test_where_positions_depend_on_each_other_an_edit_is_a_whole_release() -> None:
-    books = Charges()
-    talk = session(books, dp.DChiStencil(eta=5.0, window=3, sigma=1.0))
-    talk.release("m", "user", "w0 w1 w2 w3")
-    talk.release("m", "user", "w0 w1 w2 w9")
-    assert books.tokens == [4, 4]
-
-
-def test_alignment_keeps_both_ends() -> None:
-    def aligned(old: str, new: str) -> list[int | None]:
-        return unchanged([c.encode() for c in old], [c.encode() for c in new])
-
-    assert aligned("abcd", "abcd") == [0, 1, 2, 3]
-    assert aligned("abcd", "axcd") == [0, None, 2, 3]
-    assert aligned("abcd", "xbyd") == [None, 1, None, 3]
-    assert aligned("abcd", "xabcd") == [None, 0, 1, 2, 3]
-    assert aligned("abcbd", "abd") == [0, 1, 4]
-    assert aligned("aaaa", "aa") == [0, 1]
-    assert aligned("", "ab") == [None, None]
-    assert aligned("ab", "") == []
-
-
-PARTS = st.lists(st.text("ab", max_size=4), min_size=3, max_size=3)
-
-
-@given(old=PARTS, new=PARTS)
-def test_alignment_keeps_to_the_part(old: list[str], new: list[str]) -> None:
-    def marks(parts: list[str]) -> list[tuple[int, bytes]]:
-        return [
-            (i, mark) for i, part in enumerate(parts) for mark in (*(c.encode() for c in part), b"")
-        ]
-
-    before, after = marks(old), marks(new)
-    found = unchanged([m for _, m in before], [m for _, m in after])
-    assert all(before[k] == each for k, each in zip(found, after, strict=True) if k is not None)
-
-
-def test_alignment_does_not_cross_parts_of_other_lengths() -> None:
-    old, new = (b"p", b"q", b"r", b"", b"s", b""), (b"x", b"", b"r", b"y", b"z", b"")
-    assert unchanged(old, new) == [None] * 5 + [5]
-
-
-def test_what_is_typed_in_another_field_is_drawn_anew() -> None:
-    """Else the old output there would tell that the words are equal."""
-    runs, same = 60, 0
-    for _ in range(runs):
-        books = Charges()
-        talk = session(books, scope=json_values)
-        before = talk.release("m", "user", '{"a": "w0 w1", "b": "w3"}')
-        after = talk.release("m", "user", '{"a": "w0", "b": "w1 w3"}')
-        assert books.tokens == [3, 1]
-        one, two = json.loads(before.text), json.loads(after.text)
-        assert one["a"].split()[0] == two["a"]
-        assert one["b"] == two["b"].split()[1]
-        same += one["a"].split()[1] == two["b"].split()[0]
-    assert same < runs
 
 
 def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> None:
@@ -790,47 +676,6 @@ def test_a_failing_scope_releases_nothing() -> None:
     assert books.tokens == []
 
 
-@pytest.mark.parametrize(
-    ("after", "charged", "same"),
-    [
-        ("Hello [w1 w2], so [w3]!", 0, {0: 0, 1: 1, 2: 2}),  # public text only
-        ("Dear [w1 w9], it is [w3].", 1, {0: 0, 2: 2}),
-        ("[w0] Dear [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),
-        ("Dear [w1] and [w2 w3]", 1, {0: 0, 2: 2}),  # w2 is in another span
-        ("Dear w1 w2, it is [w3].", 0, {0: 2}),  # now said to be public
-        ("[Dear] [w1 w2], it is [w3].", 1, {1: 0, 2: 1, 3: 2}),  # now said to be private
-    ],
-)
-def test_an_edit_with_a_scope_is_charged_for_private_tokens_only(
-    after: str, charged: int, same: dict[int, int], options: dict[str, Any]
-) -> None:
-    books = Charges()
-    talk = session(books, scope=marked, **options)
-    before = talk.release("m", "user", "Dear [w1 w2], it is [w3].")
-    edited = talk.release("m", "user", after)
-    assert books.tokens == [3, charged][: 1 + bool(charged)]
-    assert outside(edited.text) == outside(after)
-    old, new = (" ".join(re.findall(r"\[(.*?)\]", r.text)).split() for r in (before, edited))
-    assert {k: new[k] for k in same} == {k: old[source] for k, source in same.items()}
-    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
-    assert "outside the given spans" in edited.certificate.assumptions[-2]
-
-
-def test_an_edit_of_encoded_spans_draws_for_what_changed() -> None:
-    def strings(text: str) -> Any:
-        for match in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
-            yield dp.Span(*match.span(), json.loads(match[0]), json.dumps)
-
-    books = Charges()
-    talk = session(books, scope=strings)
-    first = talk.release("m", "tool", json.dumps(["w1 \n w2", 7, "w3"]))
-    second = talk.release("m", "tool", json.dumps(["w1 \t w2", 8, "w9"]))
-    assert books.tokens == [3, 1]
-    one, two = json.loads(first.text), json.loads(second.text)
-    assert (one[0], two[0]) == (two[0], one[0])
-    assert (one[1], two[1]) == (7, 8)
-
-
 def test_another_epsilon_is_another_release_in_the_same_memo(options: dict[str, Any]) -> None:
     books = Charges()
     talk = session(books, **options)
@@ -879,14 +724,6 @@ def test_a_calibrated_session_is_the_one_at_its_epsilon() -> None:
     first = talk.release("m", "user", "w1")
     assert talk.at(2.5).release("m", "user", "w1") == first
     assert books.tokens == [1]
-
-
-def test_an_edit_at_another_epsilon_is_charged_for_what_changed() -> None:
-    books = Charges()
-    talk = session(books, scope=marked)
-    for epsilon, text in ((2.5, "[w1 w2]"), (1.5, "[w1 w3]"), (2.5, "[w1 w4]"), (1.5, "[w1 w3]")):
-        talk.at(epsilon).release("m", "user", text)
-    assert books.tokens == [2, 2, 1]
 
 
 def test_threads_ask_for_epsilons() -> None:

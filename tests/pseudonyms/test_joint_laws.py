@@ -97,7 +97,7 @@ def law(kind, texts, mapping_of=OfPath):
     def outcome(path):
         mapping = mapping_of(path)
         drafts = map(pseudonyms.read, texts)
-        return tuple(pseudonyms.release_draft(draft, mapping).text for draft in drafts)
+        return tuple(pseudonyms.release_draft(draft, mapping)[0].text for draft in drafts)
 
     return law_of(outcome)
 

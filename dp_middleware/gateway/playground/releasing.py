@@ -10,6 +10,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+from dp_middleware.conversation.session import Session
 from dp_middleware.errors import CannotCalibrate, LedgerError, ParameterError
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.playground import marks
@@ -22,7 +23,6 @@ from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
 from dp_middleware.sanitizers.explanation import Explanation
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.conversation.session import Session
 
 LONGEST = 20_000
 """Characters of a text."""

@@ -1,0 +1,132 @@
+"""Messages in no framework's form: what adapters make of theirs, and get back released."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+from dp_middleware._forks import StaysHere
+from dp_middleware.conversation.names import ONCE as ONCE, Event, Once
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+PART = "\x1e"
+"""Stands between the parts of a message, which are released as one text: a record separator."""
+
+_MARK = "dp_middleware said"
+
+
+class ToolCall(NamedTuple):
+    """A call of a tool that a remote model asked for.
+
+    Attributes:
+        id: Of the call.
+        name: Of the tool.
+        arguments: JSON as text.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message(StaysHere):
+    """One message of a transcript.
+
+    Attributes:
+        role: Whose. An assistant's message must be known as a remote answer.
+        texts: Its parts, released as one text; of an assistant what it said.
+        calls: Of tools, by an assistant.
+        extra: What else a model is told again of its answer, such as a refusal: JSON-ready.
+        id: Of its event; ``None`` is known by its place, :data:`ONCE` never comes again.
+        aside: Stands outside of the order of messages, as instructions do: known by its ``id``, or
+            by its very text.
+        public: Goes out as it is, and is no event.
+    """
+
+    role: Role
+    texts: tuple[str, ...] = field(default=(), repr=False)
+    calls: tuple[ToolCall, ...] = field(default=(), repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    id: str | Once | None = None
+    aside: bool = False
+    public: bool = False
+
+    @property
+    def text(self) -> str:
+        """All that it says."""
+        return "".join(self.texts)
+
+    @property
+    def event(self) -> Event:
+        """What a session is told of it."""
+        if self.role == "assistant":
+            text = self.words()
+        else:
+            text = PART.join(text.replace(PART, " ") for text in self.texts)
+        return Event(self.id, self.role, text, self.aside)
+
+    def words(self) -> str:
+        """All that an assistant says as one text: its text, or JSON if there is more.
+
+        A text that could be taken for such JSON is spelled as JSON too. Letters stay as they are:
+        a detector may have to find names among them.
+        """
+        if not (self.calls or self.extra or _MARK in self.text):
+            return self.text
+        calls = [[call.id, call.name, _canonical(call.arguments)] for call in self.calls]
+        said = [self.text, calls, self.extra]
+        return json.dumps({_MARK: said}, ensure_ascii=False, sort_keys=True)
+
+    def released(self, text: str) -> Message:
+        """The copy with what goes out for its event.
+
+        Raises:
+            ValueError: Something has changed the words of an answer so that they are none.
+        """
+        if self.role == "assistant":
+            return replace(of_words(text), id=self.id)
+        parts = text.split(PART)
+        whole = len(parts) == len(self.texts)
+        return replace(self, texts=tuple(parts) if whole else (text.replace(PART, "\n"),))
+
+
+def of_words(words: str) -> Message:
+    """The assistant's message with these :meth:`Message.words`.
+
+    Raises:
+        ValueError: They are the words of none.
+    """
+    if _MARK not in words:
+        return Message(role="assistant", texts=(words,))
+    try:
+        text, calls, extra = json.loads(words)[_MARK]
+        made = tuple(ToolCall(*call) for call in calls)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        made = None
+    if made is None:
+        raise ValueError("not the words of a message")
+    return Message(role="assistant", texts=(text,), calls=made, extra=extra)
+
+
+def is_structured(words: str) -> bool:
+    """Whether words of an answer are more than a text."""
+    return _MARK in words
+
+
+def events_of(transcript: Sequence[Message]) -> list[Event]:
+    """The events of a transcript, in its order."""
+    return [message.event for message in transcript if not message.public]
+
+
+def _canonical(arguments: str) -> str:
+    """JSON is spelled in one way, as clients parse and spell it anew; other text stays."""
+    try:
+        spelled = json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
+        spelled.encode()  # lone surrogates may stand in it as escapes
+    except (ValueError, RecursionError):
+        return arguments
+    return spelled

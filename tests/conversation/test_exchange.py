@@ -1,0 +1,135 @@
+"""One request and its answer: what is restored was in the request, whoever asks."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from hypothesis import given, strategies as st
+from support.entities import detector
+
+import dp_middleware as dp
+from dp_middleware.conversation.messages import ONCE, Message, ToolCall, of_words
+from dp_middleware.conversation.reply import Reply
+
+NAMES = {"Mirela Tamburi": "person", "Osric Vantongeren": "person"}
+
+
+@pytest.fixture
+def talk():
+    return dp.Pseudonyms(detector(NAMES), on_empty="pass").session()
+
+
+def user(*texts, **fields):
+    return Message(role="user", texts=texts, **fields)
+
+
+def answer(text, *calls, **fields):
+    return Message(role="assistant", texts=(text,), calls=calls, **fields)
+
+
+def sent(exchange):
+    return [message.text for message in exchange.sent]
+
+
+def test_what_is_restored_was_in_the_request(talk):
+    first = talk.exchange([user("Mirela Tamburi")])
+    [name] = sent(first)
+    for other in ([user("who?")], [user("w", id=ONCE)], [user("who?"), user("Osric Vantongeren")]):
+        assert talk.exchange(other).restore(f"It is {name}.") == f"It is {name}."
+    assert first.restore(f"It is {name}.") == "It is Mirela Tamburi."
+
+
+def test_the_words_of_a_foreign_answer_restore_nothing(talk):
+    """Whoever has seen what the remote model was sent cannot have it undone."""
+    first = talk.exchange([user("Mirela Tamburi")])
+    [name] = sent(first)
+    first.answer(answer(f"Dear {name}"))
+    for begun in ("who?", "Osric Vantongeren"):
+        other = talk.exchange([user(begun), answer(f"Dear {name}"), user("and?")])
+        assert other.restore(name) == name
+
+
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_a_transcript_goes_on_where_its_answers_stand(talk, dropped):
+    """Also when a memory has dropped its beginning."""
+    first = talk.exchange([user("Mirela Tamburi")])
+    [name] = sent(first)
+    shown = first.answer(answer(f"Dear {name}"))
+    assert shown.text == "Dear Mirela Tamburi"
+    later = [user("Mirela Tamburi"), shown, user("Is Tamburi here?")][dropped:]
+    second = talk.exchange(later)
+    assert second.conversation == first.conversation
+    assert sent(second)[-2] == f"Dear {name}"
+    assert sent(second)[-1] == f"Is {name.split()[1]} here?"
+    assert second.restore(name) == "Mirela Tamburi"
+
+
+def test_an_equal_request_is_an_equal_release_and_free(talk):
+    transcript = [user("be brief", aside=True), user("Mirela Tamburi")]
+    once, again = talk.exchange(transcript), talk.exchange(transcript)
+    assert sent(once) == sent(again)
+    assert talk.exchange([user("be short", aside=True), transcript[1]]).sent[1].texts == (
+        once.sent[1].texts
+    )
+
+
+def test_tools_are_called_with_pseudonyms_unless_they_are_named(talk, caplog):
+    exchange = talk.exchange([user("Mirela Tamburi")], tools=["look_up"])
+    [name] = sent(exchange)
+    given = json.dumps({"q": name})
+    shown = exchange.shown(
+        answer("", ToolCall("1", "look_up", given), ToolCall("2", "fetch", given))
+    )
+    assert [json.loads(call.arguments)["q"] for call in shown.calls] == ["Mirela Tamburi", name]
+    exchange.arguments("fetch", given)
+    [warning] = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert "tools=['fetch']" in warning.getMessage()
+    everything = talk.exchange([user("Mirela Tamburi")], tools="all")
+    assert everything.arguments("fetch", {"q": [name]}) == {"q": ["Mirela Tamburi"]}
+
+
+def test_a_reply_in_pieces_is_the_whole_answer(talk):
+    exchange = talk.exchange([user("Mirela Tamburi")], tools=["f"])
+    [name] = sent(exchange)
+    given = json.dumps({"q": name})
+    whole = exchange.shown(answer(f"It is {name}.", ToolCall("1", "f", given)))
+    reply = Reply(exchange)
+    text = "".join(map(reply.text, f"It is {name}.")) + reply.close("text")
+    reply.call(0, "1", "f")
+    arguments = "".join(reply.arguments(piece, 0) for piece in given) + reply.close(0)
+    assert (text, arguments) == (whole.text, whole.calls[0].arguments)
+    reply.end()
+    later = talk.exchange([user("Mirela Tamburi"), whole, user("w")])
+    assert later.sent[1].calls[0].arguments == given
+
+
+def test_a_later_exchange_goes_on_from_one_that_it_names(talk):
+    first = talk.exchange([user("Mirela Tamburi")], conversation="c")
+    first.keep("resp_1")
+    [name] = sent(first)
+    later = talk.exchange([user("and?", id="2")], conversation="c", after="resp_1")
+    assert later.restore(name) == "Mirela Tamburi"
+    with pytest.raises(dp.EventRefused):
+        talk.exchange([user("and?", id="2")], conversation="c", after="resp_2")
+
+
+def test_an_extracted_answer_is_known_by_its_place(talk):
+    asked = [user("Mirela Tamburi")]
+    talk.exchange(asked).note_extracted((answer("yes"), answer("She is ill.")))
+    assert sent(talk.exchange([*asked, answer("She is ill."), user("w")]))[1] == "yes"
+    with pytest.raises(dp.EventRefused):
+        talk.exchange([user("w"), answer("She is ill.")])
+
+
+TEXTS = st.text(max_size=20)
+
+
+@given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=2), st.dictionaries(TEXTS, TEXTS))
+def test_an_answer_is_known_by_its_words(text, calls, extra):
+    message = answer(text, *(ToolCall(*call) for call in calls), extra=extra)
+    again = of_words(message.words())
+    assert (again.text, again.extra) == (text, extra)
+    assert again.words() == message.words()
+    assert [call[:2] for call in again.calls] == [call[:2] for call in message.calls]

@@ -53,20 +53,13 @@ _open: ContextVar[Receipt | None] = ContextVar("dp_middleware_receipt", default=
 
 @contextmanager
 def receipts() -> Iterator[Receipt]:
-    """Writes down all that happens in this block, and in threads started with its context.
-
-    A block around it is told too.
-    """
-    receipt, outer = Receipt(), _open.get()
+    """In this block, and in threads that are started with its context, all is written down."""
+    receipt = Receipt()
     token = _open.set(receipt)
     try:
         yield receipt
     finally:
         _open.reset(token)
-        if outer is not None:
-            outer.releases += receipt.releases
-            outer.charged += receipt.charged
-            outer.remaining = outer.remaining if receipt.remaining is None else receipt.remaining
 
 
 def write_charge(certificate: Certificate) -> None:

@@ -23,6 +23,7 @@ Tools = Collection[str] | Literal["all"]
 """Names of the tools that are called with originals; others are called with pseudonyms."""
 
 _log = logging.getLogger("dp_middleware.conversation")
+_WORDS = ("text", "content", "refusal", "thinking")  # of what else an answer says
 RESTORATION = "the restoration"
 
 
@@ -157,12 +158,17 @@ class Exchange(StaysHere):
         if not self.restores:
             return remote
         calls = (c._replace(arguments=self.arguments(c.name, c.arguments)) for c in remote.calls)
-        extra = {
-            name: self.restore(text) if name == "refusal" and isinstance(text, str) else text
-            for name, text in remote.extra.items()
-        }
+        extra = {name: self._words(name, value) for name, value in remote.extra.items()}
         texts = tuple(map(self.restore, remote.texts))
         return replace(remote, texts=texts, calls=tuple(calls), extra=extra)
+
+    def _words(self, name: str, value: Any) -> Any:
+        """What is shown of what else an answer says: its words, no ids or signatures."""
+        if isinstance(value, dict):
+            return {key: self._words(key, each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._words(name, each) for each in value]
+        return self.restore(value) if isinstance(value, str) and name in _WORDS else value
 
     def answer(self, remote: Message, *, left: bool = False) -> Message:
         """Notes an answer, which may go out again, and returns what is shown of it.

@@ -1,31 +1,30 @@
-"""Released copies of a model's input, and the filter that makes them before each call."""
+"""Items of the SDK as messages of a transcript, and back."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
-from pydantic import BaseModel
 
-from dp_middleware.conversation.dialogue import INSTRUCTIONS, Dialogue, Say
+from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.conversation.session import Session, session_of
 from dp_middleware.conversation.transcript import Unknown
 from dp_middleware.errors import ParameterError
 
-_ROLES = {"user": "user", "system": "system", "developer": "system"}
-_ANSWERS = {  # what is kept of an answer: nothing else is sent again
-    "function_call": ("call_id", "name", "arguments"),
-    "reasoning": ("id", "summary", "content", "encrypted_content"),
-}
-_PARTS = {"output_text": "text", "refusal": "refusal"}  # of a message
+_ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "system"}
+_THOUGHT = ("id", "summary", "content", "encrypted_content")  # of a reasoning item, sent again
+_SAID = {"output_text": "text", "refusal": "refusal"}  # parts of an answer
 
 
 def release_input(
-    session: object, *, public_instructions: Collection[str] = (), conversation: str | None = None
+    session: object,
+    *,
+    public_instructions: Collection[str] = (),
+    conversation: str | None = None,
 ) -> CallModelInputFilter:
-    """A ``call_model_input_filter`` that releases instructions, messages and outputs of tools.
+    """Makes a ``call_model_input_filter`` that releases instructions, messages, outputs of tools.
 
     For models that the SDK finds by name. It sees no answers, so **answers in the input are
     declared public**: they are sent as they are, or under new pseudonyms, and nothing is restored.
@@ -34,83 +33,132 @@ def release_input(
     Args:
         session: As of :class:`DPModel`, and so the rest.
     """
-    dialogue = Dialogue(session, conversation=conversation, public=public_instructions)
+    released = Released(session, public_instructions, conversation, "pass", ())
 
-    async def released(data: CallModelData[Any]) -> ModelInputData:
+    async def filtered(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
-        instructions, items = await asyncio.to_thread(
-            released_items, dialogue, given.instructions, given.input, "pass"
-        )
+        _, instructions, items = await released.of(given.instructions, given.input)
         return ModelInputData(input=items, instructions=instructions)
 
-    return released
+    return filtered
 
 
-def released_items(
-    dialogue: Dialogue, instructions: str | None, given: str | Sequence[Any], unknown: Unknown
-) -> tuple[str | None, list[Any]]:
-    """What may be sent of instructions and input items, as new objects.
+class Released:
+    """Releases inputs of models.
+
+    Args:
+        session: A session, a sanitizer or pseudonyms.
+        public: Instructions that are sent as they are, to the letter.
+        conversation: A public name, if there is one.
+        unknown: What happens to answers that are not known; see :meth:`Session.release_many`.
+        tools: Which are called with originals.
 
     Raises:
-        ParameterError: An item of another kind, named by its place.
-        DPMiddlewareError: The release failed. Holds no text.
+        ParameterError: One of them is not what it should be.
     """
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
 
-    def build(say: Say) -> tuple[str | None, list[Any]]:
+    def __init__(
+        self,
+        session: object,
+        public: Collection[str],
+        conversation: str | None,
+        unknown: Unknown,
+        tools: Tools,
+    ) -> None:
+        if isinstance(public, str) or not all(isinstance(text, str) for text in public):
+            raise ParameterError("expected public_instructions=['...'], a collection of texts")
+        self.session: Session = session_of(session)
+        self._public, self._conversation = frozenset(public), conversation
+        self._unknown, self._tools = unknown, checked_tools(tools)
+
+    async def of(
+        self, instructions: str | None, given: str | Sequence[Any]
+    ) -> tuple[Exchange, str | None, list[Any]]:
+        """Releases instructions and input items; what may be sent are new objects.
+
+        Raises:
+            ParameterError: An item of another kind, named by its place.
+            DPMiddlewareError: The release failed. Holds no text.
+        """
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         calls: set[str] = set()
-        told = None if instructions is None else say(INSTRUCTIONS, instructions)
-        return told, [_copy(item, f"input item {k}", calls, say) for k, item in enumerate(items)]
+        transcript = [_message(item, f"input item {k}", calls) for k, item in enumerate(items)]
+        if instructions is not None:
+            public = instructions in self._public
+            told = Message(role="system", texts=(instructions,), aside=True, public=public)
+            transcript.insert(0, told)
+        exchange = await self.session.aexchange(
+            transcript,
+            conversation=self._conversation,
+            unknown=self._unknown,
+            tools=self._tools,
+        )
+        sent = list(exchange.sent)
+        rules = None if instructions is None else sent.pop(0).text
+        return exchange, rules, [_item(*pair) for pair in zip(items, sent, strict=True)]
 
-    return dialogue.rewritten(build, unknown=unknown)
 
-
-def _copy(item: Any, where: str, calls: set[str], say: Say) -> dict[str, Any]:
+def _message(item: Any, where: str, calls: set[str]) -> Message:
     if not isinstance(item, Mapping):
         raise ParameterError(f"{where}: expected an item as a dict, got {type(item).__name__}")
     kind, role = item.get("type", "message"), item.get("role")
     if kind == "message" and role in _ROLES:
-        content = _content(item.get("content"), where, _ROLES[role], say)
-        return {"role": role, "type": kind, "content": content}
+        return Message(role=_ROLES[role], texts=_texts(item.get("content"), where))
     if kind == "function_call_output" and item.get("call_id") in calls:
-        output = _content(item.get("output"), where, "tool", say)
-        return {"call_id": item["call_id"], "type": kind, "output": output}
-    if (kind == "message" and role == "assistant") or kind in _ANSWERS:
-        if kind == "function_call":
-            calls.add(str(item.get("call_id")))
-        answer: dict[str, Any] = json.loads(say("assistant", words_of(item)))
-        return answer
-    raise ParameterError(
-        f"{where}: expected a message of text, a call of a function or its output behind it; "
-        "other items cannot be released"
-    )
+        return Message(role="tool", texts=_texts(item.get("output"), where))
+    answer = answer_of(item)
+    if answer is None:
+        raise ParameterError(
+            f"{where}: expected a message of text, a call of a function or its output behind it; "
+            "other items cannot be released"
+        )
+    calls.update(call.id for call in answer.calls)
+    return answer
 
 
-def _content(content: Any, where: str, role: str, say: Say) -> Any:
+def _texts(content: Any, where: str) -> tuple[str, ...]:
     if isinstance(content, str):
-        return say(role, content)
+        return (content,)
     for part in content if isinstance(content, list) else [None]:
         if not isinstance(part, Mapping) or part.get("type") != "input_text":
             raise ParameterError(f"{where}: only text can be released; take other content out")
-    return [{"type": "input_text", "text": say(role, part["text"])} for part in content]
+    return tuple(part["text"] for part in content)
 
 
-def words_of(item: Mapping[str, Any]) -> str:
-    """All that a model is told of an item of its answer, as JSON; a refusal is text."""
+def answer_of(item: Mapping[str, Any]) -> Message | None:
+    """Returns all that a model is told again of an item of its answer; ``None``: it is none.
+
+    Raises:
+        ParameterError: A message with other parts than text and refusals.
+    """
     kind, content = item.get("type", "message"), item.get("content", ())
-    if kind != "message":
-        kept = {name: item[name] for name in _ANSWERS[kind] if item.get(name) is not None}
-        return json.dumps({"type": kind, **kept}, sort_keys=True, default=str)
+    if kind == "function_call":
+        call = ToolCall(str(item["call_id"]), item["name"], item["arguments"])
+        return Message(role="assistant", calls=(call,))
+    if kind == "reasoning":
+        kept = {name: item[name] for name in _THOUGHT if item.get(name) is not None}
+        return Message(role="assistant", extra={"type": kind, **kept})
+    if kind != "message" or item.get("role") != "assistant":
+        return None
     parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
-    if not all(part.get("type") in _PARTS for part in parts):
+    if not all(part.get("type") in _SAID for part in parts):
         raise ParameterError("only text and refusals of an answer can be sent again")
-    text = "".join(part[_PARTS[part["type"]]] for part in parts)
-    return json.dumps({"role": "assistant", "content": text}, sort_keys=True)
+    return Message(role="assistant", texts=tuple(part[_SAID[part["type"]]] for part in parts))
 
 
-def forms_of(item: BaseModel) -> list[str]:
-    """What an item of an answer may be when it is sent again; empty for one that cannot be."""
-    said = item.model_dump(mode="json", exclude_none=True)
-    if said.get("type") not in ("message", *_ANSWERS):
-        return []
-    return [words_of(said), words_of({k: v for k, v in said.items() if k != "id"})]
+def _item(given: Mapping[str, Any], sent: Message) -> dict[str, Any]:
+    if sent.role == "assistant":
+        if sent.extra:
+            return dict(sent.extra)
+        if sent.calls:
+            [call] = sent.calls
+            said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+            return {"type": "function_call", **said}
+        return {"role": "assistant", "content": sent.text}
+    field = "output" if sent.role == "tool" else "content"
+    content: Any = sent.text
+    if not isinstance(given[field], str):
+        content = [{"type": "input_text", "text": text} for text in sent.texts]
+    if sent.role == "tool":
+        return {"type": "function_call_output", "call_id": given["call_id"], "output": content}
+    return {"type": "message", "role": given["role"], "content": content}

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
-from dp_middleware.conversation.dialogue import Dialogue
+from dp_middleware.conversation.exchange import Exchange, Plain, Restorer, Tools
 from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded.streams import aclosing
-from openai_agents_dp_middleware._items import forms_of, released_items
+from openai_agents_dp_middleware._items import Released, answer_of
 
-_PIECE = "response.function_call_arguments.delta"  # of JSON
+_ARGUMENTS = "response.function_call_arguments.delta"
 _ENDS = (".done", ".completed", ".incomplete")
+_OURS = ("public_instructions", "conversation", "tools")
 
 
 class DPModel(Model):
     """Stands for a remote model: instructions, messages and outputs of functions are released.
 
-    The model's own answers may go out again, no others. With pseudonyms, answers and arguments of
-    tools have the originals, also in streams. Give the run :func:`private_run`'s configuration:
-    spans of tools record raw text otherwise. Names and schemas of tools, handoffs and output types,
-    the model's settings and a stored prompt's id are public.
+    The model's own answers may go out again, no others. With pseudonyms, answers have the originals
+    that stood in their own input, and so have the arguments of ``tools``, also in streams. Give the
+    run :func:`private_run`'s configuration: spans of tools record raw text otherwise. Names and
+    schemas of tools, handoffs and output types, the model's settings and a stored prompt's id are
+    public.
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``.
         inner: The remote model.
         public_instructions: Instructions that are sent as they are, to the letter; others are
             released as a system message.
-        conversation: Its public name; default a fresh one. Two conversations with one beginning
-            need two models.
+        conversation: Its public name, if it has one; else a run goes on in the conversation that
+            its input continues.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
+            others are called with pseudonyms.
 
     Raises:
         DPMiddlewareError: From a call: the budget is exhausted, the release failed, an answer in
@@ -47,44 +51,33 @@ class DPModel(Model):
         *,
         public_instructions: Collection[str] = (),
         conversation: str | None = None,
+        tools: Tools = (),
     ) -> None:
         if isinstance(inner, DPModel) or not isinstance(inner, Model):
             raise ParameterError(f"expected inner= an agents.Model, got {type(inner).__name__}")
         self._inner = inner
-        self._dialogue = Dialogue(session, conversation=conversation, public=public_instructions)
+        self._released = Released(session, public_instructions, conversation, "refuse", tools)
 
     async def get_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> ModelResponse:
         """The inner model's answer to what was released."""
-        sent = await self._released(system_instructions, input, options)
-        response = await self._inner.get_response(*sent, *args, **options)
-        response.output = [self._noted(item) for item in response.output]
+        exchange, rules, items = await self._sent(system_instructions, input, options)
+        response = await self._inner.get_response(rules, items, *args, **options)
+        response.output = [_answered(exchange, item) for item in response.output]
         return response
 
     async def stream_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> AsyncIterator[Any]:
         """The events of the inner model; what could become a pseudonym is held back."""
-        sent = await self._released(system_instructions, input, options)
-        events: AsyncIterator[Any] = self._inner.stream_response(*sent, *args, **options)
-        pieces, last = self._dialogue.pieces(), dict[Any, Any]()
+        exchange, rules, items = await self._sent(system_instructions, input, options)
+        events: AsyncIterator[Any] = self._inner.stream_response(rules, items, *args, **options)
+        shown = _ShownEvents(exchange)
         async with aclosing(events):
             async for event in events:
-                kind, index = event.type, getattr(event, "output_index", None)
-                if kind.endswith(".delta") and isinstance(event.delta, str):
-                    last[index, kind] = event
-                    text = pieces.feed((index, kind), event.delta, json=kind == _PIECE)
-                    yield event.model_copy(update={"delta": text})
-                    continue
-                if kind == "response.output_item.done":
-                    self._noted(event.item)
-                ended = [at for at in last if kind.endswith(_ENDS) and index in (None, at[0])]
-                for at in ended:  # what was held back stands before the end of its item, or of all
-                    begun = last.pop(at)
-                    if rest := pieces.close(at):
-                        yield begun.model_copy(update={"delta": rest})
-                yield self._shown(event)
+                for each in shown.of(event):
+                    yield each
 
     async def close(self) -> None:
         """As the inner model."""
@@ -94,38 +87,78 @@ class DPModel(Model):
         """As the inner model."""
         return self._inner.get_retry_advice(request)
 
-    async def _released(
+    async def _sent(
         self, instructions: str | None, given: Any, options: Mapping[str, Any]
-    ) -> tuple[str | None, list[Any]]:
+    ) -> tuple[Exchange, str | None, list[Any]]:
         if options.get("previous_response_id") or options.get("conversation_id"):
             raise ParameterError("expected the whole transcript, got an id of one kept elsewhere")
         if (options.get("prompt") or {}).get("variables"):
             raise ParameterError("expected no variables of a stored prompt: they are not released")
-        return await asyncio.to_thread(
-            released_items, self._dialogue, instructions, given, "refuse"
-        )
+        return await self._released.of(instructions, given)
 
-    def _noted(self, item: BaseModel) -> Any:
-        """An item of an answer as it is shown; it may go out again, also without its id."""
-        shown = self._shown(item)
-        for form in zip(forms_of(item), forms_of(shown), strict=True):
-            self._dialogue.note(*form)
-        return shown
 
-    def _shown(self, value: Any, name: str = "") -> Any:
-        """A copy of an item, an event or a part with the originals; ``name``: of its field."""
-        if not self._dialogue.session.restores:
-            return value
-        if isinstance(value, BaseModel):
-            fields = {k: self._shown(getattr(value, k), k) for k in type(value).model_fields}
-            return value.model_copy(update=fields)
-        if isinstance(value, list):
-            return [self._shown(each) for each in value]
-        if isinstance(value, str) and name in ("text", "refusal"):
-            return self._dialogue.shown(value)
-        if isinstance(value, str) and name == "arguments":
-            return self._dialogue.shown_json(value)
+class _ShownEvents:
+    """The events of one answer with the originals."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._tools: dict[Any, str] = {}  # by the place of their call
+        self._open: dict[Any, tuple[Any, Restorer]] = {}  # by place and kind, with the last event
+
+    def of(self, event: Any) -> list[Any]:
+        kind, index = event.type, getattr(event, "output_index", None)
+        if kind == "response.output_item.added":
+            self._tools[index] = getattr(event.item, "name", "")
+        if kind.endswith(".delta") and isinstance(event.delta, str):
+            _, restorer = self._open.get((index, kind)) or (None, self._restorer(kind, index))
+            self._open[index, kind] = event, restorer
+            return [event.model_copy(update={"delta": restorer.feed(event.delta)})]
+        shown = _shown(self._exchange, event, self._tools.get(index, ""))
+        if kind == "response.output_item.done":
+            _answered(self._exchange, event.item)
+        ended = [at for at in self._open if kind.endswith(_ENDS) and index in (None, at[0])]
+        rests = [self._rest(at) for at in ended]  # stand before the end of their item, or of all
+        return [*(rest for rest in rests if rest is not None), shown]
+
+    def _restorer(self, kind: str, index: Any) -> Restorer:
+        if kind != _ARGUMENTS:
+            return self._exchange.restorer()
+        gives = self._exchange.gives_originals(self._tools.get(index, ""))
+        return self._exchange.restorer(json=True, shown=False) if gives else Plain()
+
+    def _rest(self, at: Any) -> Any:
+        begun, restorer = self._open.pop(at)
+        rest = restorer.close()
+        return begun.model_copy(update={"delta": rest}) if rest else None
+
+
+def _answered(exchange: Exchange, item: BaseModel) -> Any:
+    """An item of an answer as it is shown; it may go out again, also without its id."""
+    remote = answer_of(item.model_dump(mode="json", exclude_none=True))
+    if remote is not None:
+        nameless = {name: value for name, value in remote.extra.items() if name != "id"}
+        for extra in (remote.extra, nameless):
+            exchange.answer(replace(remote, extra=extra))
+    return _shown(exchange, item)
+
+
+def _shown(exchange: Exchange, value: Any, tool: str = "", name: str = "") -> Any:
+    """A copy of an item, an event or a part with the originals; ``name``: of its field."""
+    if not exchange.restores:
         return value
+    if isinstance(value, BaseModel):
+        tool = getattr(value, "name", None) or tool
+        fields = type(value).model_fields
+        return value.model_copy(
+            update={k: _shown(exchange, getattr(value, k), tool, k) for k in fields}
+        )
+    if isinstance(value, list):
+        return [_shown(exchange, each) for each in value]
+    if isinstance(value, str) and name in ("text", "refusal"):
+        return exchange.restore(value)
+    if isinstance(value, str) and name == "arguments":
+        return exchange.arguments(tool, value)
+    return value
 
 
 def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:
@@ -134,14 +167,13 @@ def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:
     Args:
         session: As of :class:`DPModel`.
         inner: The remote model.
-        settings: ``public_instructions`` and ``conversation`` are of :class:`DPModel`, others of
-            ``agents.RunConfig``.
+        settings: ``public_instructions``, ``conversation`` and ``tools`` are of :class:`DPModel`,
+            others of ``agents.RunConfig``.
 
     Raises:
         ParameterError: Spans were asked to hold data, or another model is given.
     """
     if settings.get("trace_include_sensitive_data") or "model" in settings:
         raise ParameterError("expected neither trace_include_sensitive_data=True nor model=")
-    names = ("public_instructions", "conversation")
-    model = DPModel(session, inner, **{k: settings.pop(k) for k in names if k in settings})
+    model = DPModel(session, inner, **{k: settings.pop(k) for k in _OURS if k in settings})
     return RunConfig(**{**settings, "model": model, "trace_include_sensitive_data": False})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from pydantic_ai.messages import (
@@ -26,9 +26,10 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from dp_middleware.conversation.dialogue import Dialogue
+from dp_middleware.conversation.exchange import Exchange, Plain, Restorer, Tools, checked_tools
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from pydantic_ai_dp_middleware._messages import released_messages, words_of
+from pydantic_ai_dp_middleware._messages import Reading, answer_of
 
 _GROWING: tuple[tuple[type, str, Any], ...] = (  # parts, where they grow, and by what
     (TextPart, "content", TextPartDelta),
@@ -41,7 +42,8 @@ class DPModel(WrapperModel):
     """Stands for a remote model: instructions, prompts and what tools give are released.
 
     Stored messages stay raw; the remote model's answers may go out again, no others. With
-    pseudonyms, answers and arguments of tools have the originals, also in streams. Spans of the
+    pseudonyms, answers have the originals that stood in their own messages, and so have the
+    arguments of ``tools``, also in streams. Spans of the
     inner model, made with ``InstrumentedModel(inner)``, hold released text; those of an agent with
     ``instrument=`` hold raw text: give it ``InstrumentationSettings(include_content=False)``.
     Definitions of tools and output types, and the model's settings, are public.
@@ -51,8 +53,10 @@ class DPModel(WrapperModel):
         inner: The remote model.
         public_instructions: Instructions and system prompts that are sent as they are, to the
             letter; others are released, each once.
-        conversation: Its public name; default a fresh one. Two conversations with one beginning
-            need two models.
+        conversation: Its public name, if it has one; else messages go on in the conversation that
+            they continue.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
+            others are called with pseudonyms.
 
     Raises:
         DPMiddlewareError: From a call: the budget is exhausted, the release failed, an answer in
@@ -67,11 +71,16 @@ class DPModel(WrapperModel):
         *,
         public_instructions: Collection[str] = (),
         conversation: str | None = None,
+        tools: Tools = (),
     ) -> None:
         if isinstance(inner, DPModel) or not isinstance(inner, Model):
             raise ParameterError(f"expected inner= a model, got {type(inner).__name__}")
         super().__init__(inner)
-        self._dialogue = Dialogue(session, conversation=conversation, public=public_instructions)
+        public = public_instructions
+        if isinstance(public, str) or not all(isinstance(text, str) for text in public):
+            raise ParameterError("expected public_instructions=['...'], a collection of texts")
+        self._session, self._public = session_of(session), frozenset(public)
+        self._conversation, self._tools = conversation, checked_tools(tools)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"
@@ -83,10 +92,10 @@ class DPModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """The inner model's answer to what was released."""
-        sent, parameters = await self._released(messages, model_request_parameters)
+        exchange, sent, parameters = await self._released(messages, model_request_parameters)
         response = await self.wrapped.request(sent, model_settings, parameters)
-        shown = replace(response, parts=[_shown(self._dialogue, part) for part in response.parts])
-        self._note(response, shown)
+        shown = replace(response, parts=[_shown(exchange, part) for part in response.parts])
+        _note(exchange, response, shown)
         return shown
 
     @asynccontextmanager
@@ -101,13 +110,13 @@ class DPModel(WrapperModel):
 
         The inner model is given no ``run_context``, which holds the raw prompt.
         """
-        sent, parameters = await self._released(messages, model_request_parameters)
+        exchange, sent, parameters = await self._released(messages, model_request_parameters)
         async with self.wrapped.request_stream(sent, model_settings, parameters) as stream:
-            shown = _ShownStream(self._dialogue, stream)
+            shown = _ShownStream(exchange, stream)
             try:
                 yield shown
             finally:
-                self._note(stream.get(), shown.get())
+                _note(exchange, stream.get(), shown.get())
 
     async def count_tokens(
         self,
@@ -116,7 +125,7 @@ class DPModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> RequestUsage:
         """Of what was released: a vendor counts on its servers. A request after it is free."""
-        sent, parameters = await self._released(messages, model_request_parameters)
+        _, sent, parameters = await self._released(messages, model_request_parameters)
         return await self.wrapped.count_tokens(sent, model_settings, parameters)
 
     async def compact_messages(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -129,21 +138,50 @@ class DPModel(WrapperModel):
 
     async def _released(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters
-    ) -> tuple[list[ModelMessage], ModelRequestParameters]:
-        return await asyncio.to_thread(released_messages, self._dialogue, messages, parameters)
+    ) -> tuple[Exchange, list[ModelMessage], ModelRequestParameters]:
+        """What may be sent: new messages, and the parameters with released instructions.
 
-    def _note(self, remote: ModelResponse, shown: ModelResponse) -> None:
-        with suppress(ParameterError):  # an answer that cannot be sent again
-            self._dialogue.note(words_of(remote), words_of(shown), left=True)
+        Raises:
+            ParameterError: A part of another kind, named by its place.
+            DPMiddlewareError: The release failed. Holds no text.
+        """
+        reading, given = Reading(self._public), parameters.instruction_parts
+        for part in given or ():
+            reading.instructions(part.content, partial(_with_content, part))
+        copies = [
+            reading.message(message, f"message {k}", instructed=given is None)
+            for k, message in enumerate(messages)
+        ]
+        tools = self._tools
+        if tools != "all":  # an output is no tool: it is the answer
+            tools = {*tools, *(tool.name for tool in parameters.output_tools)}
+        exchange = await self._session.aexchange(
+            reading.transcript, conversation=self._conversation, tools=tools
+        )
+        built = reading.built(exchange.sent)
+        parts = given and built[: len(given)]
+        sent = [copy(built) for copy in copies]
+        return exchange, sent, replace(parameters, instruction_parts=parts)
 
 
-def _shown(dialogue: Dialogue, part: Any) -> Any:
+def _with_content(part: Any, text: str) -> Any:
+    return replace(part, content=text)
+
+
+def _note(exchange: Exchange, remote: ModelResponse, shown: ModelResponse) -> None:
+    with suppress(ParameterError):  # an answer that cannot be sent again
+        exchange.note(answer_of(remote), answer_of(shown), left=True)
+
+
+def _shown(exchange: Exchange, part: Any) -> Any:
     name = _field(part)
-    if not name:
+    value = getattr(part, name, None)
+    if value is None:
         return part
-    value = getattr(part, name)
-    is_json = name.startswith("args") and isinstance(value, str)
-    shown = dialogue.shown_json(value) if is_json else dialogue.shown_value(value)
+    if name.startswith("args"):
+        shown = exchange.arguments(part.tool_name, value)
+    else:
+        shown = exchange.restore_value(value)
     return replace(part, **{name: shown})
 
 
@@ -162,9 +200,10 @@ def _inners(name: str) -> Any:
 class _ShownStream(StreamedResponse):
     """A streamed answer with the originals; what could become a pseudonym is held back."""
 
-    def __init__(self, dialogue: Dialogue, inner: StreamedResponse) -> None:
+    def __init__(self, exchange: Exchange, inner: StreamedResponse) -> None:
         super().__init__(inner.model_request_parameters)
-        self._dialogue, self._inner, self._pieces = dialogue, inner, dialogue.pieces()
+        self._exchange, self._inner = exchange, inner
+        self._open: dict[int, Restorer] = {}  # by the place of a part
 
     async def _get_event_iterator(self) -> AsyncIterator[Any]:
         async for event in self._inner:
@@ -175,20 +214,29 @@ class _ShownStream(StreamedResponse):
     def _events(self, event: Any) -> Iterator[Any]:
         """Ends of parts, and which one is the result, are told by the base class."""
         if isinstance(event, PartStartEvent):
+            self._open[event.index] = self._restorer(event.part)
             yield replace(event, part=self._piece(event.index, event.part))
         elif isinstance(event, PartDeltaEvent):
             yield replace(event, delta=self._piece(event.index, event.delta))
-        elif isinstance(event, PartEndEvent) and (rest := self._pieces.close(event.index)):
+        elif isinstance(event, PartEndEvent) and (rest := self._open[event.index].close()):
             [(name, delta)] = [(n, d) for part, n, d in _GROWING if isinstance(event.part, part)]
             yield PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
+
+    def _restorer(self, part: Any) -> Restorer:
+        if not isinstance(part, BaseToolCallPart):
+            return self._exchange.restorer()
+        gives = self._exchange.gives_originals(part.tool_name)
+        return self._exchange.restorer(json=True, shown=False) if gives else Plain()
 
     def _piece(self, index: int, piece: Any) -> Any:
         name = _field(piece)
         value = getattr(piece, name, None)
-        if not isinstance(value, str):
-            return _shown(self._dialogue, piece)
-        shown = self._pieces.feed(index, value, json=name.startswith("args"))
-        return replace(piece, **{name: shown})
+        restorer = self._open[index]
+        if isinstance(value, str):
+            return replace(piece, **{name: restorer.feed(value)})
+        if value is None or isinstance(restorer, Plain):
+            return piece
+        return replace(piece, **{name: self._exchange.restore_value(value, shown=False)})
 
     def get(self) -> ModelResponse:
         """The answer as far as it was shown."""

@@ -71,7 +71,7 @@ def test_tools_and_users_see_the_originals(streams, remote):
     found = []
     remote.reply = calling
     agent = Agent("helper", instructions="Help Mirela Tamburi.", tools=[look_up(found)])
-    asked = {"input": "Who is Mirela Tamburi?", "run_config": config(remote)}
+    asked = {"input": "Who is Mirela Tamburi?", "run_config": config(remote, tools=["look_up"])}
     pieces = []
 
     async def run():

@@ -53,7 +53,7 @@ def remote():
 def model(remote):
     client = openai.AsyncOpenAI(api_key="none", base_url=remote.url, max_retries=0)
     inner = OpenAIChatModel("gpt-4o-mini", provider=OpenAIProvider(openai_client=client))
-    return DPModel(pseudonyms(), inner)
+    return DPModel(pseudonyms(), inner, tools=["look_up"])
 
 
 def pseudonyms():
@@ -200,7 +200,7 @@ class Searching(FunctionModel):
 
 @pytest.mark.parametrize("question", [CONTRACT, "Who is Mirela Tamburi"])
 def test_arguments_of_a_vendors_tool_in_pieces_are_restored(question):
-    model = DPModel(pseudonyms(), Searching(stream_function=thinking))
+    model = DPModel(pseudonyms(), Searching(stream_function=thinking), tools=["web_search"])
 
     async def run():
         asked = [ModelRequest([UserPromptPart(question)])]

@@ -213,9 +213,9 @@ class Exchange(StaysHere):
     # what a later request refers to --------------------------------------------------------------
 
     def keep(self, reference: str) -> None:
-        """Lets a later transcript go on here that names this one and does not repeat it.
+        """Lets a later exchange go on here whose transcript does not repeat this one.
 
         Args:
             reference: Public, such as an upstream's id of a response.
         """
-        self._notebook.note_id(f"\x1fused {reference}", json.dumps(self._used), left=False)
+        guarded(self._notebook.keep, reference, self._used, what="the note of an answer")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dp_middleware import _validate
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.dialogue import INSTRUCTIONS, Dialogue, Said, Say
+from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.messages import ONCE, Message, Role, ToolCall, is_structured
+from dp_middleware.conversation.reply import Reply
+from dp_middleware.conversation.session import Session
+from dp_middleware.conversation.transcript import Unknown
 from dp_middleware.errors import ParameterError
 
-_ROLES = {
+_ROLES: dict[str, Role] = {
     "user": "user",
-    "system": INSTRUCTIONS,
-    "developer": INSTRUCTIONS,
+    "system": "system",
+    "developer": "system",
     "tool": "tool",
     "function": "tool",
     "assistant": "assistant",
@@ -33,34 +36,48 @@ class Rules:
 
     Attributes:
         system: ``"public"``: instructions pass as they are; ``"release"`` releases them.
+        public_system: Instructions that pass as they are in any case, to the letter.
         tools: ``"public"``: names and schemas of tools pass as they are; ``"refuse"`` raises.
         answers: What happens to an assistant's message that was not noted; see
-            :meth:`Session.release_many`. Under pseudonyms calls of tools must be noted: a name
-            could hide in their JSON.
+            :meth:`Session.release_many`. Under pseudonyms calls of tools must be noted.
+        originals: Names of the tools that are called with originals, or ``"all"``.
     """
 
     system: Literal["release", "public"] = "release"
+    public_system: frozenset[str] = frozenset()
     tools: Literal["refuse", "public"] = "refuse"
     answers: Literal["refuse", "pass"] = "refuse"
+    originals: Tools = ()
 
     def __post_init__(self) -> None:
         _validate.one_of(("release", "public"), system=self.system)
         _validate.one_of(("refuse", "public"), tools=self.tools)
         _validate.one_of(("refuse", "pass"), answers=self.answers)
 
+    def is_public(self, message: Message) -> bool:
+        """Tells whether instructions pass as they are."""
+        return message.role == "system" and (
+            self.system == "public" or set(message.texts) <= self.public_system
+        )
 
-def release_request(dialogue: Dialogue, inputs: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    """What may be sent in the place of a request's texts and calls of tools.
+
+def release_request(
+    session: Session, inputs: Mapping[str, Any], rules: Rules, *, reference: str, whose: str
+) -> tuple[dict[str, Any], Exchange]:
+    """Releases a request's texts and calls of tools.
 
     Args:
-        dialogue: Its conversation.
+        session: Releases.
         inputs: ``texts`` in the order of the request, and, for a chat, ``structured_messages``, the
             whole transcript in OpenAI's form, which tells their roles. Without it they are texts
             that never come again, each a new release.
         rules: What is public.
+        reference: Public: of the request, by which its answer is known.
+        whose: Public: who asks, and in which of the proxy's sessions.
 
     Returns:
-        ``texts``, and ``tool_calls`` where there are any, as many as in ``inputs``.
+        ``texts``, and ``tool_calls`` where there are any, as many as in ``inputs``; and the
+        exchange, which restores the answer.
 
     Raises:
         ParameterError: Images, tools that are not public, another content than text, or messages
@@ -73,46 +90,53 @@ def release_request(dialogue: Dialogue, inputs: Mapping[str, Any], rules: Rules)
         raise ParameterError(
             "tools are sent as they are: say tools='public' in the guardrail's configuration"
         )
+    transcript = guarded(_transcript, inputs, rules)
+    unknown: Unknown = rules.answers
+    if unknown == "pass" and session.restores:
+        unknown = _is_text
+    alone = all(message.id is ONCE for message in transcript)
+    exchange = session.exchange(
+        transcript,
+        conversation=f"call\x1f{whose}\x1f{reference}" if alone else None,
+        unknown=unknown,
+        tools=rules.originals,
+        whose=whose,
+    )
+    exchange.keep(reference)
+    texts = [text for message in exchange.sent if not message.calls for text in message.texts]
+    calls = [_spelled(call) for message in exchange.sent for call in message.calls]
+    return {"texts": texts, **({"tool_calls": calls} if calls else {})}, exchange
+
+
+def _is_text(words: str) -> bool:
+    """Passes declared answers that are words; calls of tools must be noted."""
+    return not is_structured(words)
+
+
+def _transcript(inputs: Mapping[str, Any], rules: Rules) -> list[Message]:
     texts, messages = list(inputs.get("texts") or ()), inputs.get("structured_messages")
     if not all(isinstance(text, str) for text in texts):
         raise ParameterError("expected texts of type str")
     if messages is None:
         if inputs.get("tool_calls"):
             raise ParameterError("expected the messages with their calls of tools")
-        return {"texts": dialogue.release_once(texts)}
-    return guarded(_released_chat, dialogue, texts, messages, inputs, rules)
-
-
-def _released_chat(
-    dialogue: Dialogue,
-    texts: Sequence[str],
-    messages: Sequence[Any],
-    inputs: Mapping[str, Any],
-    rules: Rules,
-) -> dict[str, Any]:
+        return [Message(role="user", texts=(text,), id=ONCE) for text in texts]
     known: set[Any] = set()  # ids of calls, which are the remote model's
-    read = [_read(message, f"message {k}", known) for k, message in enumerate(messages)]
-    calls = [call for _, made in read for call in made]
-    if [text for parts, _ in read for _, text in parts] != list(texts):
+    transcript = [
+        part
+        for k, message in enumerate(messages)
+        for part in _read(message, f"message {k}", known, rules)
+    ]
+    if [text for message in transcript for text in message.texts] != texts:
         raise ParameterError("expected the texts of the messages, got others")
-    if len(calls) != len(inputs.get("tool_calls") or ()):
+    calls = sum(len(message.calls) for message in transcript)
+    if calls != len(inputs.get("tool_calls") or ()):
         raise ParameterError("expected the calls of tools of the messages, got others")
-    if dialogue.session.restores:
-        dialogue.release([], [_of_call(call) for call in calls])  # free; refuses others
-    public = INSTRUCTIONS if rules.system == "public" else None
-
-    def build(say: Say) -> dict[str, Any]:
-        sent, sent_calls = list[str](), list[dict[str, Any]]()
-        for parts, made in read:
-            sent += [text if role == public else say(role, text) for role, text in parts]
-            sent_calls += [_call(say(*_of_call(call))) for call in made]
-        return {"texts": sent, **({"tool_calls": sent_calls} if sent_calls else {})}
-
-    return dialogue.rewritten(build, unknown=rules.answers)
+    return transcript
 
 
-def _read(message: Any, where: str, known: set[Any]) -> tuple[list[Said], list[dict[str, Any]]]:
-    """The texts of a message with their role, and its calls of tools."""
+def _read(message: Any, where: str, known: set[Any], rules: Rules) -> list[Message]:
+    """A message; an answer's texts and calls each by itself, as a proxy shows them."""
     said = _fields(message, _MESSAGE, where)
     role = _ROLES.get(said.get("role") or "")
     content, calls = said.get("content"), said.get("tool_calls") or []
@@ -120,44 +144,45 @@ def _read(message: Any, where: str, known: set[Any]) -> tuple[list[Said], list[d
         raise ParameterError(f"{where}: expected a user's, system, tool's or assistant's message")
     if said.get("tool_call_id") and (role != "tool" or said["tool_call_id"] not in known):
         raise ParameterError(f"{where}: expected what a tool gave behind a call of it")
-    made = [_fields(call, _CALL, where) for call in calls]
-    for call in made:
-        _fields(call.get("function"), _FUNCTION, where)
-        known.add(call.get("id"))
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
     read = [_fields(part, _PART, where) for part in parts]
     if any(part.get("type") not in _TEXTS for part in read):
         raise ParameterError(f"{where}: only text can be released; take other content out")
-    return [(role, part.get("text", "")) for part in read], made
+    texts = tuple(part.get("text", "") for part in read)
+    if role != "assistant":
+        own = Message(role=role, texts=texts, aside=role == "system")
+        public = rules.is_public(own)
+        return [replace(own, public=public)] if texts else []
+    made = [_call(_fields(call, _CALL, where), where) for call in calls]
+    known.update(call.id for call in made)
+    answers = [Message(role=role, texts=(text,)) for text in texts]
+    return [*answers, *(Message(role=role, calls=(call,)) for call in made)]
 
 
 def _fields(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
     """An object's fields; any other that says something would go out as it is."""
-    given = dict(value if isinstance(value, Mapping) else value.model_dump())
-    if any(each and name not in names for name, each in given.items()):
+    fields = dict(value if isinstance(value, Mapping) else value.model_dump())
+    if any(entry and name not in names for name, entry in fields.items()):
         raise ParameterError(f"{where}: expected no other fields than {', '.join(names)}")
-    return given
+    return fields
 
 
-def _of_call(call: Mapping[str, Any]) -> Said:
-    """All that a model is told of a call, in the session's words."""
-    function = call["function"]
-    said = {"id": call.get("id"), "name": function["name"], "arguments": function["arguments"]}
-    return "assistant", json.dumps({"call": said}, sort_keys=True)
+def _call(call: Mapping[str, Any], where: str) -> ToolCall:
+    """Reads a call of a tool in OpenAI's form."""
+    function = _fields(call.get("function"), _FUNCTION, where)
+    return ToolCall(call.get("id") or "", function["name"] or "", function["arguments"] or "")
 
 
-def _call(words: str) -> dict[str, Any]:
-    """The call again, from what :func:`_of_call` gave for it."""
-    said = json.loads(words)["call"]
-    function = {"name": said["name"], "arguments": said["arguments"]}
-    return {"id": said["id"], "type": "function", "function": function}
+def _spelled(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
-def restore_response(dialogue: Dialogue, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What the client is shown of an answer, which may go out again from now on.
+def restore_response(exchange: Exchange, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Restores an answer, which may go out again from now on.
 
     Args:
-        dialogue: The conversation of the request.
+        exchange: Of the request.
         inputs: ``texts`` and ``tool_calls`` of the answer, whole or as far as it went.
 
     Returns:
@@ -166,19 +191,15 @@ def restore_response(dialogue: Dialogue, inputs: Mapping[str, Any]) -> dict[str,
     """
     shown, held = list[str](), list[int]()
     for text in inputs.get("texts") or ():
-        pieces = dialogue.pieces()
-        certain, rest = pieces.feed("text", text), pieces.close("text")
+        reply = Reply(exchange)
+        certain, rest = reply.text(text), reply.close("text")
+        reply.end()
         shown.append(certain + rest)
         held.append(len(rest))
-        dialogue.note(text, shown[-1])
-    found: dict[str, Any] = {"texts": shown, "stream_holdback_chars": held}
-    calls = []
+    restored: dict[str, Any] = {"texts": shown, "stream_holdback_chars": held}
+    calls = list[dict[str, Any]]()
     for call in inputs.get("tool_calls") or ():
-        _, remote = _of_call(call if isinstance(call, Mapping) else call.model_dump())
-        said = _call(remote)
-        said["function"]["arguments"] = dialogue.shown_json(said["function"]["arguments"] or "")
-        calls.append(said)
-        dialogue.note(remote, _of_call(said)[1])
-    if calls:
-        found["tool_calls"] = calls
-    return found
+        fields = call if isinstance(call, Mapping) else call.model_dump()
+        remote = Message(role="assistant", calls=(_call(fields, "the answer"),))
+        calls += map(_spelled, exchange.answer(remote).calls)
+    return {**restored, "tool_calls": calls} if calls else restored

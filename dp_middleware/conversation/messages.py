@@ -9,11 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.names import ONCE as ONCE, Event, Once
+from dp_middleware.sanitizers.spans import PART
 
 Role = Literal["system", "user", "assistant", "tool"]
-
-PART = "\x1e"
-"""Stands between the parts of a message, which are released as one text: a record separator."""
 
 _MARK = "dp_middleware said"
 
@@ -89,9 +87,8 @@ class Message(StaysHere):
         """
         if self.role == "assistant":
             return replace(of_words(text), id=self.id)
-        parts = text.split(PART)
-        whole = len(parts) == len(self.texts)
-        return replace(self, texts=tuple(parts) if whole else (text.replace(PART, "\n"),))
+        parts = text.split(PART) + [""] * (len(self.texts) - 1)  # a whole text has no parts
+        return replace(self, texts=tuple(parts[: len(self.texts)]))
 
 
 def of_words(words: str) -> Message:

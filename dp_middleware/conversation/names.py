@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.sanitizers.spans import Detector
+from dp_middleware.sanitizers.spans import PART, Detector
 
 
 class Once(Enum):
@@ -56,7 +56,9 @@ def checked(item: Any) -> Event:
     Raises:
         ParameterError: One of them is not what it should be; quotes none of them.
     """
-    event_id, role, text, *aside = _of_dict(item) if isinstance(item, Mapping) else item
+    if isinstance(item, Event):
+        return item
+    event_id, role, text = _of_dict(item) if isinstance(item, Mapping) else item
     unnamed = event_id is None or event_id is ONCE
     if not unnamed and (not isinstance(event_id, str) or not event_id):
         raise ParameterError("expected an event id of type str, not empty")
@@ -64,7 +66,7 @@ def checked(item: Any) -> Event:
         raise ParameterError(f"expected a role in {ROLES}")
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-    return Event(event_id, role, text, *aside)
+    return Event(event_id, role, text.replace(PART, " "))
 
 
 _OTHER_ROLES = {"developer": "system", "function": "tool"}

@@ -19,15 +19,17 @@ class Notebook:
         memo: Keeps them.
         digests: Name them.
         within: The conversation's keyed name.
-        name: Its public name, if the caller gave it none: then its answers lead back to it.
-        subject: In whose name.
+        name: Its public name.
+        named: Whether the caller gave it; else its answers lead back to it.
+        whose: Who may go on in it.
     """
 
     memo: ReleaseMemo
     digests: Digests
     within: bytes
-    name: str | None
-    subject: str
+    name: str
+    named: bool
+    whose: str
 
     def note(self, key: bytes, words: str, private: bytes | None, left: bool) -> None:
         """Notes a remote answer under a key."""
@@ -40,8 +42,8 @@ class Notebook:
         """Notes a remote answer by what a client may send in its place."""
         for spelling in dict.fromkeys(spelled):
             self.note(self.digests.answer(self.within, spelling), words, None, left)
-            if self.name is not None:
-                self.note(pointer(self.digests, self.subject, spelling), self.name, None, left)
+            if not self.named:
+                self.note(pointer(self.digests, self.whose, spelling), self.name, None, left)
 
     def note_id(self, event_id: str, words: str, left: bool) -> None:
         """Notes a remote answer by its id."""
@@ -53,22 +55,31 @@ class Notebook:
         name = self.digests.names(self.within, events)[-1]
         self.note(self.digests.note(name), words, self.digests.private(name), left)
 
-    def kept(self, reference: str | None) -> list[str]:
-        """Returns the pseudonyms of the exchange with this reference.
-
-        Raises:
-            EventRefused: There is none in this conversation.
-        """
-        if reference is None:
-            return []
-        name = self.digests.of_id(self.within, f"\x1fused {reference}")
-        (known,) = self.memo.answers([self.digests.note(name)])
-        if known is None:
-            raise EventRefused("expected a reference to an exchange of this conversation")
-        used: list[str] = json.loads(known)
-        return used
+    def keep(self, reference: str, used: Sequence[str]) -> None:
+        """Lets another exchange go on from one, by a reference."""
+        key = _reference(self.digests, self.whose, reference)
+        self.note(key, json.dumps([self.name, list(used)]), None, left=False)
 
 
-def pointer(digests: Digests, subject: str, words: str) -> bytes:
+def kept(
+    memo: ReleaseMemo, digests: Digests, whose: str, reference: str
+) -> tuple[str, frozenset[str]]:
+    """Returns the conversation of the exchange with a reference, and its pseudonyms.
+
+    Raises:
+        EventRefused: There is none.
+    """
+    (known,) = memo.answers([_reference(digests, whose, reference)])
+    if known is None:
+        raise EventRefused("expected a reference to an exchange of this session, got another")
+    name, used = json.loads(known)
+    return name, frozenset(used)
+
+
+def _reference(digests: Digests, whose: str, reference: str) -> bytes:
+    return digests.of("exchange", whose, reference)
+
+
+def pointer(digests: Digests, whose: str, words: str) -> bytes:
     """Returns the key under which an answer's words lead to their conversation."""
-    return digests.of("conversation of", subject, words)
+    return digests.of("conversation of", whose, words)

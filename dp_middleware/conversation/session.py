@@ -25,7 +25,7 @@ from dp_middleware.conversation.names import (
     by_role,
     checked,
 )
-from dp_middleware.conversation.notebook import Notebook, pointer
+from dp_middleware.conversation.notebook import Notebook, kept, pointer
 from dp_middleware.conversation.releaser import Releaser
 from dp_middleware.conversation.transcript import Admitted, Unknown, admit, opening
 from dp_middleware.conversation.twins import Twins
@@ -33,7 +33,7 @@ from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.privacy.receipts import receipts, write_releases
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Detector
+from dp_middleware.sanitizers.spans import PART, Detector, parts_of
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
@@ -191,6 +191,7 @@ class Session(Answers, Twins):
         unknown: Unknown = "refuse",
         tools: Tools = (),
         after: str | None = None,
+        whose: str = "",
     ) -> Exchange:
         """Releases a transcript, and prepares the way back of its answer; for adapters.
 
@@ -204,16 +205,18 @@ class Session(Answers, Twins):
             unknown: As of :meth:`release_many`.
             tools: Which tools are called with the originals of pseudonyms: their names, or
                 ``"all"``.
-            after: The reference of the exchange that this one goes on from, where the transcript
-                does not repeat it; see :meth:`Exchange.keep`.
+            after: The reference of the exchange that this one goes on from, in its conversation,
+                where the transcript does not repeat it; see :meth:`Exchange.keep`.
+            whose: Public: callers that differ in it go on in no conversation of each other.
 
         Raises:
-            EventRefused: As :meth:`release_many`, before anything is charged.
+            EventRefused: As :meth:`release_many`, or for another reference; before anything is
+                charged.
             DPMiddlewareError: The release failed; nothing may be sent. Holds no text.
         """
-        return guarded(
-            self._exchange, transcript, conversation, unknown, checked_tools(tools), after
-        )
+        whose = f"{self.sanitizer.subject or ''}\x1f{whose}"
+        place = (conversation or None, after, whose)
+        return guarded(self._exchange, transcript, place, unknown, checked_tools(tools))
 
     async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
         """As :meth:`exchange`, without blocking the event loop."""
@@ -222,17 +225,23 @@ class Session(Answers, Twins):
     def _exchange(
         self,
         transcript: Sequence[Message],
-        conversation: str | None,
+        place: tuple[str | None, str | None, str],
         unknown: Unknown,
         tools: Tools,
-        after: str | None,
     ) -> Exchange:
-        events = events_of(transcript)
-        name, place = self._place(events, conversation)
-        within = place._conversation(name)
+        events, (conversation, after, whose) = events_of(transcript), place
+        used, session = set[str](), self
+        if after is not None:
+            name, before = kept(self._memo, self._digests, whose, after)
+            used |= before
+        elif conversation is None:
+            name, session = self._found(events, whose)
+        else:
+            name = conversation
+        within = session._conversation(name)
         admitted = admit(self._memo, self._digests, within, events, unknown)
         with receipts() as receipt:
-            released = place._released(admitted, within)
+            released = session._released(admitted, within)
             write_releases(
                 [(m.public is None, r.release) for m, r in zip(admitted, released, strict=True)]
             )
@@ -242,11 +251,12 @@ class Session(Answers, Twins):
             memo=self._memo,
             digests=self._digests,
             within=within,
-            name=None if conversation else name,
-            subject=self._subject,
+            name=name,
+            named=conversation is not None,
+            whose=whose,
         )
-        used = {*notebook.kept(after), *place._used(within, admitted, released)}
-        restorers = place._restorers(within, used, (event.text for event in events))
+        used.update(session._used(within, admitted, released))
+        restorers = session._restorers(within, used, (event.text for event in events))
         return Exchange(
             sent=sent,
             releases=tuple(each.release for each in released),
@@ -260,19 +270,17 @@ class Session(Answers, Twins):
             _used=tuple(used),
         )
 
-    def _place(self, events: Sequence[Event], conversation: str | None) -> tuple[str, Self]:
-        """The conversation's name, and the session that has its pseudonyms."""
-        if conversation:
-            return conversation, self
-        if all(event.id is ONCE for event in events):
+    def _found(self, events: Sequence[Event], whose: str) -> tuple[str, Self]:
+        """The name of a conversation without one, and the session that has its pseudonyms."""
+        if all(event.id is ONCE or event.aside for event in events):
             return "", self.alone()
-        digests, subject = self._digests, self._subject
-        begun = f"opening {digests.of('opening', subject, *opening(events)).hex()}"
+        digests = self._digests
+        begun = f"opening {digests.of('opening', whose, *opening(events)).hex()}"
         answers = [event.text for event in events if event.role == "assistant"]
         if answers:
-            name = digests.names(self._conversation(begun), events)[0]
-            if not self._memo.knows(digests.private(name)):
-                pointers = [pointer(digests, subject, words) for words in reversed(answers)]
+            first = digests.names(self._conversation(begun), events)[0]
+            if not self._memo.knows(digests.private(first)):
+                pointers = [pointer(digests, whose, words) for words in reversed(answers)]
                 led = (led for led in self._memo.answers(pointers) if led is not None)
                 begun = next(led, begun)
         return begun, self
@@ -308,14 +316,15 @@ class Session(Answers, Twins):
         if message.public is not None:
             return Released(public(*message.public, self.sanitizer))
         scope = self._scopes.get(role)
+        if PART in text and scope is None and not self.restores:
+            if self.sanitizer.certificate.unit == "text":
+                text = text.replace(PART, "\n")
+            else:
+                scope = parts_of
         if event_id is ONCE:
             return self._memo.release_once(text, releaser, scope)
         event = self._digests.event(message.name, settings)
         return self._memo.release(event, role, text, releaser, scope)
-
-    @property
-    def _subject(self) -> str:
-        return self.sanitizer.subject or ""
 
     def _releaser(self, within: bytes) -> Releaser:
         """Returns what releases the texts of a conversation."""

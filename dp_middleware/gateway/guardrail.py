@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import time
 from typing import Any
+from uuid import uuid4
 
 from starlette.responses import JSONResponse, Response
 
-from dp_middleware.conversation.dialogue import Dialogue
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
+from dp_middleware.conversation.session import Session
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.gateway.failures import failure_of
 from dp_middleware.gateway.fields import anything, one_of, record
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.turns import in_thread
-from dp_middleware.privacy.receipts import receipts
 
 _OWNER = "user_api_key_hash"
 _SESSION = "x-litellm-session-id"
@@ -24,10 +24,11 @@ _SESSION = "x-litellm-session-id"
 async def guardrail(call: Call) -> Response:
     """Release the texts of a proxy's request, or restore those of an answer to it.
 
-    A conversation is named by the key that LiteLLM knows its client by and by the header
-    ``x-litellm-session-id`` of that client. Fails closed, whatever a proxy does with a status:
-    what goes wrong is ``"BLOCKED"``, with a reason that has no text. Arguments of tools are not
-    restored: the protocol has no way back for them.
+    Callers are told apart by the key that LiteLLM knows its client by and by the header
+    ``x-litellm-session-id`` of that client; an answer belongs to the request of its
+    ``litellm_call_id``, and gets back the originals of that request alone. Fails closed, whatever a
+    proxy does with a status: what goes wrong is ``"BLOCKED"``, with a reason that has no text.
+    Arguments of tools are not restored: the protocol has no way back for them.
     """
     try:
         answer = await in_thread(lambda: _answered(call))
@@ -38,9 +39,11 @@ async def guardrail(call: Call) -> Response:
 
 def _answered(call: Call) -> dict[str, Any]:
     given = _REQUEST(call.body, "")
-    dialogue = _dialogue(call, given)
+    session, whose = _caller(call, given)
+    reference = f"{call.client.id}\x1f{given.get('litellm_call_id') or uuid4()}"
     if given["input_type"] == "response":
-        shown = restore_response(dialogue, given)
+        exchange = session.exchange((), after=reference, whose=whose)
+        shown = restore_response(exchange, given)
         shown.pop("tool_calls", None)
         return {"action": "GUARDRAIL_INTERVENED", **shown}
     policy, started = call.policy, time.perf_counter()
@@ -49,8 +52,8 @@ def _answered(call: Call) -> dict[str, Any]:
         tools=policy.tools,
         answers="pass" if policy.answers == "public" else "refuse",
     )
-    with receipts() as receipt:
-        released = release_request(dialogue, given, rules)
+    released, exchange = release_request(session, given, rules, reference=reference, whose=whose)
+    receipt = exchange.receipt
     if [*map(_said, released.get("tool_calls", ()))] != [*map(_said, given.get("tool_calls", ()))]:
         raise ParameterError("expected calls of tools as the remote model made them")
     nats = math.fsum(each.epsilon for each in receipt.charged)
@@ -63,8 +66,8 @@ def _said(call: dict[str, Any]) -> tuple[Any, ...]:
     return call["id"], call["function"]["name"], call["function"]["arguments"]
 
 
-def _dialogue(call: Call, given: dict[str, Any]) -> Dialogue:
-    """The conversation, in the name of whoever is charged for it."""
+def _caller(call: Call, given: dict[str, Any]) -> tuple[Session, str]:
+    """The session in the name of whoever is charged, and who asks."""
     about, session = given["request_data"], call.session
     subject = call.gateway.settings.guardrail_subject
     if subject is not None:
@@ -73,7 +76,7 @@ def _dialogue(call: Call, given: dict[str, Any]) -> Dialogue:
         session = session.for_subject(f"{call.client.subject}/{about[subject]}")
     headers = {name.lower(): value for name, value in given.get("request_headers", {}).items()}
     named = session.digest(str(about.get(_OWNER)), str(headers.get(_SESSION)))
-    return Dialogue(session, conversation=f"{call.client.id}\x1flitellm\x1f{named}")
+    return session, f"{call.client.id}\x1flitellm\x1f{named}"
 
 
 _REQUEST = record(  # other texts would pass by

@@ -10,7 +10,12 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sanitizers.draft import Draft, PrivateSpan, TextDraft, tokenize_with
 from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.spans import Scope, Span, encode_with, spans_of
+from dp_middleware.sanitizers.spans import (
+    Scope,
+    Span,
+    encode_with,
+    spans_of,
+)
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 

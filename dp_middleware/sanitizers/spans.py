@@ -11,6 +11,9 @@ from typing import Any
 
 from dp_middleware.errors import ParameterError
 
+PART = "\x1e"
+"""Stands between the parts of a message, which are released as one text: a record separator."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -52,6 +55,11 @@ class Span:
     def private(self, source: str) -> str:
         """What is to be perturbed."""
         return source[self.start : self.end] if self.text is None else self.text
+
+
+def parts_of(text: str) -> list[Span]:
+    """Returns the parts of a message as its spans."""
+    return [Span(*match.span()) for match in re.finditer(f"[^{PART}]+", text)]
 
 
 Detector = Callable[[str], Iterable[Any]]

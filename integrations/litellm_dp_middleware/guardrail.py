@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import HTTPException
@@ -12,14 +12,14 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.guardrails import GuardrailEventHooks
 
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.dialogue import Dialogue
+from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, EventRefused, ParameterError
 from litellm_dp_middleware._requests import checked, cleared, logged, owner_of
 
 _HOOKS = [GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call]
-_SEEN = 100_000  # calls that are under way
+_UNDER_WAY = 10_000  # calls that are under way
 
 
 class DPGuardrail(CustomGuardrail):
@@ -30,8 +30,9 @@ class DPGuardrail(CustomGuardrail):
     is a list: another field, images and other content than text are refused, and so is a call that
     the proxy did not show to the guardrail. Logs of successes and failures have released text.
 
-    A conversation is named by its client's key and LiteLLM's session id. The remote model's answers
-    may go out again, by their words. Embeddings and completions are released anew at every call.
+    Callers are told apart by their key and LiteLLM's session id. The remote model's answers may go
+    out again, by their words, and get back the originals that stood in their own request.
+    Embeddings and completions are released anew at every call.
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``. One for all calls.
@@ -40,6 +41,8 @@ class DPGuardrail(CustomGuardrail):
         public_system: System messages that are sent as they are, to the letter.
         tools: ``"public"`` sends tools and formats of answers as they are; ``"refuse"`` none.
         answers: ``"refuse"`` or ``"pass"``: assistants' messages that were not noted.
+        tool_originals: Names of the tools that are called with the originals of pseudonyms, or
+            ``"all"``.
         options: What LiteLLM gives: a name, and its configuration.
 
     Example:
@@ -57,14 +60,20 @@ class DPGuardrail(CustomGuardrail):
         public_system: Collection[str] = (),
         tools: Any = "refuse",
         answers: Any = "refuse",
+        tool_originals: Tools = (),
         **options: Any,
     ) -> None:
         super().__init__(
             **{**options, "event_hook": _HOOKS, "default_on": True, "run_in_parallel": False}
         )
         self._session, self._subject = session_of(session), subject
-        self._public, self._rules = public_system, Rules(tools=tools, answers=answers)
-        self._seen: OrderedDict[str, None] = OrderedDict()  # ids of calls that were released
+        self._rules = Rules(
+            public_system=frozenset(public_system),
+            tools=tools,
+            answers=answers,
+            originals=checked_tools(tool_originals),
+        )
+        self._exchanges: OrderedDict[str, Exchange] = OrderedDict()  # by the ids of calls
         restores = self._session.restores
         self.streaming_transform_mode = "incremental_diff" if restores else "block_only"
         self.streaming_end_of_stream_only = not restores  # it is noted as a whole
@@ -96,23 +105,25 @@ class DPGuardrail(CustomGuardrail):
 
     def _request(self, inputs: Any, data: dict[str, Any]) -> dict[str, Any]:
         checked(data, inputs, tools=self._rules.tools)
-        released = release_request(self._dialogue(data), inputs, self._rules)
-        self._seen[str(data.get("litellm_call_id"))] = None
-        if len(self._seen) > _SEEN:
-            self._seen.popitem(last=False)
-        return {**inputs, **released}
-
-    def _response(self, inputs: Any, data: dict[str, Any]) -> dict[str, Any]:
-        return {**inputs, **restore_response(self._dialogue(data), inputs)}
-
-    def _dialogue(self, data: Mapping[str, Any]) -> Dialogue:
-        session, (about, conversation) = self._session, owner_of(data)
+        session, (about, caller) = self._session, owner_of(data)
         if self._subject is not None:
             if not about.get(self._subject):
                 raise ParameterError(f"expected {self._subject} of the client, got none")
             session = session.for_subject(str(about[self._subject]))
-        name = session.digest("litellm", *conversation)
-        return Dialogue(session, conversation=name, public=self._public)
+        call, whose = str(data.get("litellm_call_id")), session.digest("litellm", *caller)
+        released, exchange = release_request(
+            session, inputs, self._rules, reference=call, whose=whose
+        )
+        self._exchanges[call] = exchange
+        if len(self._exchanges) > _UNDER_WAY:
+            self._exchanges.popitem(last=False)
+        return {**inputs, **released}
+
+    def _response(self, inputs: Any, data: dict[str, Any]) -> dict[str, Any]:
+        exchange = self._exchanges.get(str(data.get("litellm_call_id")))
+        if exchange is None:
+            raise ParameterError("expected an answer to a call that was released, got another")
+        return {**inputs, **restore_response(exchange, inputs)}
 
     async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:
         """The last step before a call: one that was not released is refused.
@@ -120,7 +131,7 @@ class DPGuardrail(CustomGuardrail):
         Raises:
             HTTPException: It was not shown to the guardrail.
         """
-        if str(kwargs.get("litellm_call_id")) not in self._seen:
+        if str(kwargs.get("litellm_call_id")) not in self._exchanges:
             cleared(kwargs, kwargs.get("litellm_logging_obj"))
             raise HTTPException(400, "this kind of call cannot be released; it was not sent")
         return kwargs

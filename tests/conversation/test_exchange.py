@@ -123,6 +123,15 @@ def test_an_extracted_answer_is_known_by_its_place(talk):
         talk.exchange([user("w"), answer("She is ill.")])
 
 
+def test_parts_of_a_message_go_out_as_parts(session):
+    """Of a sanitizer, too; a separator in a private text is none."""
+    exchange = session.exchange([user("w1 w2", "w3"), user("w1\x1ew2")])
+    first, second = exchange.sent
+    assert [len(text.split()) for text in first.texts] == [2, 1]
+    assert "\x1e" not in second.text + first.text
+    assert "\x1e" not in session.release("m", "user", "w1\x1ew2").text
+
+
 TEXTS = st.text(max_size=20)
 
 

@@ -6,11 +6,18 @@ import pytest
 from support.entities import CONTRACT, ENTITIES, detector
 
 import dp_middleware as dp
-from dp_middleware.conversation.dialogue import Dialogue
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 
 CANARY = "zxqcanary"
 PUBLIC = Rules(tools="public")
+
+
+def exchanged(session, asked, rules=PUBLIC):
+    return release_request(session, asked, rules, reference="call", whose="ann")
+
+
+def released(session, asked, rules=PUBLIC):
+    return exchanged(session, asked, rules)[0]
 
 
 def charges(ledger):
@@ -41,35 +48,37 @@ def call(arguments, name="look_up"):
     return {"id": "c1", "type": "function", "function": function}
 
 
-def test_every_text_is_released_by_its_role(dialogue, ledger):
+def test_every_text_is_released_by_its_role(session, ledger):
     asked = chat(
         {"role": "system", "content": "be brief"},
         {"role": "developer", "content": CANARY},
         {"role": "user", "content": [{"type": "text", "text": CANARY}] * 2},
         {"role": "tool", "content": CANARY},
     )
-    texts = release_request(dialogue, asked, Rules())["texts"]
+    rules = Rules(public_system=frozenset(["be brief"]))
+    texts = released(session, asked, rules)["texts"]
     assert texts[0] == "be brief"
     assert len(texts) == 5
     assert CANARY not in str(texts)
-    assert len(charges(ledger)) == 4
+    assert len(charges(ledger)) == 3
     more = chat(*asked["structured_messages"], user("w1"))
-    assert release_request(dialogue, more, Rules())["texts"][:5] == texts
-    assert len(charges(ledger)) == 5
+    assert released(session, more, rules)["texts"][:5] == texts
+    assert len(charges(ledger)) == 4
 
 
-def test_texts_without_messages_are_new_at_every_call(dialogue, ledger):
+def test_texts_without_messages_are_new_at_every_call(session, ledger):
     for times in (1, 2):
-        found = release_request(dialogue, {"texts": [CANARY, CANARY]}, Rules())
+        found = released(session, {"texts": [CANARY, CANARY]}, Rules())
         assert CANARY not in str(found)
         assert len(charges(ledger)) == 2 * times
 
 
-def test_answers_go_out_again_and_no_others(dialogue, ledger):
+def test_answers_go_out_again_and_no_others(session, ledger):
     said = {"texts": ["all is well"], "tool_calls": [call('{"word": "w1"}')]}
-    assert restore_response(dialogue, said)["texts"] == ["all is well"]
+    _, exchange = exchanged(session, chat(user("w1")))
+    assert restore_response(exchange, said)["texts"] == ["all is well"]
     message = {**answer("all is well"), "tool_calls": [call('{"word": "w1"}')]}
-    found = release_request(dialogue, chat(user("w1"), message, user("w2")), Rules())
+    found = released(session, chat(user("w1"), message, user("w2")), Rules())
     assert found["texts"][1] == "all is well"
     assert found["tool_calls"] == [call('{"word": "w1"}')]
     before = len(charges(ledger))
@@ -79,13 +88,13 @@ def test_answers_go_out_again_and_no_others(dialogue, ledger):
         {**message, "tool_calls": [call('{"word": "w1"}', name=CANARY)]},
     ):
         with pytest.raises(dp.errors.EventRefused) as caught:
-            release_request(dialogue, chat(user("w1"), other), Rules())
+            released(session, chat(user("w1"), other), Rules())
         assert CANARY not in str(caught.value)
     assert len(charges(ledger)) == before
 
 
-def test_declared_answers_pass(dialogue):
-    found = release_request(dialogue, chat(user("w1"), answer("so it is")), Rules(answers="pass"))
+def test_declared_answers_pass(session):
+    found = released(session, chat(user("w1"), answer("so it is")), Rules(answers="pass"))
     assert found["texts"][1] == "so it is"
 
 
@@ -120,16 +129,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_released_is_refused(asked, dialogue, ledger):
+def test_what_cannot_be_released_is_refused(asked, session, ledger):
     with pytest.raises(dp.errors.DPMiddlewareError) as caught:
-        release_request(dialogue, asked, Rules())
+        released(session, asked, Rules())
     assert CANARY not in str(caught.value)
     assert not charges(ledger)
 
 
-def test_tools_are_sent_where_they_are_public(dialogue):
+def test_tools_are_sent_where_they_are_public(session):
     asked = {**chat(user("w1")), "tools": [{"type": "function"}]}
-    assert release_request(dialogue, asked, PUBLIC)["texts"]
+    assert released(session, asked, PUBLIC)["texts"]
 
 
 def test_rules_are_checked():
@@ -144,26 +153,27 @@ def pseudonyms():
 
 
 def test_pseudonyms_come_back_as_originals_also_in_arguments():
-    dialogue = Dialogue(pseudonyms())
-    [sent] = release_request(dialogue, chat(user("Mirela Tamburi")), Rules())["texts"]
+    session, rules = pseudonyms(), Rules(originals=["look_up"])
+    found, exchange = exchanged(session, chat(user("Mirela Tamburi")), rules)
+    [sent] = found["texts"]
     assert "Mirela" not in sent
     said = {"texts": [f"{sent} agreed"], "tool_calls": [call(f'{{"word": "{sent}"}}')]}
-    shown = restore_response(dialogue, said)
+    shown = restore_response(exchange, said)
     assert shown["texts"] == ["Mirela Tamburi agreed"]
     assert shown["tool_calls"] == [call('{"word": "Mirela Tamburi"}')]
     again = {**answer(shown["texts"][0]), "tool_calls": shown["tool_calls"]}
-    found = release_request(dialogue, chat(user("Mirela Tamburi"), again), Rules())
+    found = released(session, chat(user("Mirela Tamburi"), again), Rules())
     assert found["texts"] == [sent, said["texts"][0]]
     assert found["tool_calls"] == said["tool_calls"]
 
 
 def test_what_could_become_a_pseudonym_is_held_back():
     """The texts that a proxy may show after each piece only grow, and end with the whole."""
-    dialogue = Dialogue(pseudonyms())
-    [sent] = release_request(dialogue, chat(user(CONTRACT)), Rules())["texts"]
+    found, exchange = exchanged(pseudonyms(), chat(user(CONTRACT)))
+    [sent] = found["texts"]
     seen = ""
     for end in range(1, len(sent) + 1):
-        found = restore_response(dialogue, {"texts": [sent[:end]]})
+        found = restore_response(exchange, {"texts": [sent[:end]]})
         [shown], [held] = found["texts"], found["stream_holdback_chars"]
         certain = shown[: len(shown) - held]
         assert certain.startswith(seen)
@@ -176,12 +186,12 @@ def test_calls_that_are_declared_public_are_refused_beside_pseudonyms():
     hidden = call(r'{"who": "M\u0069rela Tamburi"}')
     asked = chat(user("w1"), {**answer("so it is"), "tool_calls": [hidden]})
     with pytest.raises(dp.errors.EventRefused):
-        release_request(Dialogue(pseudonyms()), asked, Rules(answers="pass"))
+        released(pseudonyms(), asked, Rules(answers="pass"))
 
 
-def test_public_instructions_pass(dialogue, ledger):
+def test_public_instructions_pass(session, ledger):
     asked = chat({"role": "system", "content": "w9 is public"}, user(CANARY))
-    texts = release_request(dialogue, asked, Rules(system="public"))["texts"]
+    texts = released(session, asked, Rules(system="public"))["texts"]
     assert texts[0] == "w9 is public"
     assert CANARY not in texts[1]
     assert len(charges(ledger)) == 1

@@ -21,7 +21,8 @@ def answer(text):
 
 def ask(gateway, kind="request", client="ann", owner="a", **more):
     about = {"user_api_key_hash": owner, "user_api_key_user_id": owner}
-    body = {"input_type": kind, "request_data": about, **more}
+    call = {"litellm_call_id": f"call of {owner}"}
+    body = {"input_type": kind, "request_data": about, **call, **more}
     return httpx.post(gateway.root + PATH, json=body, headers={"x-api-key": KEYS[client]})
 
 

@@ -33,7 +33,7 @@ from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.privacy.receipts import receipts, write_releases
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import PART, Detector, parts_of
+from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
@@ -320,7 +320,7 @@ class Session(Answers, Twins):
             if self.sanitizer.certificate.unit == "text":
                 text = text.replace(PART, "\n")
             else:
-                scope = parts_of
+                scope = parts_of_message
         if event_id is ONCE:
             return self._memo.release_once(text, releaser, scope)
         event = self._digests.event(message.name, settings)

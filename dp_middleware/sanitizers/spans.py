@@ -57,7 +57,7 @@ class Span:
         return source[self.start : self.end] if self.text is None else self.text
 
 
-def parts_of(text: str) -> list[Span]:
+def parts_of_message(text: str) -> list[Span]:
     """Returns the parts of a message as its spans."""
     return [Span(*match.span()) for match in re.finditer(f"[^{PART}]+", text)]
 

@@ -71,7 +71,9 @@ class View(StaysHere):
 
     def slice(self, start: int, end: int) -> str:
         """Returns the raw text of a part of the view."""
-        return self.raw[self.starts[start] : self.starts[end]] if self.starts else self.raw[start:end]
+        return (
+            self.raw[self.starts[start] : self.starts[end]] if self.starts else self.raw[start:end]
+        )
 
     def spelled(self, written: str, place: int) -> str:
         """Returns what is written at a place as it must be spelled there."""

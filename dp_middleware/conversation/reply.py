@@ -59,13 +59,15 @@ class Reply(StaysHere):
         return guarded(self._texts[place][1].feed, piece, what=RESTORATION)
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
-        """Begins a call of a tool, unless it has begun."""
-        if place not in self._calls:
-            gives = self._exchange.gives_originals(tool)
-            restorer = self._exchange.restorer(json=True, shown=False) if gives else Plain()
-            growing = _Growing(restorer)
-            self._calls[place] = call_id, tool, growing
-            self._open[place] = growing
+        """Begins a call of a tool."""
+        gives = self._exchange.gives_originals(tool)
+        restorer = self._exchange.restorer(json=True, shown=False) if gives else Plain()
+        self._open[place] = growing = _Growing(restorer)
+        self._calls[place] = call_id, tool, growing
+
+    def has_call(self, place: Hashable) -> bool:
+        """Tells whether a call has begun here."""
+        return place in self._calls
 
     def arguments(self, piece: str, place: Hashable) -> str:
         """Returns what the tool is given after a further piece of the arguments of a call."""
@@ -75,6 +77,11 @@ class Reply(StaysHere):
         """Returns what was held back of the text or the arguments at a place."""
         growing = self._open.pop(place, None)
         return "" if growing is None else guarded(growing.close, what=RESTORATION)
+
+    def close_all(self) -> dict[Hashable, str]:
+        """Returns what was held back, by places, where there is any; texts first."""
+        ordered = [*(p for p in self._texts if p in self._open), *sorted(self._calls)]
+        return {place: rest for place in ordered if (rest := self.close(place))}
 
     def said(self, which: Literal["said", "shown"] = "said", **fields: Any) -> Message:
         """Returns the answer until now: as the remote model said it, or as it was shown.

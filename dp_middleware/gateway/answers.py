@@ -1,4 +1,4 @@
-"""Answers of a chat model, whole or in pieces: what it said, and what the client is shown."""
+"""Whole answers: what a remote model said, and what the client is shown."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.turns import Turn
-from dp_middleware.gateway.words import Said, ToolCall
 
 
 def garbage() -> Failure:
@@ -34,14 +34,14 @@ def reading() -> Iterator[None]:
 
 
 def shown_chat(
-    turn: Turn, answer: dict[str, Any], fit: Callable[[Said], Said] | None = None
+    exchange: Exchange, answer: dict[str, Any], fit: Callable[[Message], Message] | None = None
 ) -> dict[str, Any]:
-    """A whole answer as the client is shown it; what was said in it is noted.
+    """Notes a whole answer, and returns what the client is shown.
 
     Args:
-        turn: What was asked.
+        exchange: Of the request.
         answer: Of the upstream.
-        fit: Changes what the client is shown further.
+        fit: A local model that changes what the client is shown further.
 
     Raises:
         Failure: It is none.
@@ -54,62 +54,41 @@ def shown_chat(
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(message, dict):
             raise garbage()
-        said = said_in(message)
-        visible = restored(turn, said)
-        if fit is not None:
-            visible = fit(visible)
-        turn.note([(said.words(), visible.words())])
+        remote = said_in(message)
+        if fit is None:
+            visible = exchange.answer(remote)
+        else:
+            visible = fit(exchange.shown(remote))
+            exchange.note_extracted((remote, visible))
         shown.append({**choice, "message": {**message, **_changed(message, visible)}})
     return {**answer, "choices": shown}
 
 
-def said_in(message: dict[str, Any]) -> Said:
-    """What an upstream's message says.
+def said_in(message: dict[str, Any]) -> Message:
+    """Reads an upstream's message.
 
     Raises:
         Failure: It is none.
     """
     texts = [message.get(name) or "" for name in ("content", "refusal")]
-    calls = message.get("tool_calls") or []
     with reading():
-        made = [
-            ToolCall(
-                id=call["id"],
-                name=call["function"]["name"],
-                arguments=call["function"]["arguments"],
-            )
-            for call in calls
-        ]
-    spelled = [*texts, *(part for call in made for part in vars(call).values())]
-    if not all(isinstance(each, str) for each in spelled):
+        calls = tuple(
+            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in message.get("tool_calls") or ()
+        )
+    if not all(isinstance(each, str) for each in [*texts, *(part for c in calls for part in c)]):
         raise garbage()
-    return Said(text=texts[0], refusal=texts[1], calls=made)
+    extra = {"refusal": texts[1]} if texts[1] else {}
+    return Message(role="assistant", texts=(texts[0],), calls=calls, extra=extra)
 
 
-def restored(turn: Turn, said: Said) -> Said:
-    """As the client is shown it."""
-    if not turn.restores:
-        return said
-    calls = [
-        ToolCall(id=call.id, name=call.name, arguments=restored_json(turn, call.arguments))
-        for call in said.calls
-    ]
-    return Said(text=turn.restore(said.text), refusal=turn.restore(said.refusal), calls=calls)
-
-
-def restored_json(turn: Turn, text: str) -> str:
-    """JSON stays JSON, whatever the originals hold."""
-    restorer = turn.restorer(json=True)
-    return str(restorer.feed(text) + restorer.close())
-
-
-def _changed(message: dict[str, Any], visible: Said) -> dict[str, Any]:
+def _changed(message: dict[str, Any], visible: Message) -> dict[str, Any]:
     """The fields of a message that are shown in another form."""
     changed: dict[str, Any] = {}
     if isinstance(message.get("content"), str):
         changed["content"] = visible.text
     if isinstance(message.get("refusal"), str):
-        changed["refusal"] = visible.refusal
+        changed["refusal"] = visible.extra.get("refusal", "")
     if message.get("tool_calls"):
         changed["tool_calls"] = [
             {**call, "function": {**call["function"], "arguments": own.arguments}}
@@ -118,8 +97,8 @@ def _changed(message: dict[str, Any], visible: Said) -> dict[str, Any]:
     return changed
 
 
-def shown_texts(turn: Turn, answer: dict[str, Any]) -> dict[str, Any]:
-    """Whole completions of prompts as the client is shown them; an echo of a prompt too.
+def shown_texts(exchange: Exchange, answer: dict[str, Any]) -> dict[str, Any]:
+    """Returns whole completions of prompts as the client is shown them; an echo of a prompt too.
 
     Raises:
         Failure: It is none.
@@ -129,4 +108,4 @@ def shown_texts(turn: Turn, answer: dict[str, Any]) -> dict[str, Any]:
         raise garbage()
     if not all(isinstance(c, dict) and isinstance(c.get("text"), str) for c in choices):
         raise garbage()
-    return {**answer, "choices": [{**c, "text": turn.restore(c["text"])} for c in choices]}
+    return {**answer, "choices": [{**c, "text": exchange.restore(c["text"])} for c in choices]}

@@ -11,15 +11,14 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.answers import shown_chat
-from dp_middleware.gateway.conversations import conversation_of
 from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.fields import Check, declared, flag, number, one_of, record, text, whole
-from dp_middleware.gateway.messages import items_of, slots_of
+from dp_middleware.gateway.messages import copies_of, transcript_of
 from dp_middleware.gateway.pieces import ChatStream
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.streaming import DONE, EventStream, sse
-from dp_middleware.gateway.turns import Plan, Turn, in_thread, released
+from dp_middleware.gateway.turns import Plan, Turn, in_thread, named, released
 
 PATH = "/chat/completions"
 _ANSWERS = 8  # to one request
@@ -33,9 +32,9 @@ async def chat(call: Call) -> Response:
     if extraction is not None:
         return await _extracted(turn, extraction)
     if turn.body.get("stream"):
-        return EventStream(turn, PATH, ChatStream(turn), ends=DONE)
+        return EventStream(turn, PATH, ChatStream(turn.exchange), ends=DONE)
     answer = await call.gateway.upstream.ask(PATH, turn.body)
-    shown = await in_thread(lambda: shown_chat(turn, answer))
+    shown = await in_thread(lambda: shown_chat(turn.exchange, answer))
     return JSONResponse(shown, headers=turn.headers)
 
 
@@ -43,9 +42,9 @@ async def _extracted(turn: Turn, extraction: Extraction) -> Response:
     """The answer that a local model made of the upstream's, which is waited for whole."""
     whole = {k: value for k, value in turn.body.items() if k not in ("stream", "stream_options")}
     answer = await turn.call.gateway.upstream.ask(PATH, whole)
-    transcript = turn.plan.transcripts[0]
+    transcript = turn.plan.transcript
     shown = await in_thread(
-        lambda: shown_chat(turn, answer, lambda said: extraction.fitted(said, transcript)),
+        lambda: shown_chat(turn.exchange, answer, lambda said: extraction.fitted(said, transcript)),
         extraction.threads,
     )
     if not turn.body.get("stream"):
@@ -75,13 +74,13 @@ def plan_of(call: Call) -> Plan:
     """
     policy = call.policy
     given = _request(policy, call.gateway.settings.upstream.models)(call.body, "")
-    slots = slots_of(given.pop("messages"), public_system=policy.system == "public")
+    messages = given.pop("messages")
+    transcript = transcript_of(messages, public_system=policy.system == "public")
     _check_choice(given)
-    items = items_of(slots)
     return Plan(
-        transcripts=[items],
-        conversation=conversation_of(call, items),
-        build=lambda texts: {**given, "messages": [slot.build(texts) for slot in slots]},
+        transcript=transcript,
+        conversation=named(call),
+        build=lambda sent: {**given, "messages": copies_of(messages, sent)},
     )
 
 

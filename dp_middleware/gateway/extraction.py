@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.messages import Message
 from dp_middleware.frameworks.inferdpt import for_extractor
 from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.words import Said
 from dp_middleware.models.endpoints import open_model
 from dp_middleware.models.local import local_model
 
@@ -35,8 +34,8 @@ class Extraction:
         self._model = local_model(model, policy.trusted_hosts)
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dp-extractor")
 
-    def fitted(self, said: Said, transcript: Sequence[Item]) -> Said:
-        """What the client is shown; calls of tools, refusals and silence stay as they are.
+    def fitted(self, said: Message, transcript: Sequence[Message]) -> Message:
+        """Returns what the client is shown; calls of tools, refusals and silence stay as they are.
 
         Args:
             said: The remote answer, with originals where there were pseudonyms.
@@ -47,10 +46,11 @@ class Extraction:
         """
         if said.calls or not said.text.strip():
             return said
-        return Said(text=self._model(for_extractor(_turn(transcript), said.text, _INSTRUCTION)))
+        asked = for_extractor(_turn(transcript), said.text, _INSTRUCTION)
+        return Message(role="assistant", texts=(self._model(asked),))
 
 
-def _turn(transcript: Sequence[Item]) -> str:
-    last = max((k for k, item in enumerate(transcript) if item[1] == "user"), default=0)
-    texts = [text for _, role, text in transcript[last:] if role in ("user", "tool")]
-    return "\n\n".join(texts)
+def _turn(transcript: Sequence[Message]) -> str:
+    last = max((k for k, m in enumerate(transcript) if m.role == "user"), default=0)
+    asked = (message for message in transcript[last:] if message.role in ("user", "tool"))
+    return "\n\n".join(text for message in asked for text in message.texts)

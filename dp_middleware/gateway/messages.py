@@ -1,59 +1,25 @@
-"""Chat messages: what is private in them, and their released copies."""
+"""Chat messages as messages of a transcript, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.fields import record, refuse, text
-from dp_middleware.gateway.words import Said, ToolCall
 
-_ROLES = {"system": "system", "developer": "system", "user": "user", "tool": "tool"}
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "tool": "tool",
+}
 _MOST = 2000  # messages, or parts of one
 
 
-@dataclass(frozen=True, kw_only=True)
-class Slot:
-    """A message whose texts are events of their own; how many there are is public.
-
-    Attributes:
-        role: As it was sent.
-        texts: Private, or words of an answer.
-        parts: Whether the content is a list.
-        public: Whether the texts go out as they are.
-        tool_call_id: Of a call in the same transcript.
-    """
-
-    role: str
-    texts: tuple[str, ...] = field(repr=False)
-    parts: bool = False
-    public: bool = False
-    tool_call_id: str | None = None
-
-    @property
-    def items(self) -> list[Item]:
-        """The events."""
-        role = "assistant" if self.role == "assistant" else _ROLES[self.role]
-        return [] if self.public else [(None, role, each) for each in self.texts]
-
-    def build(self, texts: Iterator[str]) -> dict[str, Any]:
-        """The copy, from what goes out for the events."""
-        if self.role == "assistant":
-            return Said.of_words(next(texts)).message()
-        sent = self.texts if self.public else tuple(next(texts) for _ in self.texts)
-        message: dict[str, Any] = {"role": self.role, "content": sent[0] if sent else ""}
-        if self.parts:
-            message["content"] = [{"type": "text", "text": each} for each in sent]
-        if self.tool_call_id is not None:
-            message["tool_call_id"] = self.tool_call_id
-        return message
-
-
-def slots_of(messages: Any, *, public_system: bool) -> list[Slot]:
-    """The messages of a request.
+def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
+    """Reads the messages of a request.
 
     Args:
         messages: Private.
@@ -62,35 +28,57 @@ def slots_of(messages: Any, *, public_system: bool) -> list[Slot]:
     Raises:
         Failure: Something that cannot be released; names its place.
     """
-    slots, known = list[Slot](), set[str]()
+    transcript, known = list[Message](), set[str]()
     fields.many(lambda value, _: value, most=_MOST)(messages, "messages")
     for place, message in enumerate(messages):
         where = f"messages[{place}]"
         role = message.get("role") if isinstance(message, dict) else None
         if role == "assistant":
-            said = _said(message, where)
-            known |= {call.id for call in said.calls}
-            slots.append(Slot(role="assistant", texts=(said.words(),)))
+            transcript.append(_said(message, where))
+            known |= {call.id for call in transcript[-1].calls}
             continue
         role = fields.one_of(*_ROLES)(role, f"{where}.role")
-        given = (_TOOL if role == "tool" else _MESSAGE)(message, where)
-        if role == "tool" and given["tool_call_id"] not in known:
+        checked = (_TOOL if role == "tool" else _MESSAGE)(message, where)
+        if role == "tool" and checked["tool_call_id"] not in known:
             raise refuse(f"{where}.tool_call_id", "that of a call in an earlier message")
-        slots.append(
-            Slot(
-                role=role,
-                texts=tuple(given["content"]),
-                parts=isinstance(message["content"], list),
-                public=public_system and _ROLES[role] == "system",
-                tool_call_id=given.get("tool_call_id"),
-            )
-        )
-    return slots
+        own = _ROLES[role]
+        public = public_system and own == "system"
+        transcript.append(Message(role=own, texts=tuple(checked["content"]), public=public))
+    return transcript
 
 
-def items_of(slots: Sequence[Slot]) -> list[Item]:
-    """The events of a transcript."""
-    return [item for slot in slots for item in slot.items]
+def copies_of(
+    messages: Sequence[Mapping[str, Any]], sent: Sequence[Message]
+) -> list[dict[str, Any]]:
+    """Returns the messages for the upstream, from what goes out for them."""
+    return [_copy(*pair) for pair in zip(messages, sent, strict=True)]
+
+
+def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
+    if sent.role == "assistant":
+        return answer_to_send(sent)
+    content: Any = sent.text
+    if isinstance(message["content"], list):
+        content = [{"type": "text", "text": each} for each in sent.texts]
+    named = {k: message[k] for k in ("tool_call_id",) if sent.role == "tool"}
+    return {"role": message["role"], "content": content, **named}
+
+
+def answer_to_send(sent: Message) -> dict[str, Any]:
+    """Returns an assistant's message in this protocol."""
+    message: dict[str, Any] = {"role": "assistant", "content": sent.text or None, **sent.extra}
+    if sent.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in sent.calls
+        ]
+    elif message["content"] is None:
+        message["content"] = ""
+    return message
 
 
 def _content(value: Any, where: str) -> list[str]:
@@ -99,8 +87,8 @@ def _content(value: Any, where: str) -> list[str]:
         return [text(value, where)]
     if not isinstance(value, list):
         raise refuse(where, "a text, or a list of parts of text")
-    parts = fields.many(_PART, most=_MOST)(value, where)
-    return [part.get("text", part.get("refusal", "")) for part in parts]
+    parts = fields.many(_part, most=_MOST)(value, where)
+    return [part["text"] for part in parts]
 
 
 def _part(value: Any, where: str) -> dict[str, Any]:
@@ -110,22 +98,21 @@ def _part(value: Any, where: str) -> dict[str, Any]:
     return checked
 
 
-def _said(message: Any, where: str) -> Said:
+def _said(message: Any, where: str) -> Message:
     """An assistant's message; what else a client keeps of it is dropped."""
-    given = _ASSISTANT(message, where)
-    calls = [
-        ToolCall(
-            id=call["id"],
-            name=call["function"]["name"],
-            arguments=call["function"]["arguments"],
-        )
-        for call in given.get("tool_calls", ())
-    ]
-    words = "".join(given.get("content", ()))
-    return Said(text=words, refusal=given.get("refusal", ""), calls=calls)
+    checked = _ASSISTANT(message, where)
+    refusal = checked.get("refusal")
+    return Message(
+        role="assistant",
+        texts=tuple(checked.get("content", ())),
+        calls=tuple(
+            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in checked.get("tool_calls", ())
+        ),
+        extra={"refusal": refusal} if refusal else {},
+    )
 
 
-_PART = _part
 _TEXT_PART = record({"type": fields.one_of("text"), "text": text}, ("type", "text"))
 _MESSAGE = record({"role": text, "content": _content}, ("role", "content"))
 _TOOL = record(

@@ -6,19 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_middleware.gateway.answers import garbage, reading, restored_json
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.reply import Reply
+from dp_middleware.gateway.answers import garbage, reading
 from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.pieces import Growing
-from dp_middleware.gateway.response_items import thought_words
+from dp_middleware.gateway.response_items import answer_of
 from dp_middleware.gateway.streaming import sse
-from dp_middleware.gateway.turns import Turn
-from dp_middleware.gateway.words import Said, ToolCall
 
 _PIECES = {  # event -> which field of its end has the whole
     "response.output_text": "text",
     "response.refusal": "refusal",
     "response.function_call_arguments": "arguments",
 }
+_ARGUMENTS = "response.function_call_arguments"
+_NOTED = ("message", "function_call", "reasoning")
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _WITHHELD = {"code": "server_error", "message": "the upstream's words are withheld"}
 
@@ -28,17 +29,17 @@ class ResponseShower:
     """How an upstream's response is shown.
 
     Attributes:
-        turn: What was asked.
+        exchange: Of the request.
         name: Makes the id that the client is given, of the upstream's.
         previous: The id that the client gave.
     """
 
-    turn: Turn
+    exchange: Exchange
     name: Callable[[str], str]
     previous: str | None
 
     def response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """A response object.
+        """Returns a response object as it is shown.
 
         Raises:
             Failure: It is none.
@@ -56,61 +57,45 @@ class ResponseShower:
         return shown
 
     def item(self, item: Any) -> Any:
-        """An item of its output."""
-        if not isinstance(item, dict) or not self.turn.restores:
+        """Returns an item of its output as it is shown."""
+        if not isinstance(item, dict):
             return item
         if item.get("type") == "message":
             return {**item, "content": [self.part(part) for part in item["content"]]}
         if item.get("type") == "function_call":
-            return {**item, "arguments": restored_json(self.turn, item["arguments"])}
+            arguments = self.exchange.arguments(item["name"], item["arguments"])
+            return {**item, "arguments": arguments}
         return item
 
     def part(self, part: dict[str, Any]) -> dict[str, Any]:
-        """A part of a message."""
-        if not self.turn.restores:
-            return part
+        """Returns a part of a message as it is shown."""
         names = [name for name in ("text", "refusal") if isinstance(part.get(name), str)]
-        return {**part, **{name: self.turn.restore(part[name]) for name in names}}
+        return {**part, **{name: self.exchange.restore(part[name]) for name in names}}
 
     def note(self, response: dict[str, Any]) -> None:
-        """Tell the session what was said; calls also by their ids, which results refer to.
+        """Tells the session what was said; later requests go on from the response by its id.
 
         Raises:
             Failure: It is no response object.
         """
         with reading():
             said = [
-                (words, _words(self.item(item)))
+                answer_of(item, item["type"])
                 for item in response["output"]
-                if (words := _words(item)) is not None
+                if isinstance(item, dict) and item.get("type") in _NOTED
             ]
-        self.turn.note([(words, shown or words) for words, shown in said])
-        session, name = self.turn.call.session, self.turn.plan.conversation or ""
-        for item in response["output"]:
-            if isinstance(item, dict) and item.get("type") == "function_call":
-                call = str(item["call_id"])
-                session.note_remote(call_event(call), call, conversation=name)
+            for remote in said:
+                remote.words()  # of what is no answer there are none
+        for remote in said:
+            self.exchange.answer(remote)
+            for call in remote.calls:
+                self.exchange.keep(call_event(response["id"], call.id))
+        self.exchange.keep(response["id"])
 
 
-def call_event(call_id: str) -> str:
-    """The event by which a session knows the id of a call."""
-    return f"\x1fcall\x1f{call_id}"
-
-
-def _words(item: Any) -> str | None:
-    if not isinstance(item, dict):
-        return None
-    kind = item.get("type")
-    if kind == "message":
-        parts = [part for part in item["content"] if isinstance(part, dict)]
-        return Said(
-            text="".join(part.get("text") or "" for part in parts),
-            refusal="".join(part.get("refusal") or "" for part in parts),
-        ).words()
-    if kind == "function_call":
-        call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
-        return Said(calls=[call]).words()
-    return thought_words(item) if kind == "reasoning" else None
+def call_event(response: str, call_id: str) -> str:
+    """The reference of a call in a response."""
+    return f"{response}\x1fcall\x1f{call_id}"
 
 
 @dataclass
@@ -122,7 +107,8 @@ class ResponseStream:
     """
 
     shower: ResponseShower
-    _growing: dict[tuple[Any, ...], Growing] = field(default_factory=dict)
+    _growing: dict[tuple[Any, ...], Reply] = field(default_factory=dict)
+    _tools: dict[Any, str] = field(default_factory=dict)  # by the places of their calls
     _whole: dict[str, Any] | None = None
     _number: int = 0
 
@@ -140,7 +126,7 @@ class ResponseStream:
         kind = str(event["type"])
         stem, _, last = kind.rpartition(".")
         if stem in _PIECES and last == "delta":
-            return [{**event, "delta": self._text(event, stem).feed(event["delta"])}]
+            return [{**event, "delta": self._piece(event, stem)}]
         if stem in _PIECES and last == "done":
             return self._done(event, stem)
         if isinstance(event.get("response"), dict):
@@ -148,6 +134,7 @@ class ResponseStream:
                 self._whole = event["response"]
             return [{**event, "response": self.shower.response(event["response"])}]
         if "item" in event:
+            self._tools[event.get("output_index")] = event["item"].get("name", "")
             return [{**event, "item": self.shower.item(event["item"])}]
         if isinstance(event.get("part"), dict):
             return [{**event, "part": self.shower.part(event["part"])}]
@@ -157,20 +144,30 @@ class ResponseStream:
 
     def _done(self, event: dict[str, Any], stem: str) -> list[dict[str, Any]]:
         """The end of a text: before it, what was held back."""
-        growing, whole = self._text(event, stem), _PIECES[stem]
-        rest = growing.close()
+        whole, reply = _PIECES[stem], self._growing.pop(_place(event, stem), None)
+        rest = "" if reply is None else reply.close(0)
         place = ("item_id", "output_index", "content_index", "sequence_number")
         held = {name: event[name] for name in place if name in event}
         held |= {"type": f"{stem}.delta", "delta": rest, "logprobs": []}
-        ended = {**event, whole: growing.shown or event[whole]}
+        if stem == _ARGUMENTS:
+            shown = self.shower.exchange.arguments(self._tool(event), event[whole])
+        else:
+            shown = self.shower.exchange.restore(event[whole])
+        ended = {**event, whole: shown}
         return [held, ended] if rest else [ended]
 
-    def _text(self, event: dict[str, Any], stem: str) -> Growing:
-        key = (stem, event.get("item_id"), event.get("output_index"), event.get("content_index"))
-        if key not in self._growing:
-            turn, is_json = self.shower.turn, stem == "response.function_call_arguments"
-            self._growing[key] = Growing(turn.restorer(json=is_json))
-        return self._growing[key]
+    def _piece(self, event: dict[str, Any], stem: str) -> str:
+        place = _place(event, stem)
+        if place not in self._growing:
+            self._growing[place] = Reply(self.shower.exchange)
+            if stem == _ARGUMENTS:
+                self._growing[place].call(0, "", self._tool(event))
+        reply = self._growing[place]
+        is_call = stem == _ARGUMENTS
+        return reply.arguments(event["delta"], 0) if is_call else reply.text(event["delta"], 0)
+
+    def _tool(self, event: dict[str, Any]) -> str:
+        return str(event.get("name") or self._tools.get(event.get("output_index"), ""))
 
     def _numbered(self, event: dict[str, Any]) -> str:
         """Numbers go on where an event was put in."""
@@ -194,3 +191,7 @@ class ResponseStream:
         """Tell the session what was said; of a response that was left, nothing is kept."""
         if self._whole is not None and not left:
             self.shower.note(self._whole)
+
+
+def _place(event: dict[str, Any], stem: str) -> tuple[Any, ...]:
+    return stem, event.get("item_id"), event.get("output_index"), event.get("content_index")

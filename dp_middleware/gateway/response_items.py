@@ -1,141 +1,87 @@
-"""Items of the Responses API: what is private in them, and their released copies."""
+"""Items of the Responses API as messages of a transcript, and back."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
+from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.fields import Check, anything, one_of, record, refuse, text
-from dp_middleware.gateway.words import THOUGHT, Said, ToolCall
 
+_KINDS = ("message", "function_call", "function_call_output", "reasoning")
 _MOST = 2000  # items, or parts of one
 _KEPT = ("id", "summary", "content", "encrypted_content")  # of a reasoning item
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """An item whose texts are events of their own; how many there are is public.
-
-    Attributes:
-        role: Of its events.
-        texts: Private, or words of an answer.
-        build: The copy, from what goes out for the texts.
-        call_id: Of the call that it is, or ...
-        answers: ... of the call whose result it is.
-    """
-
-    role: str
-    texts: tuple[str, ...] = field(repr=False)
-    build: Callable[[Iterator[str]], dict[str, Any]]
-    call_id: str | None = None
-    answers: str | None = None
-
-
-def entries_of(given: Any) -> list[Entry]:
-    """The items of an input.
+def transcript_of(given: Any) -> list[Message]:
+    """Reads the items of an input, one message each.
 
     Raises:
         Failure: Something that cannot be released; names its place.
     """
     if isinstance(given, str):
-        return [_message({"role": "user", "content": given}, "input")]
+        return [Message(role="user", texts=(text(given, "input"),))]
     items = fields.many(anything, most=_MOST)(given, "input")
-    return [_entry(item, f"input[{place}]") for place, item in enumerate(items)]
+    return [_message(item, f"input[{place}]") for place, item in enumerate(items)]
 
 
-def _entry(item: Any, where: str) -> Entry:
+def _message(item: Any, where: str) -> Message:
     if not isinstance(item, dict):
         raise refuse(where, "an object")
-    kinds: dict[str, Callable[[Any, str], Entry]] = {
-        "message": _message,
-        "function_call": _function_call,
-        "function_call_output": _output,
-        "reasoning": _reasoning,
-    }
-    kind = one_of(*kinds)(item.get("type", "message"), f"{where}.type")
-    return kinds[kind](item, where)
-
-
-def _message(item: dict[str, Any], where: str) -> Entry:
+    kind = one_of(*_KINDS)(item.get("type", "message"), f"{where}.type")
+    if kind == "function_call_output":
+        return Message(role="tool", texts=_texts(_OUTPUT(item, where)["output"]))
+    if kind != "message":
+        return answer_of((_CALL if kind == "function_call" else _REASONING)(item, where), kind)
     role = one_of("system", "developer", "user", "assistant")(item.get("role"), f"{where}.role")
     if role == "assistant":
-        parts = _ASSISTANT(item, where)["content"]
-        said = Said(
-            text="".join(part.get("text", "") for part in parts),
-            refusal="".join(part.get("refusal", "") for part in parts),
-        )
-        return Entry(
-            role="assistant",
-            texts=(said.words(),),
-            build=lambda texts: message_of(Said.of_words(next(texts))),
-        )
-    texts = tuple(part["text"] for part in _MESSAGE(item, where)["content"])
-    listed = isinstance(item["content"], list)
-
-    def build(released: Iterator[str]) -> dict[str, Any]:
-        return {"role": role, "content": _built(texts, listed, released)}
-
-    return Entry(role="user" if role == "user" else "system", texts=texts, build=build)
+        return answer_of(_ASSISTANT(item, where), kind)
+    own: Role = "user" if role == "user" else "system"
+    return Message(role=own, texts=_texts(_MESSAGE(item, where)["content"]))
 
 
-def message_of(said: Said) -> dict[str, Any]:
-    """An assistant's message as an item of an input."""
-    return {"role": "assistant", "content": said.text or said.refusal}
+def _texts(parts: list[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(part["text"] for part in parts)
 
 
-def _function_call(item: dict[str, Any], where: str) -> Entry:
-    given = _CALL(item, where)
-    call = ToolCall(id=given["call_id"], name=given["name"], arguments=given["arguments"])
-
-    def build(released: Iterator[str]) -> dict[str, Any]:
-        (noted,) = Said.of_words(next(released)).calls
-        return {
-            "type": "function_call",
-            "call_id": noted.id,
-            "name": noted.name,
-            "arguments": noted.arguments,
-        }
-
-    words = Said(calls=[call]).words()
-    return Entry(role="assistant", texts=(words,), build=build, call_id=call.id)
+def answer_of(item: dict[str, Any], kind: str) -> Message:
+    """Returns what a remote model said in an item of its output."""
+    if kind == "function_call":
+        call = ToolCall(item["call_id"], item["name"], item["arguments"])
+        return Message(role="assistant", calls=(call,))
+    if kind == "reasoning":
+        kept = {name: item[name] for name in _KEPT if item.get(name) is not None}
+        return Message(role="assistant", extra={"type": "reasoning", **kept})
+    parts = [part for part in item["content"] if isinstance(part, dict)]
+    refusal = "".join(part.get("refusal") or "" for part in parts)
+    texts = tuple(part.get("text") or "" for part in parts)
+    return Message(role="assistant", texts=texts, extra={"refusal": refusal} if refusal else {})
 
 
-def _output(item: dict[str, Any], where: str) -> Entry:
-    given = _OUTPUT(item, where)
-    texts = tuple(part["text"] for part in given["output"])
-    listed = isinstance(item["output"], list)
-
-    def build(released: Iterator[str]) -> dict[str, Any]:
-        output = _built(texts, listed, released)
-        return {"type": "function_call_output", "call_id": given["call_id"], "output": output}
-
-    return Entry(role="tool", texts=texts, build=build, answers=given["call_id"])
+def items_of(given: Any, sent: Sequence[Message]) -> list[dict[str, Any]]:
+    """Returns the items for the upstream, from what goes out for them."""
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    return [_item(*pair) for pair in zip(items, sent, strict=True)]
 
 
-def _reasoning(item: dict[str, Any], where: str) -> Entry:
-    words = thought_words(_REASONING(item, where))
-
-    def build(released: Iterator[str]) -> dict[str, Any]:
-        try:
-            return {"type": "reasoning", **json.loads(next(released))[THOUGHT]}
-        except (TypeError, KeyError):
-            raise ValueError("not the words of a thought") from None
-
-    return Entry(role="assistant", texts=(words,), build=build)
-
-
-def thought_words(item: dict[str, Any]) -> str:
-    """By what a session knows a reasoning item again."""
-    kept = {name: item[name] for name in _KEPT if item.get(name) is not None}
-    return json.dumps({THOUGHT: kept}, sort_keys=True, ensure_ascii=False)
-
-
-def _built(texts: tuple[str, ...], listed: bool, released: Iterator[str]) -> Any:
-    sent = [next(released) for _ in texts]
-    return [{"type": "input_text", "text": each} for each in sent] if listed else sent[0]
+def _item(item: dict[str, Any], sent: Message) -> dict[str, Any]:
+    if sent.role != "assistant":
+        field = "output" if sent.role == "tool" else "content"
+        content: Any = sent.text
+        if isinstance(item[field], list):
+            content = [{"type": "input_text", "text": each} for each in sent.texts]
+        if sent.role == "tool":
+            named = {"type": "function_call_output", "call_id": item["call_id"]}
+            return {**named, "output": content}
+        return {"role": item["role"], "content": content}
+    if sent.calls:
+        [call] = sent.calls
+        said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+        return {"type": "function_call", **said}
+    if "type" in sent.extra:
+        return dict(sent.extra)
+    return {"role": "assistant", "content": sent.text or sent.extra.get("refusal", "")}
 
 
 def _parts(kinds: dict[str, Check]) -> Check:

@@ -5,26 +5,25 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import EventRefused
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.chat import response_format, tools_of
-from dp_middleware.gateway.conversations import conversation_of
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
 from dp_middleware.gateway.response_answers import ResponseShower, ResponseStream, call_event
-from dp_middleware.gateway.response_items import Entry, entries_of
+from dp_middleware.gateway.response_items import items_of, transcript_of
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.streaming import EventStream
-from dp_middleware.gateway.turns import Plan, in_thread, released
+from dp_middleware.gateway.turns import Plan, in_thread, named, released
 
 PATH = "/responses"
 _MAC = 16  # bytes
@@ -34,10 +33,9 @@ _LONGEST = 1000  # characters of an id
 async def responses(call: Call) -> Response:
     """Release instructions and input, ask the upstream, show its response."""
     turn = await released(call, lambda: plan_of(call))
-    reference = (turn.plan.conversation or "").rpartition("\x1f")[2]
     shower = ResponseShower(
-        turn=turn,
-        name=lambda upstream: response_id(call, upstream, reference),
+        exchange=turn.exchange,
+        name=lambda upstream: response_id(call, upstream),
         previous=call.body.get("previous_response_id"),
     )
     if turn.body.get("stream"):
@@ -60,44 +58,49 @@ def plan_of(call: Call) -> Plan:
     """
     policy = call.policy
     given = _request(policy, call.gateway.settings.upstream.models)(call.body, "")
-    entries, instructions = entries_of(given.pop("input")), given.pop("instructions", None)
+    items, instructions = given.pop("input"), given.pop("instructions", None)
+    transcript = transcript_of(items)
     before = given.pop("previous_response_id", None)
     _check_choice(given)
-    events: list[Item] = [(None, each.role, text) for each in entries for text in each.texts]
-    digest = call.session.digest
-    first: list[Item] = []
-    if instructions is not None and policy.system != "public":
-        first = [(f"\x1finstructions\x1f{digest(instructions)}", "system", instructions)]
-    if before is None:
-        reference = digest(conversation_of(call, [*first, *events]))[:32]
-    else:
-        upstream_id, reference = _known(call, before)
-        given["previous_response_id"] = upstream_id
-        events = [
-            (None if role == "assistant" else f"{upstream_id}\x1f{k}\x1f{digest(text)}", role, text)
-            for k, (_, role, text) in enumerate(events)
-        ]
-    conversation = f"{call.client.id}\x1fresponses\x1f{reference}"
-    _check_results(call, entries, conversation)
+    if before is not None:
+        before = given["previous_response_id"] = _known(call, before)
+        transcript = [_after(before, k, message, call) for k, message in enumerate(transcript)]
+    first: list[Message] = []
+    if instructions is not None:
+        public = policy.system == "public"
+        first = [Message(role="system", texts=(instructions,), aside=True, public=public)]
+    _check_results(call, items, before)
 
-    def build(texts: Iterator[str]) -> dict[str, Any]:
-        body = dict(given)
-        if instructions is not None:
-            body["instructions"] = next(texts) if first else instructions
-        return {**body, "input": [entry.build(texts) for entry in entries]}
+    def build(sent: Sequence[Message]) -> dict[str, Any]:
+        told = {"instructions": sent[0].text} if first else {}
+        return {**given, **told, "input": items_of(items, sent[len(first) :])}
 
-    return Plan(transcripts=[[*first, *events]], conversation=conversation, build=build)
+    return Plan(
+        transcript=[*first, *transcript],
+        conversation=named(call) if before is None else None,
+        build=build,
+        after=before,
+    )
 
 
-def _check_results(call: Call, entries: Sequence[Entry], conversation: str) -> None:
+def _after(response: str, place: int, message: Message, call: Call) -> Message:
+    """A message behind a response that the upstream keeps: known by that, and by its text."""
+    if message.role == "assistant":
+        return message
+    return replace(message, id=f"{response}\x1f{place}\x1f{call.session.digest(*message.texts)}")
+
+
+def _check_results(call: Call, items: Any, before: str | None) -> None:
     """The id of a call is public if the call is here, or came from the upstream."""
-    here = {entry.call_id for entry in entries}
-    for place, entry in enumerate(entries):
-        if entry.answers is None or entry.answers in here:
+    given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    here = {item.get("call_id") for item in given if item.get("type") == "function_call"}
+    for place, item in enumerate(given):
+        if item.get("type") != "function_call_output" or item["call_id"] in here:
             continue
         try:
-            known: Item = (call_event(entry.answers), "assistant", "")
-            call.session.check([known], conversation=conversation)
+            if before is None:
+                raise EventRefused
+            call.session.exchange((), after=call_event(before, item["call_id"]))
         except EventRefused:
             where = f"input[{place}].call_id"
             raise fields.refuse(where, "that of a call in this conversation") from None
@@ -111,14 +114,14 @@ def _check_choice(given: dict[str, Any]) -> None:
         raise fields.refuse("tool_choice", "a tool of this request")
 
 
-def response_id(call: Call, upstream: str, reference: str) -> str:
-    """A response's id for its client: the upstream's and the conversation, signed."""
-    data = json.dumps([upstream, reference]).encode()
+def response_id(call: Call, upstream: str) -> str:
+    """A response's id for its client: the upstream's, signed."""
+    data = upstream.encode()
     signed = base64.urlsafe_b64encode(_mac(call, data) + data).decode().rstrip("=")
     return f"resp_{signed}"
 
 
-def _known(call: Call, name: str) -> tuple[str, str]:
+def _known(call: Call, name: str) -> str:
     """Inverse of :func:`response_id`.
 
     Raises:
@@ -134,8 +137,7 @@ def _known(call: Call, name: str) -> tuple[str, str]:
     if not hmac.compare_digest(data[:_MAC], _mac(call, data[_MAC:])):
         field = "previous_response_id"
         raise Failure(400, f"{field}: expected an id from this gateway", "not_found", param=field)
-    upstream, reference = json.loads(data[_MAC:])
-    return upstream, reference
+    return data[_MAC:].decode()
 
 
 def _mac(call: Call, data: bytes) -> bytes:

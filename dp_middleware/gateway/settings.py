@@ -71,6 +71,8 @@ class Policy(_Section):
             or ``"public"``: it goes out as it is; under pseudonyms with these, and only if it is
             words: calls of tools, refusals and reasoning stay refused. Not with an extractor in
             mode ``"sanitizer"``.
+        tool_originals: Names of the tools that are called with the originals of pseudonyms, or
+            ``["all"]``; others are called with pseudonyms.
         extractor: A local model that fits answers of ``/v1/chat/completions`` to the private text
             (InferDPT), as ``ollama:MODEL`` or ``openai:MODEL@URL``; on loopback or in
             ``trusted_hosts``. ``None``: none.
@@ -87,6 +89,7 @@ class Policy(_Section):
     response_format: Literal["refuse", "public"] = "refuse"
     stop: Literal["refuse", "public"] = "refuse"
     answers: Literal["refuse", "public"] = "refuse"
+    tool_originals: tuple[str, ...] = ()
     extractor: str | None = None
     trusted_hosts: tuple[str, ...] = ()
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from dp_middleware.conversation.session import ONCE, Item
+from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.answers import shown_texts
 from dp_middleware.gateway.chat import stop
-from dp_middleware.gateway.conversations import named
 from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
 from dp_middleware.gateway.pieces import TextStream
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.streaming import DONE, EventStream
-from dp_middleware.gateway.turns import Plan, in_thread, released
+from dp_middleware.gateway.turns import Plan, in_thread, named, released
 
 COMPLETIONS, EMBEDDINGS = "/completions", "/embeddings"
 _MOST = 2048  # texts
@@ -30,9 +29,9 @@ async def completions(call: Call) -> Response:
     given = _completion(call.policy, models)(call.body, "")
     turn = await released(call, lambda: plan_of(call, given, "prompt"))
     if turn.body.get("stream"):
-        return EventStream(turn, COMPLETIONS, TextStream(turn), ends=DONE)
+        return EventStream(turn, COMPLETIONS, TextStream(turn.exchange), ends=DONE)
     answer = await call.gateway.upstream.ask(COMPLETIONS, turn.body)
-    shown = await in_thread(lambda: shown_texts(turn, answer))
+    shown = await in_thread(lambda: shown_texts(turn.exchange, answer))
     return JSONResponse(shown, headers=turn.headers)
 
 
@@ -58,17 +57,20 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
     """
     texts = [given[name]] if isinstance(given[name], str) else given[name]
     conversation = named(call)
-    events: list[Item] = [
-        (ONCE if conversation is None else f"{name}\x1f{call.session.digest(text)}\x1f{k}",
-         "user", text)
+    transcript = [
+        Message(
+            role="user",
+            texts=(text,),
+            id=ONCE if conversation is None else f"{name}\x1f{call.session.digest(text)}\x1f{k}",
+        )
         for k, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
 
-    def build(released: Iterator[str]) -> dict[str, Any]:
-        sent = list(released)
-        return {**given, name: sent[0] if isinstance(given[name], str) else sent}
+    def build(sent: Sequence[Message]) -> dict[str, Any]:
+        released = [message.text for message in sent]
+        return {**given, name: released[0] if isinstance(given[name], str) else released}
 
-    return Plan(transcripts=[events], conversation=conversation, build=build)
+    return Plan(transcript=transcript, conversation=conversation, build=build)
 
 
 def _texts(value: Any, where: str) -> Any:

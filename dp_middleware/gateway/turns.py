@@ -1,25 +1,27 @@
-"""One request from its private texts to a public body, and what came back to what is shown."""
+"""One request from its private texts to a public body, and the way back of its answer."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.transcript import Unknown
 from dp_middleware.gateway.accounts import Account
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.service import Call
-from dp_middleware.gateway.words import are_json
-from dp_middleware.privacy.receipts import receipts
-from dp_middleware.pseudonyms.session import PseudonymSession
 
 T = TypeVar("T")
+
+HEADER = "x-dp-conversation"
+_NAME = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +29,16 @@ class Plan:
     """A request that was read.
 
     Attributes:
-        transcripts: Private; looked at together, before any of them is charged.
-        conversation: Its name; ``None``: the texts belong to none, and nothing of them is kept.
-        build: The body for the upstream, from what goes out for all items, in their order.
+        transcript: Private.
+        build: The body for the upstream, from what goes out for the messages.
+        conversation: Its name, if the client gave one.
+        after: The upstream's id of the response that the request goes on from.
     """
 
-    transcripts: Sequence[Sequence[Item]] = field(repr=False)
-    conversation: str | None = field(repr=False)
-    build: Callable[[Iterator[str]], dict[str, Any]]
+    transcript: Sequence[Message] = field(repr=False)
+    build: Callable[[Sequence[Message]], dict[str, Any]]
+    conversation: str | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,56 +48,35 @@ class Turn:
     Attributes:
         call: The request.
         plan: What was read in it.
+        exchange: What went out, and the way back.
         body: Public: for the upstream.
         headers: For the response.
-        restorers: Makes what restores an answer, of JSON or not; never waits. ``None``: the client
-            is shown the remote answer.
     """
 
     call: Call
     plan: Plan
+    exchange: Exchange
     body: dict[str, Any]
     headers: dict[str, str]
-    restorers: Callable[[bool], Any] | None = field(repr=False)
 
-    @property
-    def restores(self) -> bool:
-        """Whether the client is shown something else than the remote answer."""
-        return self.restorers is not None
 
-    def restore(self, text: str) -> str:
-        """A remote answer as the client is shown it."""
-        if self.restorers is None:
-            return text
-        restorer = self.restorers(False)
-        return str(restorer.feed(text) + restorer.close())
+def named(call: Call) -> str | None:
+    """The conversation of the header, if there is one; it is kept here and never forwarded.
 
-    def restorer(self, *, json: bool) -> Any:
-        """For an answer in pieces; ``None`` where the client is shown these."""
-        return None if self.restorers is None else self.restorers(json)
-
-    def note(self, said: Sequence[tuple[str, str]], *, left: bool = False) -> None:
-        """Tell the session what the remote model answered; it may then go out again.
-
-        Args:
-            said: Its words, one message after the other, each with what the client was shown in
-                their place, by which it is known too, behind the messages before.
-            left: The answer was left before its end; then this never waits.
-        """
-        session, name = self.call.session, self.plan.conversation or ""
-        transcript = list(self.plan.transcripts[0])
-        for words, shown in said:
-            transcript.append((None, "assistant", shown))
-            places: list[Any] = [None] if shown == words else [None, list(transcript)]
-            for place in places:
-                if left:
-                    session.note_left(words, conversation=name, transcript=place)
-                else:
-                    session.note_remote(None, words, conversation=name, transcript=place)
+    Raises:
+        Failure: A name that is none.
+    """
+    name = call.request.headers.get(HEADER)
+    if name is None:
+        return None
+    if not _NAME.fullmatch(name):
+        message = f"expected {HEADER} as 1 to 200 printable characters without blanks"
+        raise Failure(400, message, "invalid_header", param=HEADER)
+    return f"{call.client.id}\x1fnamed\x1f{name}"
 
 
 async def released(call: Call, read: Callable[[], Plan]) -> Turn:
-    """Charge and draw for all that is private in a request, in a thread.
+    """Charges and draws for all that is private in a request, in a thread.
 
     Args:
         call: The request.
@@ -103,50 +86,40 @@ async def released(call: Call, read: Callable[[], Plan]) -> Turn:
         Failure: Something in it cannot be released; nothing was charged.
         DPMiddlewareError: The release failed; nothing was sent. Holds no text.
     """
+    return await in_thread(lambda: _released(call, read))
 
-    def work() -> Turn:
-        started = time.perf_counter()
-        plan, session = read(), call.session
-        if plan.conversation is None:
-            session = session.alone()
-        name = plan.conversation or ""
-        unknown: Unknown = "refuse"
-        if call.policy.answers == "public":
-            unknown = _words_only if session.restores else "pass"
-        with receipts() as receipt:
-            rows = session.release_all(
-                plan.transcripts,
-                conversation=name,
-                unknown=unknown,
-            )
-        releases = [each for row in rows for each in row]
-        try:
-            body = plan.build(each.text for each in releases)
-        except ValueError:
-            body = None
-        if body is None:
-            raise Failure(400, "an assistant message cannot be released", "not_released")
-        account = Account.of(call.policy_name, releases, receipt.charged)
-        seconds = time.perf_counter() - started
-        call.gateway.measures.released(account.draws, account.nats, seconds)
-        restorers = None
-        if isinstance(session, PseudonymSession):
-            restorers = session.restorers(conversation=name)
-        headers = account.headers(call, receipt.remaining)
-        return Turn(call=call, plan=plan, body=body, headers=headers, restorers=restorers)
 
-    return await in_thread(work)
+def _released(call: Call, read: Callable[[], Plan]) -> Turn:
+    started = time.perf_counter()
+    plan, session, policy = read(), call.session, call.policy
+    unknown: Unknown = "refuse"
+    if policy.answers == "public":
+        unknown = _words_only if session.restores else "pass"
+    exchange = session.exchange(
+        plan.transcript,
+        conversation=plan.conversation,
+        unknown=unknown,
+        tools="all" if "all" in policy.tool_originals else policy.tool_originals,
+        after=plan.after,
+    )
+    account = Account.of(call.policy_name, exchange.releases, exchange.receipt.charged)
+    call.gateway.measures.released(account.draws, account.nats, time.perf_counter() - started)
+    return Turn(
+        call=call,
+        plan=plan,
+        exchange=exchange,
+        body=plan.build(exchange.sent),
+        headers=account.headers(call, exchange.receipt.remaining),
+    )
 
 
 def _words_only(answer: str) -> bool:
-    """Pass an answer that was declared public, if names can be found in it for sure.
-
-    Pseudonyms are for texts; in JSON a name may be spelled in escapes, in pieces or as a number.
+    """Passes an answer that was declared public, if it is words.
 
     Raises:
-        Failure: It is such JSON; nothing was charged.
+        Failure: It is more; nothing was charged.
     """
-    if are_json(answer):
+    if is_structured(answer):
         message = (
             "expected calls of tools, refusals and reasoning that came through this gateway, "
             'in the same conversation and unchanged; answers = "public" is for words only '
@@ -157,7 +130,7 @@ def _words_only(answer: str) -> bool:
 
 
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
-    """A function that handles private text, run in a thread: its failures hold none of it.
+    """Runs a function that handles private text in a thread: its failures hold none of it.
 
     Args:
         work: The function.

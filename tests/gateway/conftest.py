@@ -11,6 +11,7 @@ def shared():
     from support.gateway import running
 
     public = {"tools": "public", "response_format": "public", "stop": "public"}
+    public["tool_originals"] = ["find"]
     modes = {
         "sanitizer": {"mode": "sanitizer"},
         "pseudonyms": {"mode": "pseudonyms", "on_empty": "pass"},

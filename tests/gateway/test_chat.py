@@ -51,8 +51,8 @@ def test_only_released_text_goes_out(gateway):
     assert roles == [("system", str), ("developer", str), ("user", list)]
     assert [len(m["content"]) for m in sent(gateway)][2] == 2
     assert gateway.upstream.raw[-1].startswith(b"POST /v1/chat/completions")
-    assert answer.headers["x-dp-messages"] == "4"
-    assert answer.headers["x-dp-draws"] == "4"
+    assert answer.headers["x-dp-messages"] == "3"
+    assert answer.headers["x-dp-draws"] == "3"
 
 
 def test_a_transcript_is_released_once(gateway):
@@ -326,3 +326,30 @@ def test_schemas_that_no_json_can_spell(gateway, odd):
         )
         assert answer.status_code == 400
         assert not gateway.upstream.requests
+
+
+def test_tools_that_are_not_named_are_called_with_pseudonyms(names):
+    names.upstream.mode = "ok"
+    names.upstream.reply = lambda request: [
+        ToolCall(name="fetch", arguments={"who": request["messages"][0]["content"]})
+    ]
+    function = {**TOOL["function"], "name": "fetch"}
+    tool = {**TOOL, "function": function}
+    whole = said(names.chat("Mirela Tamburi", tools=[tool]))
+    _, arguments, _ = streamed(names.chat("Mirela Tamburi", tools=[tool], stream=True))
+    asked = sent(names)[0]["content"]
+    for spelled in (whole["tool_calls"][0]["function"]["arguments"], arguments):
+        assert json.loads(spelled) == {"who": asked}
+    assert asked != "Mirela Tamburi"
+
+
+@pytest.mark.parametrize("begun", [["Hello."], []])
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_user_of_a_key_is_shown_the_originals_of_another(names, begun, stream):
+    """Also of chats that begin alike."""
+    names.chat(*begun, PRIVATE)
+    pseudonym = sent(names)[-1]["content"]
+    names.upstream.mode, names.upstream.reply = "ok", f"Dear {pseudonym}"
+    answer = names.chat(*begun, "Is anyone there?", stream=stream)
+    shown = streamed(answer)[0] if stream else said(answer)["content"]
+    assert shown == f"Dear {pseudonym}"

@@ -57,8 +57,10 @@ def test_no_completion_shows_the_originals_of_another(names):
     named = {"x_dp_conversation": "letters"}
     ask(names, "/completions", prompt=prompt, headers=named)
     names.upstream.reply = f"Dear {names.upstream.requests[-1]['prompt']}"
-    other = ask(names, "/completions", prompt="a letter to anyone", headers=named)
-    assert other.json()["choices"][0]["text"] == f"Dear {prompt}"
+    for asked, shown in ((prompt, prompt), ("a letter to anyone", None)):
+        other = ask(names, "/completions", prompt=asked, headers=named)
+        answer = other.json()["choices"][0]["text"]
+        assert answer == (names.upstream.reply if shown is None else f"Dear {shown}")
 
 
 def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):

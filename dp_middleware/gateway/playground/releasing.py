@@ -10,14 +10,16 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from dp_middleware.conversation.session import Session
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import ONCE, Message
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import CannotCalibrate, LedgerError, ParameterError
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.playground import marks
 from dp_middleware.gateway.playground.choices import Choice, Releaser
 from dp_middleware.gateway.playground.noting import Notes, notes
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.privacy.receipts import Receipt, receipts
+from dp_middleware.privacy.receipts import Receipt
 from dp_middleware.privacy.releases import Release
 from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
@@ -88,16 +90,19 @@ class Playground:
             ParameterError: Another field, or a value out of range.
             DPMiddlewareError: As :meth:`Session.release_once`.
         """
-        shown, release, session = await to_thread(self._release, asked)
-        return shown | (await self._answer(release, session) if asked["ask"] else {})
+        shown, exchange = await to_thread(self._release, asked)
+        return shown | (await self._answer(exchange) if asked["ask"] else {})
 
-    def _release(self, asked: dict[str, Any]) -> tuple[dict[str, Any], Release, Session]:
+    def _release(self, asked: dict[str, Any]) -> tuple[dict[str, Any], Exchange]:
         text, choice, epsilon = self._read(asked)
         releaser = self._releaser(choice, epsilon)
-        session = releaser.session() if isinstance(releaser, Pseudonyms) else Session(releaser)
-        with receipts() as receipt, notes() as noted:
-            release = session.release_once("user", text)
-        mapping = session.mapping() if isinstance(session, PseudonymSession) else {}
+        session = session_of(releaser)
+        with notes() as noted:
+            exchange = session.exchange(
+                [Message(role="user", texts=(text,), id=ONCE)], conversation="page"
+            )
+        [release], receipt = exchange.releases, exchange.receipt
+        mapping = session.mapping("page") if isinstance(session, PseudonymSession) else {}
         explanation, unexplained = _explained(releaser, text, noted)
         shown = {
             **_texts(releaser, text, release, noted, mapping, explanation),
@@ -109,7 +114,7 @@ class Playground:
             "budget": _budget(releaser, receipt),
             "pseudonyms": list(mapping.items()),
         }
-        return shown, release, session
+        return shown, exchange
 
     def _read(self, asked: dict[str, Any]) -> tuple[str, Choice, float]:
         if asked.keys() != _FIELDS.keys() or not all(
@@ -145,13 +150,16 @@ class Playground:
         releaser.certificate  # noqa: B018 - computed at first use
         return releaser
 
-    async def _answer(self, release: Release, session: Session) -> dict[str, Any]:
+    async def _answer(self, exchange: Exchange) -> dict[str, Any]:
         """The model's answer to the release, and the same with the originals in place."""
         try:
-            answer = await self._ask(release.text)
+            answer = await self._ask(exchange.releases[0].text)
         except Exception as error:  # the release is paid for: it is shown whatever happens here
             return {"failed": failure_of(error).message}
-        return {"answer": answer, "restored": session.restore(answer) if session.restores else None}
+        return {
+            "answer": answer,
+            "restored": exchange.restore(answer) if exchange.restores else None,
+        }
 
 
 def _perturbing(releaser: Releaser) -> Sanitizer | None:

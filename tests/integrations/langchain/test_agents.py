@@ -305,7 +305,7 @@ def test_a_resumed_run_sends_the_same_bytes(durability, probe):
     probe.remote.mode = "ok"
     ask(agent, None)
     assert len(set(probe.remote.bodies)) == 1
-    assert len(probe.charges) == charged == 3
+    assert len(probe.charges) == charged == 2
 
 
 @pytest.mark.parametrize("saver", ["memory", "sqlite"])

@@ -74,13 +74,13 @@ class Counting(dp.Session):
         super().__init__(SANITIZER)
         self.raw, self.out, self.error, self.at = [], [], error, at
 
-    def _release(self, message, within):
-        self.raw.append(message.item[2])
+    def _release(self, message, *within):
+        self.raw.append(message.event.text)
         if self.error is not None and len(self.raw) >= self.at:
             raise self.error
-        release = super()._release(message, within)
-        self.out.append(release.text)
-        return release
+        released = super()._release(message, *within)
+        self.out.append(released.release.text)
+        return released
 
 
 # the remote model --------------------------------------------------------------------------------

@@ -59,7 +59,6 @@ def model(remote):
 def test_answers_come_back_with_the_originals(model, remote):
     answer = model.invoke([("user", CONTRACT)])
     assert answer.content == LETTER
-    assert answer.response_metadata["dp_pseudonyms"] == {"restored": 5, "absent": 5}
     shown = str(answer.response_metadata)
     assert not any(value in shown for value in (*HIDDEN, "Mirela"))
     assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == LETTER
@@ -106,7 +105,9 @@ def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
         return ""
 
     remote.reply = calls
-    model = DPChatModel(pseudonyms(), langchain_model(remote.url)).bind_tools([book])
+    model = DPChatModel(pseudonyms(), langchain_model(remote.url), tools=["book"]).bind_tools(
+        [book]
+    )
     expected = {"who": {"name": "Mirela Tamburi"}, "days": ["2024-03-15"]}
     answer = model.invoke([("user", CONTRACT)])
     assert answer.tool_calls[0]["args"] == expected
@@ -177,7 +178,7 @@ def agent(remote, looked_up):
     return agents.create_agent(
         langchain_model(remote.url),
         [look_up, write],
-        middleware=[DPAgentMiddleware(pseudonyms())],
+        middleware=[DPAgentMiddleware(pseudonyms(), tools=["look_up", "write"])],
         checkpointer=memory.InMemorySaver(),
     )
 

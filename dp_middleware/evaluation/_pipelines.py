@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -84,7 +85,7 @@ class Rewriting(Pipeline):
         sanitizer = copy.copy(twin.sanitizer)
         sanitizer.ledger, sanitizer.subject = charges, _SUBJECT
         object.__setattr__(twin, "sanitizer", sanitizer)
-        return twin.rewrite_batch(texts), charges.largest
+        return twin.rewrite_batch(texts), max(charges.spent, default=0.0)
 
 
 class Replacing(Pipeline):
@@ -105,27 +106,28 @@ class Replacing(Pipeline):
 
     def release(self, texts: Sequence[str]) -> tuple[list[Release], float]:
         """One text after the other."""
-        charges, twin = _Charges(), copy.copy(self._pseudonyms)
-        twin.ledger, twin.subject = charges, _SUBJECT
-        return [
-            twin.release_draft(twin.read(text), Mapping())[0] for text in texts
-        ], charges.largest
+        twin, releases, largest = copy.copy(self._pseudonyms), [], 0.0
+        twin.subject = _SUBJECT
+        for text in texts:
+            twin.ledger = charges = _Charges()
+            releases.append(twin.release_draft(twin.read(text), Mapping())[0])
+            largest = max(largest, math.fsum(charges.spent))
+        return releases, largest
 
 
 class _Charges:
     """A ledger in memory that grants everything.
 
     Attributes:
-        largest: Nats of the largest charge, each that of one text; 0 without any.
+        spent: Nats of each charge.
     """
 
     def __init__(self) -> None:
-        self.largest = 0.0
+        self.spent: list[float] = []
 
     def charge(self, subject: str, certificate: Certificate, n: int) -> None:
         """Note what a release of ``n`` tokens spends."""
-        spent = certificate.epsilon * (1 if certificate.unit == "text" else n)
-        self.largest = max(self.largest, spent)
+        self.spent.append(certificate.epsilon * (1 if certificate.unit == "text" else n))
 
 
 def pipeline_of(source: PrivRewrite | Pseudonyms) -> Pipeline:

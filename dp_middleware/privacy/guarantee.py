@@ -129,8 +129,8 @@ class Adjacency:
 
         Args:
             kinds: Their names.
-            beside: Which tokens outside the entities are neighbours, too; default none, as all
-                of that text is public.
+            beside: Which tokens outside the entities are neighbours, too, of two texts in which
+                the same entities are found; default none, as all of that text is public.
         """
         tokens = beside is not None
         classes = None if beside is None else beside.classes
@@ -154,7 +154,8 @@ class Adjacency:
         if self.whole:
             return "any text replaced by any other"
         if self.kinds:
-            beside = f", or {replace(self, kinds=())}" if self.tokens else ""
+            tokens = f", or {replace(self, kinds=())} with the same entities found"
+            beside = tokens if self.tokens else ""
             return f"one value replaced by another of its public kind and shape{beside}"
         if self.classes is None:
             return "one token replaced by any other"

@@ -12,7 +12,7 @@ class Ledger(Protocol):
     """What a sanitizer needs of a privacy ledger."""
 
     def charge(self, subject: str, certificate: Certificate, n: int) -> object:
-        """Durably add a release of ``n`` tokens, or raise ``BudgetExhausted``."""
+        """Durably add a release of ``n`` tokens, texts or values, or raise ``BudgetExhausted``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,7 @@ class Mapping(StaysHere):
         return self._pairs.get(key)
 
     def pair(self, kind: Kind, text: str, shape: str, public: Container[str]) -> Pair:
-        """The pair of a value, drawn for it if it has none.
+        """The pair of a value, drawn for it if it has none, in the way that it is written here.
 
         Args:
             kind: Draws.
@@ -125,15 +125,24 @@ class Mapping(StaysHere):
             public: Text around it, in which no pseudonym may occur.
         """
         key = kind.key(text, shape)
-        if (known := self._pairs.get(key)) is not None:
-            return known
+        first = self._pairs.get(key)
+        if first is not None and first.shape == shape:
+            return first
 
         def free(candidate: str) -> bool:
             spelled = normal(candidate)
             ordinary = spelled in frequencies.stop_words()  # "May" comes back as "may" by itself
             return not ordinary and spelled not in self.pseudonyms and spelled not in public
 
-        pseudonym = kind.draw(key, shape, free, self)
+        if first is None:
+            pseudonym = kind.draw(key, shape, free, self)
+        else:
+            key = f"{key} as {shape}"
+            if (known := self._pairs.get(key)) is not None:
+                return known
+            pseudonym = kind.respelled(first.pseudonym, first.shape, shape, free, self)
+            if pseudonym == first.pseudonym:
+                return first
         pair = Pair(kind.name, shape, key, text, pseudonym)
         self._add(pair)
         self._unsaved.append([pair.kind, shape, key, text, pseudonym])

@@ -32,18 +32,18 @@ OnEmpty = Literal["raise", "pass"]
 _PUBLIC = (
     "what the detector does not find is public and goes out as it is",
     "that entities are there, where, of which kind, in capitals or small letters, between which "
-    "signs, and which of their parts are equal, is public",
+    "signs, and which of their parts are equal (numbers: in value), is public",
 )
 
 
 class Pseudonyms(Payer):
     """Replaces the entities of a text by pseudonyms that a session can turn back.
 
-    What stands for a value is drawn independently of it from the public list or pattern of its
-    kind, so nothing is lost about which value of its kind and shape it is (0 nats); an amount, an
-    age or a number stays near its value, at a stated loss. What is kept for usefulness (kind,
-    place, shape, which mentions are equal, differences of dates) is public by declaration, and
-    **what the detector misses goes out as it is**, unless a sanitizer perturbs it.
+    What stands for a value is drawn from the public list or pattern of its kind, whatever value of
+    its kind and shape it is (0 nats); an amount, an age or a number stays near its value, at a
+    stated loss for each, and the dates of a session move together. What is kept for usefulness
+    (kind, place, shape, which mentions are equal, differences of dates) is public by declaration,
+    and **what the detector misses goes out as it is**, unless a sanitizer perturbs it.
 
     Use it through :meth:`session`, also wherever an adapter takes a session.
 
@@ -94,7 +94,7 @@ class Pseudonyms(Payer):
     @property
     def certificate(self) -> Certificate:
         """The guarantee of a release in which all kinds occur; of one with few it is better."""
-        return self._certificate(self._laws.values())
+        return self._certificate(self._laws.values(), self.sanitizer)
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
         """A session that releases with pseudonyms and restores what comes back.
@@ -135,7 +135,7 @@ class Pseudonyms(Payer):
     def release_draft(
         self, draft: PseudonymDraft, mapping: Mapping
     ) -> tuple[Release, tuple[str, ...]]:
-        """Charges, draws what is new, and writes the text.
+        """Charges each new value that stays near, and new tokens; draws what is new; writes.
 
         Args:
             draft: From :meth:`read`.
@@ -156,12 +156,14 @@ class Pseudonyms(Payer):
                 'nothing and which would go out as it is; on_empty="pass" allows that'
             )
         rest = None if self.sanitizer is None else self._rest(self.sanitizer, draft)
-        certificate = self._certificate({place.kind for place in draft.places})
-        paid = draft.near(mapping) + (0 if rest is None else len(rest.fresh))
-        if self.ledger is not None and self.subject and paid:
-            self.ledger.charge(self.subject, certificate, paid)
-        if paid and (rest is None or not len(rest.fresh)):  # else the sanitizer does
-            write_charge(certificate)
+        kinds, near = {place.kind for place in draft.places}, draft.near(mapping)
+        certificate = self._certificate(kinds, self.sanitizer)
+        priced = certificate if rest is None else self._certificate(kinds, None)
+        for each, n in ((priced, near), (certificate, 0 if rest is None else len(rest.fresh))):
+            if self.ledger is not None and self.subject and n:
+                self.ledger.charge(self.subject, each, n)
+        for _ in range(near):  # of the tokens the sanitizer does
+            write_charge(priced)
         written, used = draft.written(mapping, draft.public if alone else ())
         if rest is None or self.sanitizer is None:
             verbatim = count("\n".join(draft.text[start:end] for start, end in draft.gaps))
@@ -193,10 +195,10 @@ class Pseudonyms(Payer):
             raise ParameterError("expected a sanitizer of tokens beside pseudonyms")
         return rest
 
-    def _certificate(self, kinds: Iterable[Kind]) -> Certificate:
-        """Of a release in which these kinds occur."""
+    def _certificate(self, kinds: Iterable[Kind], sanitizer: Sanitizer | None) -> Certificate:
+        """Of a release in which these kinds occur, with what perturbs the rest, if anything."""
         laws = sorted({repr(kind): kind for kind in kinds}.values(), key=repr)
-        own = None if self.sanitizer is None else self.sanitizer.certificate
+        own = None if sanitizer is None else sanitizer.certificate
         if own is not None and not isinstance(own.guarantee, PureDP):
             raise ParameterError(
                 "expected a sanitizer with a finite pure guarantee beside pseudonyms, got "
@@ -268,7 +270,7 @@ def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[dict[str, Kind], frozen
 
 
 def _without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:
-    """A sanitizer of tokens that charges nothing: one charge is made for all."""
+    """A sanitizer of tokens that charges nothing: all is charged before anything is drawn."""
     if sanitizer is None:
         return None
     if isinstance(sanitizer.mechanism, TextMechanism):

@@ -123,7 +123,7 @@ class PseudonymDraft(StaysHere):
         return stripped
 
     def near(self, mapping: Mapping) -> int:
-        """Number of new values that are not replaced independently of what they are."""
+        """Number of new values that keep something of themselves, at a loss for each."""
         lossy = (place for place in self.places if place.kind.loss)
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(mapping.known(key) is None for key in keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,9 +10,11 @@ from typing import ClassVar
 
 import pytest
 from support.entities import detector
+from support.ledgers import Charges
 from support.session_draws import law_of
 
 import dp_middleware as dp
+from dp_middleware.pseudonyms.kinds import Amount
 from dp_middleware.pseudonyms.kinds.base import Kind, Part
 from dp_middleware.pseudonyms.kinds.laws import Staircase, left, pick
 from dp_middleware.pseudonyms.mapping import Mapping
@@ -153,6 +156,36 @@ def test_the_loss_of_near_values_is_what_the_certificate_says(kind):
     pseudonyms = dp.Pseudonyms(detector(dict.fromkeys(VALUES, "few")), kinds=[kind])
     release = pseudonyms.session().release("1", "user", texts[0][0])
     assert math.isclose(loss, release.certificate.epsilon, rel_tol=1e-9) == (type(kind) is Near)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (1, "${0}, {0} USD, {0}.00 dollars"),
+        (2, "${0}, ${1} and {0}.0 USD"),
+        (3, "${0}, ${1}, ${2}"),
+    ],
+)
+def test_the_exact_loss_of_amounts_in_any_spelling_is_what_is_charged(values, text, monkeypatch):
+    monkeypatch.setattr(Staircase, "weights", Small.weights)
+    formats = ("${}", "{} USD", "{}.0 USD", "{}.00 dollars")
+    spelled = [each.format(n) for n in range(10) for each in formats]
+    books = Charges()
+    pseudonyms = dp.Pseudonyms(
+        detector(dict.fromkeys(spelled, "amount")), [Amount()], ledger=books, subject="ann"
+    )
+    alone = copy.copy(pseudonyms)
+    alone.ledger = None
+
+    def outcome(path, draft):
+        return alone.release_draft(draft, OfPath(path)).text
+
+    drafts = [alone.read(text.format(*each)) for each in ("123", "987", "456", "714")]
+    laws = [law_of(lambda path, draft=draft: outcome(path, draft)) for draft in drafts]
+    loss = max(distance(one, other) for one in laws for other in laws)
+    pseudonyms.release_draft(drafts[0], Mapping())
+    assert [n for _, _, n in books.rows] == [values]
+    assert math.isclose(loss, values * books.epsilons[0], rel_tol=1e-12)
 
 
 def test_what_a_sanitizer_perturbs_does_not_change_the_law_of_pseudonyms():

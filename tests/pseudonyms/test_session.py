@@ -23,6 +23,7 @@ import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.errors import CannotCalibrate, EventRefused, ParameterError
 from dp_middleware.privacy import PureDP
+from dp_middleware.privacy.receipts import receipts
 from dp_middleware.pseudonyms import PseudonymSession
 from dp_middleware.pseudonyms.kinds import Age, Amount, Person
 from dp_middleware.pseudonyms.mapping import Mapping
@@ -422,6 +423,43 @@ def test_values_that_stay_near_are_charged_once_each():
     assert books.rows == [("ann", Amount().loss, 1)]
 
 
+SPELLINGS = ("$12,500.00", "$12,500", "12500 USD", "$12.5k", "12.500,00 dollars")
+
+
+def test_one_amount_in_many_spellings_is_one_value_and_each_spelling_comes_back(tmp_path):
+    books, known = Charges(), dict.fromkeys([*SPELLINGS, "12.500,00 EUR"], "amount")
+    options = {"memo": tmp_path / "memo.db", "key": bytes(32)}
+    talk = session(known, ledger=books, subject="ann", **options)
+    text = ", ".join(SPELLINGS)
+    release = talk.release("1", "user", text)
+    assert books.rows == [("ann", Amount().loss, 1)]
+    sent = release.text.split(", ")
+    assert [re.sub("[0-9]", "9", each) for each in sent] == [
+        re.sub("[0-9]", "9", each) for each in SPELLINGS
+    ]
+    assert {re.sub("[^0-9]", "", each)[:3] for each in sent} == {sent[0][1:3] + sent[0][4]}
+    assert talk.restore(release.text) == text
+    assert [talk.restore(each) for each in sent] == [*SPELLINGS]
+    talk.release("2", "user", "12.500,00 EUR")  # another currency, another value
+    assert books.tokens == [1, 1]
+    again = session(known, ledger=books, subject="ann", **options)
+    assert again.restore(release.text) == text
+
+
+@pytest.mark.parametrize("messages", [1, 4])
+def test_four_amounts_cost_four_losses_in_one_message_or_four(tmp_path, messages):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=10)
+    amounts = [f"${n}0.00" for n in range(1, 5)]
+    talk = session(dict.fromkeys(amounts, "amount"), ledger=ledger, subject="ann")
+    with receipts() as receipt:
+        for n in range(messages):
+            talk.release(str(n), "user", " ".join(amounts[n::messages]))
+    spent = 4 * Amount().loss
+    assert ledger.spent("ann") == pytest.approx(spent, abs=1e-11)
+    assert ledger.spent("ann") >= spent
+    assert math.fsum(each.epsilon for each in receipt.charged) == pytest.approx(spent, abs=1e-12)
+
+
 def test_an_exhausted_budget_draws_nothing(tmp_path: Path):
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1.5)
     talk = session({"$10.00": "amount", "$20.00": "amount"}, ledger=ledger, subject="ann")
@@ -446,7 +484,8 @@ def test_the_rest_is_perturbed_and_one_certificate_has_both_parts(space_and_sani
     own = sanitizer.certificate.epsilon
     assert release.certificate.epsilon == max(own, Amount().loss)
     assert release.certificate.adjacency.tokens
-    assert books.tokens == [4]  # three words and an amount
+    assert books.rows == [("ann", Amount().loss, 1), ("ann", release.certificate.epsilon, 3)]
+    assert str(release.certificate.adjacency).endswith("with the same entities found")
     restored = talk.restore(release.text)
     assert "Mirela Tamburi" in restored
     assert "$12,500.00" in restored

@@ -79,8 +79,11 @@ class Names:
             drawn = self.kind.draw(key, shape, self.free, self.draws)
             assert self.free(drawn)
             self.used.add(drawn.casefold())
-            self.by_key[key] = drawn
-        return self.kind.written(self.by_key[key], text)
+            self.by_key[key] = drawn, shape
+        drawn, was = self.by_key[key]
+        if was != shape:
+            drawn = self.kind.respelled(drawn, was, shape, self.free, self.draws)
+        return self.kind.written(drawn, text)
 
     def __call__(self, mention):
         parts = self.kind.parts(mention)

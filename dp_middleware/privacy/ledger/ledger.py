@@ -140,10 +140,11 @@ class PrivacyLedger:
 
         Args:
             subject: Whose budget.
-            certificate: Of one occurrence, or of one text.
-            n: Number of tokens, public; of texts, for a certificate of whole texts.
+            certificate: Of one occurrence, of one text, or of one value.
+            n: Number of tokens, public; of texts or values, for a certificate of these.
             unit: ``"occurrence"`` adds the certificate's epsilon once, ``"document"`` ``n`` times.
-                A certificate of whole texts is recorded as ``"text"`` and added ``n`` times.
+                A certificate of whole texts, or of values, is recorded as ``"text"`` or
+                ``"value"`` and added ``n`` times.
 
         Raises:
             BudgetExhausted: It does not fit; nothing is recorded.
@@ -154,10 +155,12 @@ class PrivacyLedger:
         subject = subject_name(subject)
         _validate.at_least(1, n=n)
         _validate.one_of(get_args(Unit), unit=unit)
-        if certificate.unit == "text":
-            unit = "text"
-        elif unit == "text":
-            raise ParameterError("expected a certificate of whole texts for this unit")
+        if certificate.unit != "occurrence":
+            unit = certificate.unit
+        elif unit in ("text", "value"):
+            raise ParameterError(
+                f"expected a certificate of this unit, got unit={unit!r} of tokens"
+            )
         return self._append(
             subject,
             Cost.of(certificate, 1 if unit == "occurrence" else int(n)),

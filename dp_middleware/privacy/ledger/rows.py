@@ -26,7 +26,7 @@ UNLIMITED = 2**62  # also where counting ends, 4.6 million nats; the sum of two 
 PURE, NOTHING, OVERRIDE = "nats", "infinite", "budget"
 
 Event = Literal["charge", "replay", "budget"]
-Unit = Literal["occurrence", "document", "text"]
+Unit = Literal["occurrence", "document", "text", "value"]
 Kind = Literal["pure", "metric", "infinite"]
 
 
@@ -88,7 +88,7 @@ class Row:
         time: Microseconds since 1970; never decreasing along a subject's rows.
         event: A charge, a replay of an earlier one at no cost, or a budget of the subject's own.
         replay_of: The release that is replayed, else empty.
-        unit: ``"occurrence"``, ``"document"`` or ``"text"``.
+        unit: ``"occurrence"``, ``"document"``, ``"text"`` or ``"value"``.
         tokens: Number of tokens released; public.
         mechanism: Fingerprint.
         certificate: Fingerprint.

@@ -24,8 +24,8 @@ class Address(Kind):
     name: ClassVar[str] = "address"
     numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
-        "lines of an address, the places and lengths of their numbers, words such as Suite, and the"
-        " last word such as Street behind a name"
+        "lines of an address, the places, lengths, letters and signs of their numbers, words such"
+        " as Suite, and the last word such as Street behind a name"
     )
 
     def parts(self, mention: str) -> list[Part]:

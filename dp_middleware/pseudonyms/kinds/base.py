@@ -83,6 +83,18 @@ class Kind(ABC):
             draws: The randomness.
         """
 
+    def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
+        """The pseudonym of a value whose key is known in another shape; made of public things.
+
+        Args:
+            pseudonym: What was drawn for the value.
+            was: The shape that it was drawn for.
+            shape: Of the value as it is written now.
+            free: As of :meth:`draw`.
+            draws: The randomness.
+        """
+        return pseudonym
+
     def written(self, text: str, like: str) -> str:
         """A pseudonym or a restored value in the case of another spelling of what it stands for.
 

@@ -7,7 +7,7 @@ from datetime import date
 
 DAY = 1_000_000  # positions are in millionths of a day, in which a year is a whole number
 WEEK, MONTH, YEAR = 7 * DAY, 30_436_875, 365_242_500
-STEPS = {"day": WEEK, "yearless": WEEK, "month": MONTH, "year": YEAR}
+STEPS = {"day": WEEK, "yearless": DAY, "month": MONTH, "year": YEAR}
 LEAP_START = date(2000, 1, 1).toordinal()  # days without a year are of this one
 LEAP_DAYS = 366
 SHIFT_YEARS = 4
@@ -49,19 +49,27 @@ def targets(grain: str, position: int) -> range:
     """Days that the first date of a session is moved to: of the four calendar years it is in.
 
     For days, those of the same weekday. For months and years all, so that any two of the same
-    four years have the same targets.
+    four years have the same targets. For a day without a year, all of a leap year.
     """
+    if grain == "yearless":
+        return range(LEAP_START, LEAP_START + LEAP_DAYS)
     day = min(max(position // DAY, 1), LAST)
     first = (date.fromordinal(day).year - 1) // SHIFT_YEARS * SHIFT_YEARS + 1
     start = date(first, 1, 1).toordinal()
     end = date(min(first + SHIFT_YEARS - 1, date.max.year), 12, 31).toordinal()
-    if STEPS[grain] == WEEK:
+    if grain == "day":
         return range(start + (day - start) % 7, end + 1, 7)
     return range(start, end + 1)
 
 
+def place_in_year(position: int) -> int:
+    """The day of a leap year, from 0, on which a place of the scale lies."""
+    day = date.fromordinal(min(max(position // DAY, 1), LAST))
+    return day.replace(year=2000).toordinal() - LEAP_START
+
+
 def moved(grain: str, index: int, shift: int) -> int:
-    """An index moved by the nearest whole number of weeks, months or years.
+    """An index moved by the nearest whole number of weeks, months, years, or days of a leap year.
 
     Args:
         grain: What the index counts.
@@ -70,4 +78,4 @@ def moved(grain: str, index: int, shift: int) -> int:
     """
     step = STEPS[grain]
     steps = (2 * shift + step) // (2 * step)
-    return index + (7 * steps if step == WEEK else steps)
+    return index + (7 * steps if grain == "day" else steps)

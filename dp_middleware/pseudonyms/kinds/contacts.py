@@ -47,7 +47,7 @@ class Email(Exact):
     """Such as "anna.hart@example.org"."""
 
     name: ClassVar[str] = "email"
-    keeps: ClassVar[str] = "nothing"
+    keeps: ClassVar[str] = "a scheme before an e-mail address, such as mailto:"
     cased: ClassVar[bool] = False
 
     def parts(self, mention: str) -> list[Part]:
@@ -68,7 +68,7 @@ class Username(Exact):
     """Such as "anna_hart"; an @ before it stays."""
 
     name: ClassVar[str] = "username"
-    keeps: ClassVar[str] = "nothing"
+    keeps: ClassVar[str] = "an @ before a user name"
 
     def parts(self, mention: str) -> list[Part]:
         """One."""
@@ -123,7 +123,9 @@ class Phone(Exact):
     name: ClassVar[str] = "phone"
     numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
-        "country, number of digits and punctuation of a phone number, whether it is valid"
+        "country, number of digits, punctuation and extension of a phone number, whether it is"
+        " valid; of one that is not, or has words in it, which characters are digits, capitals or"
+        " small letters, and all others"
     )
 
     region: str = "US"
@@ -192,7 +194,10 @@ class Ip(Exact):
 
     name: ClassVar[str] = "ip"
     numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = "version of an IP address, the length of its network if it is there"
+    keeps: ClassVar[str] = (
+        "version of an IP address, its port, the length of its network; of what is no address,"
+        " which characters are digits, capitals or small letters, and all others"
+    )
     cased: ClassVar[bool] = False
 
     def parts(self, mention: str) -> list[Part]:

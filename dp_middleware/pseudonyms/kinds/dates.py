@@ -25,11 +25,14 @@ class Date(Kind):
     """Dates in the format that they are written in; what is not read as one becomes a label.
 
     Guarantee:
-        ``shift``: the first date of a session gets a uniform day of the same weekday in its four
-        calendar years (a year or month: of any day), all others move with it by whole weeks,
-        months or years. Every pseudonym is then a function of that draw and of what is declared
-        public, so nothing more is lost. A shift of zero may occur: without it a date would be
-        told apart from what stands for it. ``near``: a staircase on a public grid of days,
+        ``shift``: the first date of a session that has a year gets a uniform day of the same
+        weekday in its four calendar years (a year or month: of any day), all others with a year
+        move with it by whole weeks, months or years. A date without a year moves, around a leap
+        year, as the day of the year of the session's first date does; where that has no year
+        either, it gets a uniform one of 366 days, and the first date with a year a draw of its
+        own. Every pseudonym is then a function of these draws and of what is declared public, so
+        nothing more is lost. A shift of zero may occur: without it a date would be told apart from
+        what stands for it. ``near``: a staircase on a public grid of days,
         months or years. ``uniform``: any day of the years. Months and weekdays alone, and times,
         are uniform under each.
 
@@ -46,7 +49,9 @@ class Date(Kind):
     keeps: ClassVar[str] = (
         "format of dates and times, each read by itself (May is a long month, 10:30 has no leading"
         " zero, in 14/02/2024 the day is first); with law shift: the intervals between the dates"
-        " of a session, their weekdays, and the four calendar years of its first one; with law"
+        " of a session that have a year, their weekdays, and the four calendar years of the first;"
+        " how many days of a leap year lie between a date without a year and the first date of the"
+        " session, unless only one that comes later has a year; a weekday that is written; with law"
         " near: the two years of a day, fifty of a month, hundred of a year; times where they are"
         " kept"
     )
@@ -183,18 +188,31 @@ class Date(Kind):
 
 
 def session_shift(grain: str, position: int, draws: Draws) -> int:
-    """By how much all dates of the session move, in millionths of a day.
+    """By how much the dates of the session move that have a year, or else those without.
 
     Args:
         grain: Of this date.
         position: Of this date; it counts where this is the first one.
         draws: Keep the first date and its draw.
+
+    Returns:
+        Millionths of a day; of a leap year, for a date without a year.
     """
+    first, at, day = _first_moved("date", grain, position, draws)
+    if grain == "yearless":
+        return (calendars.place_in_year(day) - calendars.place_in_year(at)) * calendars.DAY
+    if first == "yearless":
+        _, at, day = _first_moved("date with a year", grain, position, draws)
+    return day - at
+
+
+def _first_moved(name: str, grain: str, position: int, draws: Draws) -> tuple[str, int, int]:
+    """Grain and position of the first date that came under a name, and where it was moved to."""
     grains = list(calendars.STEPS)
-    code = draws.first("date", position * len(grains) + grains.index(grain))
+    code = draws.first(name, position * len(grains) + grains.index(grain))
     first, grain = code // len(grains), grains[code % len(grains)]
     targets = calendars.targets(grain, first)
-    return targets[draws.once("date", len(targets))] * calendars.DAY - first
+    return grain, first, targets[draws.once(name, len(targets))] * calendars.DAY
 
 
 def _written(shape: str, index: int) -> str | None:

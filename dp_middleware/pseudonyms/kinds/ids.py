@@ -46,7 +46,10 @@ class Id(Exact):
 
     name: ClassVar[str] = "id"
     numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = "which characters are digits, capitals, small letters, or others"
+    keeps: ClassVar[str] = (
+        "which characters of an id or postal code are digits, capitals or small letters, and its"
+        " signs, such as hyphens"
+    )
 
     def parts(self, mention: str) -> list[Part]:
         """One."""
@@ -115,7 +118,10 @@ class Card(Checked):
     """
 
     name: ClassVar[str] = "card"
-    keeps: ClassVar[str] = "number and grouping of the digits of a card"
+    keeps: ClassVar[str] = (
+        "number and grouping of the digits of a card, whether they are as many as of one; else"
+        " which characters are digits, capitals or small letters"
+    )
 
     def obeys(self, text: str) -> bool:
         """Whether it has the length of a card; its own check digit may be wrong."""
@@ -133,7 +139,10 @@ class Ssn(Checked):
     """A social security number in an area, 000 or 666, that is never assigned."""
 
     name: ClassVar[str] = "ssn"
-    keeps: ClassVar[str] = "the punctuation of a social security number"
+    keeps: ClassVar[str] = (
+        "the punctuation of a social security number, whether it has nine digits; else which"
+        " characters are digits, capitals or small letters"
+    )
 
     def obeys(self, text: str) -> bool:
         """Whether it has nine digits."""
@@ -151,7 +160,7 @@ class Iban(Checked):
     name: ClassVar[str] = "iban"
     keeps: ClassVar[str] = (
         "country and grouping of a bank account's number, which of its characters are letters,"
-        " whether its check digits are right"
+        " whether its check digits are right; where not, which are capitals, and its signs"
     )
 
     def obeys(self, text: str) -> bool:

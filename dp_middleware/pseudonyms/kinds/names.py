@@ -124,7 +124,8 @@ class Person(Kind):
     name: ClassVar[str] = "person"
     keeps: ClassVar[str] = (
         "number and places of the words of a name, titles, particles, suffixes such as Jr, which"
-        " words are initials; gender and script where it is asked for"
+        " words are initials, prefixes such as al-, possessives; gender and script where it is"
+        " asked for"
     )
 
     keep_gender: bool = False
@@ -177,7 +178,9 @@ class Organisation(Kind):
     """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
 
     name: ClassVar[str] = "organisation"
-    keeps: ClassVar[str] = "the legal form of an organisation, such as Inc, and a leading The"
+    keeps: ClassVar[str] = (
+        "the legal form of an organisation, such as Inc, a leading The, and a possessive"
+    )
 
     def parts(self, mention: str) -> list[Part]:
         """One; a leading "The", the legal form and a possessive stay."""
@@ -201,7 +204,7 @@ class Place(Kind):
     """A town such as "Hartville" for any place."""
 
     name: ClassVar[str] = "place"
-    keeps: ClassVar[str] = "nothing"
+    keeps: ClassVar[str] = "a possessive of a place, and whether it has full stops and ends in one"
 
     def parts(self, mention: str) -> list[Part]:
         """One; a possessive stays, and a full stop that does not end an abbreviation."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise, takewhile
 from typing import ClassVar
 
 from dp_middleware import _validate
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
+from dp_middleware.pseudonyms.kinds.base import LABEL, Draws, Free, Kind, Part
 from dp_middleware.pseudonyms.kinds.laws import Staircase, fill, label, pick, whole, words
+from dp_middleware.pseudonyms.matching import normal
 
 LEADING = 3  # digits of a number that keep something of it
 TRIES = 200
@@ -28,6 +30,14 @@ UNITS = (
     "mg g kg ml l mm cm m km mi mile miles hour hours day days week weeks month months year years"
     " minute minutes second seconds times"
 )
+UNIT_OF = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr", "%": "percent"}
+UNIT_OF |= {word: word for word in (*CURRENCIES.split(), "percent")}
+UNIT_OF |= {"dollar": "usd", "dollars": "usd", "euro": "eur", "euros": "eur", "yen": "jpy"}
+UNIT_OF |= {"pound": "gbp", "pounds": "gbp", "sterling": "gbp", "rupee": "inr", "rupees": "inr"}
+UNIT_OF |= {"franc": "chf", "francs": "chf", "cent": "cents"}
+SCALE_OF = {"hundred": 2, "k": 3, "thousand": 3, "million": 6, "bn": 9, "billion": 9}
+SCALE_OF |= {"trillion": 12}  # powers of ten
+DECIMALS = re.compile(r"([.,])([09]+)[^09]*$")
 AGES = "year years yr yrs old month months age aged yo y o to and between"
 
 
@@ -49,6 +59,7 @@ class Numeral(Kind):
     numeric: ClassVar[bool] = True
 
     public: ClassVar[frozenset[str]]
+    scales: ClassVar[Mapping[str, int]] = SCALE_OF
 
     law: str = "near"
     epsilon: float = 1.0
@@ -70,7 +81,53 @@ class Numeral(Kind):
         strange = [c for c in rest if not (c.isalpha() or c.isspace() or _is_sign(c))]
         if not spans or strange or not named <= self.public:
             return whole(mention, "")
-        return [Part(a, b, self.shape(mention[a:b])) for a, b in spans]
+        ends, starts = [0, *(b for _, b in spans)], [*(a for a, _ in spans), len(mention)]
+        gaps = [WORD.findall(mention[a:b].casefold()) for a, b in zip(ends, starts, strict=True)]
+        return [
+            Part(a, b, self.shape(mention[a:b]) + self.meaning(mention[a:b], *beside))
+            for (a, b), beside in zip(spans, pairwise(gaps), strict=True)
+        ]
+
+    def meaning(self, text: str, before: Sequence[str], behind: Sequence[str]) -> str:
+        """Unit and scale of a numeral by its signs and the public words beside it; else empty."""
+        scale = " ".join(takewhile(self.scales.__contains__, behind))
+        unit = next((UNIT_OF[sign] for sign in (*text, *behind, *before) if sign in UNIT_OF), "")
+        return f"|{unit}|{scale}" if unit or scale else ""
+
+    def key(self, text: str, shape: str) -> str:
+        """The value and its unit, in whatever way they are written."""
+        if "9" not in shape:
+            return normal(text)
+        digits = _digits(text).lstrip("0")
+        short = digits.rstrip("0")
+        power = self.power(shape) + len(digits) - len(short) if short else 0
+        return f"{self.name}: {short}e{power} {shape.partition('|')[2].partition('|')[0]}"
+
+    def power(self, shape: str) -> int:
+        """Of ten, what a one in the last digit of a shape means."""
+        layout, _, meaning = shape.partition("|")
+        power = sum(self.scales[word] for word in meaning.partition("|")[2].split())
+        if (match := DECIMALS.search(layout)) is None:
+            return power
+        sign, digits, before = match[1], match[2], layout[: match.start()]
+        groups = sign == "," and len(digits) == 3 and "." not in before and "0" not in before
+        return power if groups or sign in before else power - len(digits)
+
+    def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
+        """The same number in another shape, cut off where it has fewer digits.
+
+        A label where that is in use, or too long: what was released tells whether it is.
+        """
+        if LABEL.fullmatch(pseudonym):
+            return pseudonym
+        layout = shape.partition("|")[0]
+        places = layout.count("9") + layout.count("0")
+        digits = _shifted(_digits(pseudonym), self.power(was) - self.power(shape)).zfill(places)
+        rest = iter(digits)
+        text = (
+            "".join(next(rest) if c in "09" else c for c in layout) if len(digits) == places else ""
+        )
+        return text if text and free(text) else label(self.name, free, draws)
 
     def shape(self, text: str) -> str:
         """Digits as 9, but a leading zero; signs and separators."""
@@ -121,15 +178,16 @@ class Numeral(Kind):
 
     def value(self, key: str, shape: str) -> int:
         """The point of the grid where a value lies."""
-        digits = _digits(key)[1 if "0" in shape else 0 :]
-        return int(digits[:LEADING])
+        short, _, power = key.split()[1].partition("e")
+        digits = _shifted(short, int(power) - self.power(shape))
+        return int(digits.zfill(shape.count("9"))[:LEADING])
 
     def text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
         """A number of a shape from its leading digits and a function that gives the lower ones."""
         places = shape.count("9")
         leading = min(places, LEADING)
         digits = iter(f"{point:0{leading}d}" + lower(places - leading))
-        return "".join(next(digits) if c == "9" else c for c in shape)
+        return "".join(next(digits) if c == "9" else c for c in shape.partition("|")[0])
 
 
 @lru_cache(maxsize=64)
@@ -140,6 +198,11 @@ def _texts(kind: Numeral, shape: str) -> tuple[str, ...]:
 
 def _is_sign(character: str) -> bool:
     return unicodedata.category(character)[0] in "PZ" or character in "+=<>~$€£¥₹"
+
+
+def _shifted(digits: str, power: int) -> str:
+    """A whole number times a power of ten, without zeros before it."""
+    return (digits + "0" * power if power >= 0 else digits[:power]).lstrip("0")
 
 
 def _digits(text: str) -> str:
@@ -153,9 +216,10 @@ class Amount(Numeral):
     name: ClassVar[str] = "amount"
     keeps: ClassVar[str] = (
         "currency, number of digits, separators and decimals of an amount, a leading zero, and"
-        " words such as million"
+        " words such as million; whether it is a number among such words"
     )
     public: ClassVar[frozenset[str]] = words(f"{CURRENCIES} {SCALES}")
+    scales: ClassVar[Mapping[str, int]] = {**SCALE_OF, "m": 6}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +228,8 @@ class Number(Numeral):
 
     name: ClassVar[str] = "number"
     keeps: ClassVar[str] = (
-        "number of digits, separators and decimals of a number, a leading zero, and its unit"
+        "number of digits, separators and decimals of a number, a leading zero, and its unit;"
+        " whether it is a number among such words"
     )
     public: ClassVar[frozenset[str]] = words(f"{SCALES} {UNITS}")
 
@@ -174,13 +239,17 @@ class Age(Numeral):
     """An age from 0 to 99; an older one becomes a label."""
 
     name: ClassVar[str] = "age"
-    keeps: ClassVar[str] = "words around an age, such as years old"
+    keeps: ClassVar[str] = "words around an age, such as years old; whether it is a number up to 99"
     public: ClassVar[frozenset[str]] = words(AGES)
 
     def shape(self, text: str) -> str:
         """One for all ages."""
         readable = len(text) <= LEADING and text.isdecimal() and int(text) <= OLDEST
         return "9" if readable else ""
+
+    def meaning(self, text: str, before: Sequence[str], behind: Sequence[str]) -> str:
+        """None beside the age."""
+        return ""
 
     def grid(self, shape: str) -> range:
         """All ages."""

@@ -15,7 +15,7 @@ from scipy import stats
 from support.session_draws import Names, SeededDraws, law_of, replaced
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.kinds import Date
+from dp_middleware.pseudonyms.kinds import Date, calendars
 from dp_middleware.pseudonyms.kinds.date_formats import read, write
 
 DAYS = st.dates(date(1900, 1, 1), date(2100, 12, 31))
@@ -80,7 +80,6 @@ def first_law(mention, following=()):
         ("February 29, 2024", "March 7, 2024"),
         ("2021", "2024"),
         ("January 2021", "December 2024"),
-        ("March 1", "March 8"),
     ],
 )
 def test_the_law_of_a_first_date_does_not_tell_which_it_was(one, other):
@@ -96,6 +95,48 @@ def test_the_joint_law_is_that_of_any_dates_with_the_same_intervals():
     assert {*other.values()} == {Fraction(1, len(other))}
     assert first_law("2021", ["2023"]) == first_law("2022", ["2024"])
     assert first_law("June 2021", ["2021"]) == first_law("June 2022", ["2022"])
+
+
+def of_leap_year(template, n):
+    return write(template, date(2000, 1, 1) + timedelta(days=n % 366))
+
+
+@pytest.mark.parametrize(
+    ("template", "after"),
+    [("%B %e", ()), ("%A, %B %e", ()), ("the %o of %B", (1, 40)), ("%e. %B", (365, 200))],
+)
+def test_dates_without_a_year_have_one_law_exactly(template, after):
+    template = template.replace("%A", "Monday")
+    laws = [
+        first_law(of_leap_year(template, n), [of_leap_year("%B %e", n + k) for k in after])
+        for n in range(0, 366, 25)
+    ]
+    assert all(law == laws[0] for law in laws)
+    assert [*laws[0].values()] == [Fraction(1, 366)] * 366
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("2023-05-01", "May 4", "2023-05-02"), ("2022-08-15", "August 18", "2022-08-16")),
+        (("2024-02-29", "March 1", "April 1"), ("2021-03-04", "March 5", "April 5")),
+        (("June 2021", "May 4"), ("June 2022", "May 4")),
+        (("2021", "May 4"), ("2024", "May 4")),
+        (("May 4", "2023-05-01", "May 6"), ("January 31", "2022-08-15", "February 2")),
+        (("May 4", "June 2021", "2021"), ("May 5", "June 2022", "2022")),
+    ],
+)
+def test_dates_with_and_without_a_year_tell_declared_differences_alone(one, other, monkeypatch):
+    """Behind a date with a year, days of a leap year to it; before it, nothing at all."""
+    every = calendars.targets
+    monkeypatch.setattr(calendars, "targets", lambda grain, place: every(grain, place)[::17])
+    assert first_law(one[0], one[1:]) == first_law(other[0], other[1:])
+
+
+def test_a_day_of_the_first_date_is_the_same_day_without_its_year():
+    for seed in range(50):
+        names = Names(Date(), SeededDraws(seed))
+        assert names("May 4, 2024").startswith(names("May 4") + ", ")
 
 
 def test_a_shift_that_is_never_zero_would_tell():

@@ -1,0 +1,213 @@
+r"""What a reader sees of a text: in JSON strings without their escapes, and written back with them.
+
+In ``"history": "2024:\nLopez"`` the name is Lopez, not nLopez. So entities are found, and known names
+looked for, in a view in which the escapes of JSON are the signs that they stand for, also in JSON
+that a string of JSON holds; what replaces them is spelled as it must be where it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dp_middleware._forks import StaysHere
+
+LITERAL = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
+ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
+)
+NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_STRUCTURE = re.compile(r'[^"]+')
+_OPENING = re.compile(r'\{\s*+"|\[\s*+[{"\[]')
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
+_PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_DEEPEST = 6  # strings in strings
+_IDENTIFYING = re.compile(
+    r"(?:^|_)(?:id|ids|uid|uuid|number|no|nr|num|ref|reference|account|acct|iban|card|phone|mobile|tel"
+    r"|fax|ssn|sin|nino|mrn|passport|licen[cs]e|zip|zipcode|postcode|user|username|login|customer"
+    r"|client|patient|member|employee|order|invoice|ticket|case|policy|claim|contract|booking)$"
+)
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+class Value(NamedTuple):
+    """A number of JSON, or a string of digits.
+
+    Attributes:
+        start: Offset of its first sign in the view.
+        end: Offset behind its last.
+        bare: Whether it is a number, without quotes.
+        identifies: Whether its key says that it names somebody or something.
+    """
+
+    start: int
+    end: int
+    bare: bool
+    identifies: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(StaysHere):
+    """A private text as a reader sees it.
+
+    Attributes:
+        raw: The text.
+        text: What is seen.
+        starts: Where each sign of it begins in the raw text, and at last its end; empty where the
+            two are the same.
+        depths: How many strings of JSON each sign stands in; empty where none does.
+        values: Numbers, and strings of digits.
+    """
+
+    raw: str = field(repr=False)
+    text: str = field(repr=False)
+    starts: tuple[int, ...] = field(default=(), repr=False)
+    depths: bytes = field(default=b"", repr=False)
+    values: tuple[Value, ...] = field(default=(), repr=False)
+
+    def slice(self, start: int, end: int) -> str:
+        """Returns the raw text of a part of the view."""
+        return (
+            self.raw[self.starts[start] : self.starts[end]] if self.starts else self.raw[start:end]
+        )
+
+    def spelled(self, written: str, place: int) -> str:
+        """Returns what is written at a place as it must be spelled there."""
+        for _ in range(self.depths[place] if self.depths else 0):
+            written = json.dumps(written)[1:-1]
+        return written
+
+    def value_at(self, start: int, end: int) -> Value | None:
+        """Returns the value that overlaps a part of the view."""
+        k = bisect_left(self.values, end, key=lambda value: value.start) - 1
+        return self.values[k] if k >= 0 and self.values[k].end > start else None
+
+
+def view_of(text: str) -> View:
+    """Returns what a reader sees of a text."""
+    if "{" not in text and "[" not in text and not text.lstrip().startswith('"'):
+        return View(raw=text, text=text)
+    reading = _Reading()
+    _read(text, range(len(text) + 1), 0, reading)
+    seen = "".join(reading.seen)
+    if seen == text and not any(reading.depths):
+        return View(raw=text, text=text, values=tuple(reading.values))
+    return View(
+        raw=text,
+        text=seen,
+        starts=(*reading.starts, len(text)),
+        depths=bytes(reading.depths),
+        values=tuple(reading.values),
+    )
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.seen = list[str]()
+        self.starts = list[int]()
+        self.depths = bytearray()
+        self.values = list[Value]()
+
+    def add(self, text: str, starts: Iterator[int] | range | list[int], depth: int) -> None:
+        self.seen.append(text)
+        self.starts.extend(starts)
+        self.depths.extend(bytes([depth]) * len(text))
+
+
+def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -> None:
+    """Reads a text whose signs begin at these places of the raw one."""
+    done = 0
+    for begin, end in _regions(text) if depth < _DEEPEST else ():
+        reading.add(text[done:begin], starts[done:begin], depth)
+        _read_json(text, begin, end, starts, depth, reading)
+        done = end
+    reading.add(text[done:], starts[done : len(text)], depth)
+
+
+def _read_json(
+    text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
+) -> None:
+    key = last = ""
+    while place < end:
+        if (literal := LITERAL.match(text, place, end)) is None:
+            structure = _STRUCTURE.match(text, place, end)
+            assert structure is not None  # whatever is no literal
+            if structure.group().lstrip().startswith(":"):
+                key = last
+            for match in NUMBER.finditer(structure.group()):
+                offset = len(reading.starts)
+                first, behind = offset + match.start(), offset + match.end()
+                reading.values.append(Value(first, behind, True, _identifies(key)))
+            reading.add(structure.group(), starts[place : structure.end()], depth)
+            if structure.group().rstrip()[-1:] in (",", "{", "}"):
+                key = ""
+            place = structure.end()
+            continue
+        first, behind = literal.span(1)
+        reading.add('"', starts[place:first], depth)
+        offset = len(reading.starts)
+        _read_string(text, first, behind, starts, depth + 1, reading)
+        last = "".join(reading.seen[-1:]) if behind > first else ""
+        if last.isdecimal():
+            reading.values.append(Value(offset, len(reading.starts), False, _identifies(key)))
+        reading.add(literal[2], starts[behind : literal.end()], depth)
+        place = literal.end()
+
+
+def _read_string(
+    text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
+) -> None:
+    """Reads the inside of a string, which may hold JSON itself."""
+    seen, own = list[str](), list[int]()
+    for match in ESCAPE.finditer(text, place, end):
+        seen += [text[place : match.start()], _sign(match.group())]
+        own += [*starts[place : match.start()], starts[match.start()]]
+        place = match.end()
+    seen.append(text[place:end])
+    own += starts[place:end]
+    inside = "".join(seen)
+    if inside.lstrip()[:1] in ("{", "["):
+        _read(inside, own, depth, reading)
+    else:
+        reading.add(inside, own, depth)
+
+
+def _sign(escape: str) -> str:
+    if escape[1] != "u":
+        return _PLAIN.get(escape[1], escape[1])
+    code = int(escape[2:6], 16)
+    if len(escape) > 6:
+        code = 0x10000 + ((code - 0xD800) << 10) + int(escape[8:], 16) - 0xDC00
+    return chr(code)
+
+
+def _identifies(key: str) -> bool:
+    return _IDENTIFYING.search("_".join(_WORDS.findall(key)).lower()) is not None
+
+
+def _regions(text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a text that are JSON by their brackets; one that was cut off goes to the end."""
+    if text.lstrip()[:1] == '"' and _parses(text):
+        yield 0, len(text)
+        return
+    done = 0
+    while (opening := _OPENING.search(text, done)) is not None:
+        begin, done, depth = opening.start(), len(text), 0
+        for token in _TOKEN.finditer(text, begin):
+            depth += (token.group() in "{[") - (token.group() in "}]")
+            if not depth:
+                done = token.end()
+                break
+        yield begin, done
+
+
+def _parses(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

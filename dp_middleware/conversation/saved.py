@@ -1,4 +1,4 @@
-"""What an adapter may keep of a conversation: rows by which another process sends the same bytes."""
+"""What an adapter may keep of a conversation: with it another process sends the same bytes."""
 
 from __future__ import annotations
 

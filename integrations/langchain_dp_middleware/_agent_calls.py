@@ -266,6 +266,12 @@ def _aside(message: Message) -> Message:
     return replace(message, aside=True)
 
 
+def with_schemas(tools: Tools, response_format: Any) -> Tools:
+    """The tools that get originals, and the schemas of an answer, which are called like tools."""
+    specs = getattr(response_format, "schema_specs", ())
+    return tools if tools == "all" else {*tools, *(spec.name for spec in specs)}
+
+
 def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The messages, those without an id named by their place: after which message, and how far.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from langchain_dp_middleware._agent_calls import (
     merge,
     saved_in,
     with_ids,
+    with_schemas,
 )
 from langchain_dp_middleware._answers import restored
 from langchain_dp_middleware._extraction import Extraction
@@ -236,7 +238,8 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         )
 
     def _swapped(self, request: ModelRequest[Any]) -> tuple[Releaser, ModelCall, ModelRequest[Any]]:
-        releaser = self._releaser()
+        own = self._releaser()
+        releaser = replace(own, tools=with_schemas(own.tools, request.response_format))
         call = releaser.call(request.messages, request.state, request.system_message)
         swapped = request.override(messages=call.messages, system_message=call.system)
         return releaser, call, swapped

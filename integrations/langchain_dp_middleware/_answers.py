@@ -17,9 +17,7 @@ from pydantic import BaseModel
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.reply import Reply
 from dp_middleware.privacy.receipts import Receipt
-from langchain_dp_middleware._messages import answer_of
-
-METADATA = "dp"
+from langchain_dp_middleware._messages import METADATA, answer_of
 
 _GIVEN = ("arguments", "args", "input", "partial_json")  # keys of what a named tool is given
 

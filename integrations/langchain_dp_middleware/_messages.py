@@ -22,6 +22,7 @@ from dp_middleware.conversation.messages import ONCE, Message, Once, Role, ToolC
 from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError
 
+METADATA = "dp"  # of an answer that an adapter has shown
 _REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
 
 
@@ -268,6 +269,12 @@ def note_answer(
 
     Raises:
         EventRefused: A message with this id was released as a private one.
+        ParameterError: What an adapter has shown under pseudonyms, with the originals.
     """
+    if session.restores and METADATA in remote.response_metadata:
+        raise ParameterError(
+            "expected the remote model's own words, got a shown answer, with originals; "
+            'let the adapter note it: PrivateHead(..., answers="note"), DPChatModel'
+        )
     name = remote.id if event_id is None else event_id
     session.note_remote(name, answer_of(remote).words(), conversation=conversation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
@@ -12,6 +13,7 @@ from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, field_validator
 
 from dp_middleware.conversation.boundary import guarded
@@ -128,7 +130,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the same boundary: ``|`` keeps further steps there."""
-        return self._head(self.inner.with_structured_output(schema, **kwargs))
+        model = self
+        with contextlib.suppress(Exception):  # the inner model says what is wrong with a schema
+            name = convert_to_openai_tool(schema)["function"]["name"]
+            tools = "all" if self.tools == "all" else {*self.tools, name}
+            model = self.model_copy(update={"tools": tools})
+        return model._head(self.inner.with_structured_output(schema, **kwargs))
 
     def with_fallbacks(self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any) -> Any:
         """The inner model's own, behind the boundary: a fallback gets the same release."""

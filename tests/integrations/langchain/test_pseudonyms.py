@@ -16,7 +16,13 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, untraced
+from langchain_dp_middleware import (
+    DPAgentMiddleware,
+    DPChatModel,
+    PrivateHead,
+    note_answer,
+    untraced,
+)
 from pydantic import BaseModel
 from support.chat_models import langchain_model
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
@@ -126,7 +132,7 @@ class Person(BaseModel):
     name: str
 
 
-def test_structured_output_and_chains_have_the_originals(remote):
+def test_structured_output_and_chains_have_the_originals(remote, caplog):
     remote.reply = lambda request: [
         ToolCall(name="Person", arguments={"name": swapped(request, "Mirela Tamburi")})
     ]
@@ -135,6 +141,7 @@ def test_structured_output_and_chains_have_the_originals(remote):
     assert model.with_structured_output(Person, method="function_calling").invoke(
         [("user", CONTRACT)]
     ) == Person(name="Mirela Tamburi")
+    assert not [each for each in caplog.records if each.name.startswith("dp_middleware")]
     remote.reply = lambda request: swapped(request, LETTER)
     prompt = ChatPromptTemplate.from_messages([("user", "{text}")])
     chain = PrivateHead(pseudonyms(), keys=["text"]) | prompt | inner | StrOutputParser()
@@ -293,6 +300,20 @@ def test_an_answer_has_no_originals_of_another_caller(setup, remote):
         f"You are {name}." if setup is head_on_texts else "You are Mirela Tamburi."
     )
     assert private(remote) == []
+
+
+@pytest.mark.parametrize("ask", [lambda c, x: c.invoke(x), lambda c, x: sum_of(c.stream(x))])
+def test_a_shown_answer_is_not_noted_as_remote_words(ask, remote):
+    session, question = pseudonyms(), [("user", "I am Mirela Tamburi.")]
+    remote.mode = "echo"
+    shown = ask(PrivateHead(session) | langchain_model(remote.url), question)
+    with pytest.raises(dp.ParameterError, match='answers="note"'):
+        note_answer(session, shown)
+
+
+def sum_of(pieces):
+    first, *rest = pieces
+    return sum(rest, first)
 
 
 def test_all_private_values_of_an_input_are_one_request(remote):

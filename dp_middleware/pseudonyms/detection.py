@@ -7,7 +7,9 @@ from operator import index
 from typing import Any, NamedTuple
 
 from dp_middleware.errors import ParameterError, withheld
-from dp_middleware.pseudonyms.labels import CONTEXTUAL, VALIDATED, kind_of, kinds_of
+from dp_middleware.pseudonyms.labels import CONTEXTUAL, IDENTIFYING, VALIDATED, kind_of, kinds_of
+from dp_middleware.pseudonyms.structured import Value, View
+from dp_middleware.sanitizers.spans import PART
 from dp_middleware.scopes.analyzers import entities_of_analyzer, labels_of_pipeline
 from dp_middleware.unrecorded.recording import unrecorded
 
@@ -64,6 +66,49 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
             f"{_name(detector)}; count characters from 0, the end is behind the last"
         )
     return _disjoint(text, [each for each in results if wanted is None or each.kind in wanted])
+
+
+def entities_in(
+    view: View, detector: Any, kinds: Collection[str] | None = None
+) -> tuple[View, list[Entity]]:
+    """The entities of a view, by what its text says and by where its values stand.
+
+    A number of JSON that is no identifier, by its kind or by its key, stays as it is, unless its
+    kind was asked for; one that is has the kind ``"id"``, and so has a string of digits.
+
+    Args:
+        view: Of a private text. What goes over the end of a part of a message is found too: the
+            sign between the parts is then missing in the view that is returned.
+        detector: As of :func:`entities_of`.
+        kinds: As there.
+    """
+    for place in [k for k, sign in enumerate(view.text) if sign == PART][::-1]:
+        before = view.text[max(0, place - OVERLAP) : place]
+        around = before + view.text[place + 1 : place + 1 + OVERLAP].replace(PART, "\n")
+        found = entities_of(around, detector, kinds)
+        if any(start < len(before) < end for start, end, _ in found):
+            view = view.without(place)
+    text = view.text.replace(PART, "\n")
+    entities = entities_of(text, detector, kinds) if text.strip() else []
+    if not view.values:
+        return view, entities
+    wanted = None if kinds is None else kinds_of(kinds)
+    kept, named = [], set[Value]()
+    for entity in entities:
+        value = view.value_at(entity.start, entity.end)
+        if (
+            value is None
+            or not (value.bare or value.identifies)
+            or (wanted is not None and entity.kind in wanted - IDENTIFYING)
+        ):
+            kept.append(entity)
+        elif value.identifies or entity.kind in IDENTIFYING:
+            named.add(value)
+    if wanted is None or "id" in wanted:
+        named |= {value for value in view.values if value.identifies}
+    taken = {view.value_at(start, end) for start, end, _ in kept}
+    kept += [Entity(value.start, value.end, "id") for value in named - taken]
+    return view, sorted(kept)
 
 
 def pieces(text: str) -> Iterator[tuple[int, str]]:

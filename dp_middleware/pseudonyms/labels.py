@@ -19,6 +19,9 @@ VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
 CONTEXTUAL = frozenset({"address", "age", "amount", "id", "username", "zip"})
 """Kinds that words beside a value tell, which a model of names takes for a date or a name."""
 
+IDENTIFYING = frozenset({"id", "phone", "card", "ssn", "iban", "zip", "username"})
+"""Kinds by which a number names somebody or something."""
+
 _LABELS = {
     "person": "PERSON PER PERS NAME PERSON_NAME FULL_NAME FIRST_NAME LAST_NAME PATIENT STAFF HCW",
     "organisation": "ORGANISATION ORGANIZATION ORG COMPANY COMPANY_NAME HOSPITAL HOSP PATORG",

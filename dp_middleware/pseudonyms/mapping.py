@@ -15,6 +15,7 @@ from dp_middleware.conversation.memo import Entries
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.kinds.base import Kind
 from dp_middleware.pseudonyms.matching import Names, normal
+from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.vocabulary import frequencies
 
 _NONCE = 12  # bytes
@@ -109,7 +110,8 @@ class Mapping(StaysHere):
     def standing_in(self, raw: str) -> list[str]:
         """Returns the pseudonyms of the values that are found in a private text."""
         with self.lock:
-            return [match.value.pseudonym for match in self.originals.find(raw)]
+            seen = view_of(raw).text
+            return [match.value.pseudonym for match in self.originals.find(seen)]
 
     def known(self, key: str) -> Pair | None:
         """The pair of a value, if it has a pseudonym."""

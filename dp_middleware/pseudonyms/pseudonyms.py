@@ -14,14 +14,14 @@ from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
-from dp_middleware.pseudonyms.detection import entities_of
+from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.english import default_detector
-from dp_middleware.pseudonyms.json_pieces import with_letters
 from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.payer import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
@@ -124,9 +124,9 @@ class Pseudonyms(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        text = with_letters(text)
-        entities = entities_of(text, self._detector, self._asked) if text.strip() else []
-        return PseudonymDraft(text=text, places=tuple(places_of(text, entities, self._laws)))
+        view, entities = entities_in(view_of(text), self._detector, self._asked)
+        places = tuple(places_of(view.text, entities, self._laws))
+        return PseudonymDraft(view=view, places=places)
 
     def write(self, pair: Pair, like: str) -> str:
         """The original of a pair, in the case of the pseudonym that was found for it."""
@@ -167,7 +167,7 @@ class Pseudonyms(Payer):
         written, used = draft.written(mapping, draft.public if alone else ())
         if rest is None or self.sanitizer is None:
             verbatim = count("\n".join(draft.text[start:end] for start, end in draft.gaps))
-            text = draft.filled(written, 0, len(draft.text))
+            text = draft.filled(written, 0, len(draft.text), draft.view)
             release = Release(
                 text=text,
                 certificate=certificate,

@@ -23,6 +23,7 @@ from dp_middleware.pseudonyms.matching import (
     is_word,
     within_word,
 )
+from dp_middleware.pseudonyms.structured import View
 from dp_middleware.vocabulary import frequencies
 
 S = TypeVar("S", Entity, "Place")
@@ -53,16 +54,21 @@ class PseudonymDraft(StaysHere):
     """A text and the entities that were detected in it.
 
     Attributes:
-        text: Private.
+        view: What a reader sees of it. Private.
         places: What is replaced of them, sorted and disjoint.
         edited: Whether the text replaces an earlier version, of which something was released.
         used: The pseudonyms that were written, once they are.
     """
 
-    text: str = field(repr=False)
+    view: View = field(repr=False)
     places: tuple[Place, ...] = field(repr=False)
     edited: bool = False
     used: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text as a reader sees it. Private."""
+        return self.view.text
 
     def complete(
         self, mapping: Mapping, kind_of: Callable[[str], Kind], public: bool = True
@@ -146,15 +152,24 @@ class PseudonymDraft(StaysHere):
             used[pair.pseudonym] = None
         return written, tuple(used)
 
-    def filled(self, written: list[str], start: int, end: int) -> str:
-        """A part of the text, whose ends lie in no place, with what stands in its places."""
+    def filled(self, written: list[str], start: int, end: int, spelling: View | None = None) -> str:
+        """Returns a part of the text, whose ends lie in no place, with what stands in its places.
+
+        Args:
+            written: For all places.
+            start: Offset of its first sign.
+            end: Offset behind its last.
+            spelling: The raw text, where it is spelled as that is; else as it is seen.
+        """
+        seen = View(raw=self.text, text=self.text) if spelling is None else spelling
         first = bisect_left(self.places, start, key=itemgetter(0))
         behind = bisect_left(self.places, end, first, key=itemgetter(0))
         out = []
         for k in range(first, behind):
-            out += [self.text[start : self.places[k].start], written[k]]
-            start = self.places[k].end
-        return "".join([*out, self.text[start:end]])
+            place = self.places[k]
+            out += [seen.slice(start, place.start), seen.spelled(written[k], *place[:2])]
+            start = place.end
+        return "".join([*out, seen.slice(start, end)])
 
 
 def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> list[Place]:

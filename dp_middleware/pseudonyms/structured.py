@@ -1,8 +1,8 @@
-r"""What a reader sees of a text: in JSON strings without their escapes, and written back with them.
+r"""What a reader sees of a text: in strings of JSON without escapes, and written back with them.
 
-In ``"history": "2024:\nLopez"`` the name is Lopez, not nLopez. So entities are found, and known names
-looked for, in a view in which the escapes of JSON are the signs that they stand for, also in JSON
-that a string of JSON holds; what replaces them is spelled as it must be where it stands.
+In ``"history": "2024:\nLopez"`` the name is Lopez, not nLopez. So entities are found, and known
+names looked for, in a view in which the escapes of JSON are the signs that they stand for, also in
+JSON that a string of JSON holds; what replaces them is spelled as it must be where it stands.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dp_middleware._forks import StaysHere
+from dp_middleware.sanitizers.spans import PART
 
 LITERAL = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
 )
+LETTER = re.compile(r"\\u[0-9a-fA-F]{4}")
+"""Also outside of JSON, as a log or a part of a file may have it."""
+
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _STRUCTURE = re.compile(r'[^"]+')
 _OPENING = re.compile(r'\{\s*+"|\[\s*+[{"\[]')
@@ -49,6 +53,11 @@ class Value(NamedTuple):
     bare: bool
     identifies: bool
 
+    def moved(self, gone: int) -> Value:
+        """Returns it where a sign before it is gone."""
+        by = self.start > gone
+        return self._replace(start=self.start - by, end=self.end - by)
+
 
 @dataclass(frozen=True, kw_only=True)
 class View(StaysHere):
@@ -75,11 +84,25 @@ class View(StaysHere):
             self.raw[self.starts[start] : self.starts[end]] if self.starts else self.raw[start:end]
         )
 
-    def spelled(self, written: str, place: int) -> str:
-        """Returns what is written at a place as it must be spelled there."""
-        for _ in range(self.depths[place] if self.depths else 0):
+    def spelled(self, written: str, start: int, end: int) -> str:
+        """Returns what is written in a part of the view as it must be spelled there."""
+        value = self.value_at(start, end)
+        if value is not None and value.bare and not NUMBER.fullmatch(written):
+            written = json.dumps(written)
+        for _ in range(self.depths[start] if self.depths else 0):
             written = json.dumps(written)[1:-1]
-        return written
+        return written + PART * self.slice(start, end).count(PART)
+
+    def without(self, place: int) -> View:
+        """Returns the same without one sign, which is then a part of what is written before it."""
+        starts = self.starts or tuple(range(len(self.raw) + 1))
+        return replace(
+            self,
+            text=self.text[:place] + self.text[place + 1 :],
+            starts=starts[:place] + starts[place + 1 :],
+            depths=self.depths[:place] + self.depths[place + 1 :],
+            values=tuple(value.moved(place) for value in self.values),
+        )
 
     def value_at(self, start: int, end: int) -> Value | None:
         """Returns the value that overlaps a part of the view."""
@@ -89,7 +112,7 @@ class View(StaysHere):
 
 def view_of(text: str) -> View:
     """Returns what a reader sees of a text."""
-    if "{" not in text and "[" not in text and not text.lstrip().startswith('"'):
+    if not ("{" in text or "[" in text or "\\u" in text or text.lstrip().startswith('"')):
         return View(raw=text, text=text)
     reading = _Reading()
     _read(text, range(len(text) + 1), 0, reading)
@@ -122,10 +145,10 @@ def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -
     """Reads a text whose signs begin at these places of the raw one."""
     done = 0
     for begin, end in _regions(text) if depth < _DEEPEST else ():
-        reading.add(text[done:begin], starts[done:begin], depth)
+        reading.add(*_unescaped(text, done, begin, starts, LETTER), depth)
         _read_json(text, begin, end, starts, depth, reading)
         done = end
-    reading.add(text[done:], starts[done : len(text)], depth)
+    reading.add(*_unescaped(text, done, len(text), starts, LETTER), depth)
 
 
 def _read_json(
@@ -140,8 +163,9 @@ def _read_json(
                 key = last
             for match in NUMBER.finditer(structure.group()):
                 offset = len(reading.starts)
+                names = match.group().lstrip("-").isdecimal() and _identifies(key)
                 first, behind = offset + match.start(), offset + match.end()
-                reading.values.append(Value(first, behind, True, _identifies(key)))
+                reading.values.append(Value(first, behind, True, names))
             reading.add(structure.group(), starts[place : structure.end()], depth)
             if structure.group().rstrip()[-1:] in (",", "{", "}"):
                 key = ""
@@ -162,18 +186,25 @@ def _read_string(
     text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
 ) -> None:
     """Reads the inside of a string, which may hold JSON itself."""
-    seen, own = list[str](), list[int]()
-    for match in ESCAPE.finditer(text, place, end):
-        seen += [text[place : match.start()], _sign(match.group())]
-        own += [*starts[place : match.start()], starts[match.start()]]
-        place = match.end()
-    seen.append(text[place:end])
-    own += starts[place:end]
-    inside = "".join(seen)
+    inside, own = _unescaped(text, place, end, starts, ESCAPE)
     if inside.lstrip()[:1] in ("{", "["):
         _read(inside, own, depth, reading)
     else:
         reading.add(inside, own, depth)
+
+
+def _unescaped(
+    text: str, place: int, end: int, starts: range | list[int], escapes: re.Pattern[str]
+) -> tuple[str, list[int] | range]:
+    """A part of a text with the signs of its escapes, and where each begins in the raw one."""
+    if "\\" not in text[place:end]:
+        return text[place:end], starts[place:end]
+    seen, own = list[str](), list[int]()
+    for match in escapes.finditer(text, place, end):
+        seen += [text[place : match.start()], _sign(match.group())]
+        own += [*starts[place : match.start()], starts[match.start()]]
+        place = match.end()
+    return "".join([*seen, text[place:end]]), [*own, *starts[place:end]]
 
 
 def _sign(escape: str) -> str:
@@ -182,7 +213,7 @@ def _sign(escape: str) -> str:
     code = int(escape[2:6], 16)
     if len(escape) > 6:
         code = 0x10000 + ((code - 0xD800) << 10) + int(escape[8:], 16) - 0xDC00
-    return chr(code)
+    return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)  # half of a pair
 
 
 def _identifies(key: str) -> bool:

@@ -178,7 +178,7 @@ def test_the_exact_loss_of_amounts_in_any_spelling_is_what_is_charged(values, te
     alone.ledger = None
 
     def outcome(path, draft):
-        return alone.release_draft(draft, OfPath(path)).text
+        return alone.release_draft(draft, OfPath(path))[0].text
 
     drafts = [alone.read(text.format(*each)) for each in ("123", "987", "456", "714")]
     laws = [law_of(lambda path, draft=draft: outcome(path, draft)) for draft in drafts]

@@ -22,6 +22,7 @@ from dp_middleware.pseudonyms.kinds.libraries import library
 CARD_LENGTHS = range(12, 20)
 CARD_ISSUER = "99"
 SSN_AREAS = ("000", "666")
+WHOLE = re.compile(r"-?[1-9][0-9]+")
 IBAN = re.compile(r"[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*")
 
 
@@ -47,8 +48,8 @@ class Id(Exact):
     name: ClassVar[str] = "id"
     numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
-        "which characters of an id or postal code are digits, capitals or small letters, and its"
-        " signs, such as hyphens"
+        "which characters of an id or postal code are digits, capitals or small letters, its signs,"
+        " such as hyphens, and whether one of digits alone has a leading zero"
     )
 
     def parts(self, mention: str) -> list[Part]:
@@ -56,8 +57,9 @@ class Id(Exact):
         return [Part(a, b, self.shape(mention[a:b])) for a, b, _ in whole(mention, "")]
 
     def shape(self, text: str) -> str:
-        """The pattern of a text."""
-        return pattern(text)
+        """The pattern of a text; a whole number stays one, without a leading zero."""
+        shape = pattern(text)
+        return shape.replace("9", "1", 1) if WHOLE.fullmatch(text) else shape
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Uniform in the pattern; a label where the pattern is used up."""

@@ -19,6 +19,7 @@ MOST_WORDS = 20
 EDGES = frozenset("""()[]{}<>"'“”\u2018’«»„.,;:!?¡¿…""")  # stay around what is replaced
 ALPHABETS = {
     "9": "0123456789",
+    "1": "123456789",
     "A": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "a": "abcdefghijklmnopqrstuvwxyz",
 }

@@ -52,7 +52,8 @@ class Input:
 
 def cross(
     session: dp.Session,
-    read: Callable[[], list[Input]],
+    values: Sequence[Any],
+    read: Callable[[Any], Input],
     rules: MessageRules,
     conversation: str | None = None,
     *,
@@ -63,7 +64,8 @@ def cross(
 
     Args:
         session: Releases.
-        read: Reads the inputs; see :func:`read_input`.
+        values: The inputs. Private.
+        read: Reads one, as :func:`read_transcript` or :func:`read_input`.
         rules: For messages.
         conversation: Its public name, if it has one.
         tools: Which are called with originals.
@@ -79,7 +81,7 @@ def cross(
     """
 
     def work() -> list[tuple[Any, Exchange]]:
-        inputs = read()
+        inputs = [read(value) for value in values]
         transcripts = [each.transcript for each in inputs]
         with remedied(remedy):
             exchanges = session.exchanges(
@@ -107,6 +109,11 @@ def remedied(remedy: str = NOTE_OR_DECLARE) -> Iterator[None]:
             "expected AI messages that the session knows as remote answers, got another, "
             f"which may hold private text; {remedy}"
         ) from None
+
+
+def read_transcript(value: object, rules: MessageRules) -> Input:
+    """Reads what chat models take."""
+    return Input(readings=read_messages(messages_in(value), rules), build=list)
 
 
 def read_input(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> Input:

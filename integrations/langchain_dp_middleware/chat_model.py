@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
@@ -21,9 +22,9 @@ from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import Entered, note, restored
-from langchain_dp_middleware._boundary import Input, cross, messages_in
+from langchain_dp_middleware._boundary import cross, read_transcript
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules, read_messages
+from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._model_head import BoundModel, ModelHead
 from langchain_dp_middleware._notes import with_notes
 from langchain_dp_middleware._session import (
@@ -269,12 +270,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             said=self.on_exhausted,
         )
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
-
-        def read() -> list[Input]:
-            transcripts = (read_messages(messages_in(value), rules) for value in values)
-            return [Input(readings=readings, build=list) for readings in transcripts]
-
-        return cross(at, read, rules, conversation_of(config), tools=self.tools)
+        read = partial(read_transcript, rules=rules)
+        return cross(at, values, read, rules, conversation_of(config), tools=self.tools)
 
 
 def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -14,7 +15,6 @@ from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
-    Input,
     cross,
     names_of,
     read_input,
@@ -132,12 +132,9 @@ class PrivateHead(Head):
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
         at = guarded(lambda: session_for(self.session, merged, self.max_epsilon))
-        keys, rules, name = names_of(self.keys), self.rules, conversation_of(merged)
-
-        def read() -> list[Input]:
-            return [read_input(value, keys, rules)]
-
-        [(released, exchange)] = cross(at, read, rules, name, tools=checked_tools(self.tools))
+        read = partial(read_input, keys=names_of(self.keys), rules=self.rules)
+        tools, name = checked_tools(self.tools), conversation_of(merged)
+        [(released, exchange)] = cross(at, [value], read, self.rules, name, tools=tools)
         if self.then is None:
             return Entered(input=released, config=merged)
         return Entered(input=released, config=merged, exchange=exchange, receipt=exchange.receipt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
 
@@ -24,9 +25,9 @@ from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._answers import signed
-from langchain_dp_middleware._boundary import Input, cross, refuse_outer_run
+from langchain_dp_middleware._boundary import cross, read_transcript, refuse_outer_run
 from langchain_dp_middleware._calls import RefusedWrappers
-from langchain_dp_middleware._messages import MessageRules, read_messages
+from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -262,11 +263,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         self, at: dp.Session, messages: list[BaseMessage], config: RunnableConfig
     ) -> tuple[list[BaseMessage], Exchange]:
         rules = MessageRules(said=self.on_exhausted)
-
-        def read() -> list[Input]:
-            return [Input(readings=read_messages(messages, rules), build=list)]
-
-        [crossed] = cross(at, read, rules, conversation_of(config), remedy=_NOTE)
+        read, name = partial(read_transcript, rules=rules), conversation_of(config)
+        [crossed] = cross(at, [messages], read, rules, name, remedy=_NOTE)
         return crossed
 
     def _for_extractor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
@@ -11,7 +12,6 @@ from pydantic import Field
 from dp_middleware.conversation.boundary import guarded
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
-    Input,
     cross,
     names_of,
     read_input,
@@ -98,9 +98,6 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
             lambda: session_for(self.session, config, self.max_epsilon, default=self.epsilon)
         )
         rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
-
-        def read() -> list[Input]:
-            return [read_input(value, self.keys, rules)]
-
-        [(released, _)] = cross(at, read, rules, conversation_of(config))
+        read = partial(read_input, keys=self.keys, rules=rules)
+        [(released, _)] = cross(at, [value], read, rules, conversation_of(config))
         return Entered(input=released, config=config)

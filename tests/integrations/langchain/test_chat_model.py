@@ -20,7 +20,6 @@ from pydantic import BaseModel
 
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.testing import (
-    OpenAIServer,
     ToolCall,
     TraceSafeContract,
     fallback_calls,
@@ -231,12 +230,6 @@ def test_it_shows_neither_session_nor_key(probe):
 def test_parameters_are_checked(arguments, match):
     with pytest.raises(ParameterError, match=match):
         DPChatModel(*arguments)
-
-
-def test_two_servers_are_two_models(probe):
-    with OpenAIServer("other") as other:
-        model = DPChatModel(probe.session(), probe.chat_openai(other))
-        assert model.batch([[HumanMessage("a")], [HumanMessage("b")]])[1].text == "other"
 
 
 def test_an_agent_on_it_releases_every_private_message_once(probe):

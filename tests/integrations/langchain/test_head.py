@@ -226,17 +226,6 @@ class TestChain(TraceSafeContract):
         return head | PROMPT | probe.chat_openai() | StrOutputParser()
 
 
-class TestMessages(TraceSafeContract):
-    calls = {"invoke": lambda c, p: c.invoke([HumanMessage(p.new_text())], p.config)}
-    replays = {
-        "by id": lambda c, p: c.invoke([HumanMessage(p.private_text, id="1")], p.config),
-        "by transcript": lambda c, p: c.invoke([("human", p.private_text)], p.config),
-    }
-
-    def adapter(self, probe):
-        return PrivateHead(probe.session()) | probe.chat_openai()
-
-
 @every_path
 @pytest.mark.asyncio
 async def test_a_head_alone_gives_the_release(path, probe):

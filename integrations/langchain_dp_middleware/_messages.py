@@ -274,7 +274,8 @@ def note_answer(
     if session.restores and METADATA in remote.response_metadata:
         raise ParameterError(
             "expected the remote model's own words, got a shown answer, with originals; "
-            'let the adapter note it: PrivateHead(..., answers="note"), DPChatModel'
+            'let the adapter note it, as PrivateHead(..., answers="note") does, or set ai="pass", '
+            "which gives it pseudonyms again"
         )
     name = remote.id if event_id is None else event_id
     session.note_remote(name, answer_of(remote).words(), conversation=conversation)

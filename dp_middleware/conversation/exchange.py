@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from dp_middleware._forks import StaysHere
@@ -123,15 +124,18 @@ class Exchange(StaysHere):
         return guarded(work, what=RESTORATION)
 
     def restore_value(self, value: Any, *, shown: bool = True) -> Any:
-        """Returns a copy of nested dicts, lists and tuples with all texts and keys restored."""
+        """Returns a copy of nested dicts, lists and tuples with the originals."""
         if not self.restores:
             return value
-        if isinstance(value, tuple):
-            return tuple(self.restore_value(each, shown=shown) for each in value)
-        if isinstance(value, dict | list):
-            spelled = guarded(json.dumps, value, what=RESTORATION)
-            return json.loads(self.restore(spelled, json=True, shown=shown))
-        return self.restore(value, shown=shown) if isinstance(value, str) else value
+        restored = partial(self.restore_value, shown=shown)
+        if isinstance(value, dict):
+            return {restored(key): restored(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            values = [restored(each) for each in value]
+            return values if isinstance(value, list) else tuple(values)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return value
+        return json.loads(self.restore(json.dumps(value), json=True, shown=shown))
 
     def gives_originals(self, tool: str) -> bool:
         """Tells whether a tool is called with originals; warns once of each that is not."""

@@ -281,7 +281,8 @@ class Session(Answers, Twins):
             whose=whose,
         )
         used.update(session._used(within, admitted, released))
-        restorers = session._restorers(within, used, (event.text for event in events))
+        told = [*(event.text for event in events), *(each.release.text for each in released)]
+        restorers = session._restorers(within, used, told)
         return Exchange(
             sent=sent,
             releases=tuple(each.release for each in released),
@@ -339,7 +340,7 @@ class Session(Answers, Twins):
         return ()
 
     def _restorers(
-        self, within: bytes, used: Collection[str], raw: Iterable[str]
+        self, within: bytes, used: Collection[str], told: Iterable[str]
     ) -> Restorers | None:
         """What makes restorers of these pseudonyms."""
         return None

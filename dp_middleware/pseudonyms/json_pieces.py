@@ -1,4 +1,4 @@
-"""Originals in the place of their pseudonyms in the strings of JSON that comes in pieces."""
+"""Originals in the place of their pseudonyms in JSON that comes in pieces."""
 
 from __future__ import annotations
 
@@ -8,85 +8,129 @@ from collections.abc import Container
 
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.restoration import Restorer, Write, restore
+from dp_middleware.pseudonyms.structured import NUMBER
 
 _PLAIN = re.compile(r'[^"\\]+')
+_OTHER = re.compile(r'[^"\d.+\-eE]+')
+_NUMERAL = re.compile(r"[\d.+\-eE]+")
 _ESCAPED = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|u(?![dD][89abAB])[0-9a-fA-F]{4}|u[dD][89abAB][0-9a-fA-F]{2}(?=[^\\]|\\[^u])"
     r"|u[dD][89abAB][0-9a-fA-F]{2}(?=\\u(?![dD][c-fC-F])..)|[^u])"
 )
 _LONGEST = 12  # signs of an escape: two halves of a pair
-_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
-
-
-def with_letters(text: str) -> str:
-    r"""A text with the signs that escapes such as ``\u00e9`` stand for; those of ASCII stay."""
-    return _ESCAPE.sub(_unescaped, text) if "\\u" in text else text
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    sign = chr(int(match[2], 16))
-    return match[1] + sign if sign.isprintable() and not sign.isascii() else match[0]
+_NESTED = re.compile(r'\s*(?:\{\s*["}]|\[\s*[{"\[\]])')
+_UNDECIDED = re.compile(r"\s*(?:[{\[]\s*)?")
 
 
 class JsonRestorer:
-    """As :class:`Restorer`, for JSON: a value in a string is found whatever escapes spell it.
+    """Restores JSON as :class:`Restorer` restores text; JSON stays JSON.
+
+    A value in a string is found whatever escapes spell it, also in JSON that a string holds. A
+    number that is a pseudonym comes back as a number, or in a string where the original is none.
 
     Args:
-        mapping: Of the conversation.
+        mapping: The pairs.
         write: How an original is written.
+        hosts: As of :class:`Restorer`.
     """
 
     def __init__(
         self, mapping: Mapping, write: Write, *, hosts: Container[str] | None = None
     ) -> None:
-        self._mapping, self._write = mapping, write
-        self._string: Restorer | None = None  # of the string that is open
-        self._text = ""  # an escape that has not ended
+        self._mapping, self._write, self._hosts = mapping, write, hosts
+        self._string: _String | None = None  # that is open
+        self._text = ""  # an escape, or a number, that has not ended
 
     def feed(self, piece: str) -> str:
-        """What is certain after a further piece."""
+        """Returns what is certain after a further piece."""
         text, out, place = self._text + piece, list[str](), 0
         while place < len(text):
-            if (plain := _PLAIN.match(text, place)) is not None:
-                out.append(self._fed(plain.group()))
-                place = plain.end()
-            elif text[place] == '"':
-                out.append(self._closed() + '"')
-                place += 1
-            elif self._string is None:
-                out.append(text[place])
-                place += 1
-            elif (escaped := _ESCAPED.match(text, place)) is not None:
-                out.append(self._fed(_decoded(escaped.group())))
-                place = escaped.end()
-            elif len(text) - place < _LONGEST:
+            read = self._outside if self._string is None else self._inside
+            after, shown = read(text, place)
+            if after == place:
                 break
-            else:  # no JSON: it stays as it is
-                out.append(self._fed(text[place]))
-                place += 1
+            out.append(shown)
+            place = after
         self._text = text[place:]
         return "".join(out)
 
     def close(self) -> str:
-        """The rest."""
+        """Returns the rest."""
         rest, self._text = self._text, ""
-        return ("" if self._string is None else _spelled(self._string.close())) + rest
+        if self._string is not None:
+            return _spelled(self._string.close()) + rest
+        return self._number(rest)
 
-    def _fed(self, text: str) -> str:
-        return text if self._string is None else _spelled(self._string.feed(text))
+    def _outside(self, text: str, place: int) -> tuple[int, str]:
+        if text[place] == '"':
+            self._string = _String(self)
+            return place + 1, '"'
+        if (other := _OTHER.match(text, place)) is not None:
+            return other.end(), other.group()
+        numeral = _NUMERAL.match(text, place)
+        assert numeral is not None  # whatever else there is
+        if numeral.end() == len(text):  # it may go on
+            return place, ""
+        return numeral.end(), self._number(numeral.group())
 
-    def _closed(self) -> str:
-        """The rest of a string that ends, or nothing where one begins."""
-        if self._string is None:
-            self._string = Restorer(self._mapping, self._write)
-            return ""
-        rest, self._string = _spelled(self._string.close()), None
-        return rest
+    def _number(self, spelled: str) -> str:
+        if not NUMBER.fullmatch(spelled):
+            return spelled
+        restored = restore(spelled, self._mapping, self._write)
+        return restored if NUMBER.fullmatch(restored) else json.dumps(restored)
+
+    def _inside(self, text: str, place: int) -> tuple[int, str]:
+        assert self._string is not None
+        if (plain := _PLAIN.match(text, place)) is not None:
+            return plain.end(), _spelled(self._string.feed(plain.group()))
+        if text[place] == '"':
+            rest, self._string = _spelled(self._string.close()), None
+            return place + 1, rest + '"'
+        if (escaped := _ESCAPED.match(text, place)) is not None:
+            return escaped.end(), _spelled(self._string.feed(_decoded(escaped.group())))
+        if len(text) - place < _LONGEST:
+            return place, ""
+        return place + 1, _spelled(self._string.feed(text[place]))  # no JSON: it stays as it is
+
+    def prose(self) -> Restorer:
+        """Makes a restorer of a string's text."""
+        return Restorer(self._mapping, self._write, hosts=self._hosts)
+
+    def nested(self) -> JsonRestorer:
+        """Makes a restorer of JSON in a string."""
+        return JsonRestorer(self._mapping, self._write, hosts=self._hosts)
+
+
+class _String:
+    """The inside of a string: text, or JSON, as its beginning tells."""
+
+    def __init__(self, of: JsonRestorer) -> None:
+        self._of, self._begun = of, ""
+        self._restorer: Restorer | JsonRestorer | None = None
+
+    def feed(self, piece: str) -> str:
+        if self._restorer is None:
+            self._begun += piece
+            if _UNDECIDED.fullmatch(self._begun):
+                return ""
+            piece = self._decide()
+        assert self._restorer is not None
+        return self._restorer.feed(piece)
+
+    def close(self) -> str:
+        begun = self._decide() if self._restorer is None else ""
+        assert self._restorer is not None
+        return self._restorer.feed(begun) + self._restorer.close()
+
+    def _decide(self) -> str:
+        nested = _NESTED.match(self._begun) is not None
+        self._restorer = self._of.nested() if nested else self._of.prose()
+        return self._begun
 
 
 def restore_json(text: str, mapping: Mapping, write: Write) -> str:
-    """Whole JSON with the originals in its strings; text that is none is restored as text."""
+    """Returns whole JSON with the originals; text that is none is restored as text."""
     try:
         json.loads(text)
     except ValueError:

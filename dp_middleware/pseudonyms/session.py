@@ -19,11 +19,11 @@ from dp_middleware.conversation.transcript import Admitted
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms.addresses import hosts_in
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore_json
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
 from dp_middleware.pseudonyms.restoration import (
     Restorer,
-    hosts_in,
     restore,
     restore_stream,
     restore_value,
@@ -192,10 +192,10 @@ class PseudonymSession(Session):
             is_answer = message.public is not None
             yield from mapping.standing_in(message.event.text) if is_answer else used
 
-    def _restorers(self, within: bytes, used: Collection[str], raw: Iterable[str]) -> Restorers:
+    def _restorers(self, within: bytes, used: Collection[str], told: Iterable[str]) -> Restorers:
         """Makes restorers of these pseudonyms; they never wait."""
         mapping, write = self._mapping(within).bound(used), self._releases.write
-        hosts = {host for text in raw for host in hosts_in(text)}
+        hosts = {host for text in told for host in hosts_in(text)}
 
         def make(json: bool, shown: bool) -> Restorer | JsonRestorer:
             return (JsonRestorer if json else Restorer)(

@@ -26,7 +26,9 @@ LETTER = re.compile(r"\\u[0-9a-fA-F]{4}")
 
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _STRUCTURE = re.compile(r'[^"]+')
-_OPENING = re.compile(r'\{\s*+"|\[\s*+[{"\[]')
+_OPENING = re.compile(  # or a string with an escape
+    r'\{\s*+"|\[\s*+[{"\[]|"[^"\\\n]*+\\[^\n](?:[^"\\\n]++|\\[^\n])*+"'
+)
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
 _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _DEEPEST = 6  # strings in strings
@@ -112,7 +114,7 @@ class View(StaysHere):
 
 def view_of(text: str) -> View:
     """Returns what a reader sees of a text."""
-    if not ("{" in text or "[" in text or "\\u" in text or text.lstrip().startswith('"')):
+    if not any(sign in text for sign in "{[\\"):
         return View(raw=text, text=text)
     reading = _Reading()
     _read(text, range(len(text) + 1), 0, reading)
@@ -228,6 +230,11 @@ def _regions(text: str) -> Iterator[tuple[int, int]]:
     done = 0
     while (opening := _OPENING.search(text, done)) is not None:
         begin, done, depth = opening.start(), len(text), 0
+        if text[begin] == '"':
+            done = opening.end()
+            if _parses(opening.group()):
+                yield begin, done
+            continue
         for token in _TOKEN.finditer(text, begin):
             depth += (token.group() in "{[") - (token.group() in "}]")
             if not depth:

@@ -6,7 +6,7 @@ import hmac
 import json
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from threading import Lock
@@ -157,6 +157,19 @@ class ReleaseMemo:
             if private is not None and self._limits.current(entries, private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
             self._limits.store(entries, note, b"", json.dumps(text))
+
+    def adopt(self, rows: Iterable[tuple[bytes, bytes, str, bytes | None]]) -> None:
+        """Stores entries that another memo had, where this one has none.
+
+        Args:
+            rows: Key, digest and release of each, and the key of the mark of a private event.
+        """
+        for key, digest, released, private in rows:
+            with self.exclusive() as entries:
+                if self._limits.current(entries, key) is None:
+                    self._limits.store(entries, key, digest, released)
+                    if private is not None:
+                        self._limits.store(entries, private, b"", "")
 
     def note_left(self, note: bytes, text: str) -> None:
         """Store a remote answer, now or before whatever is done next here.

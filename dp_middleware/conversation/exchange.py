@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
@@ -14,6 +14,7 @@ from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.names import Event
 from dp_middleware.conversation.notebook import Notebook
+from dp_middleware.conversation.saved import Saved
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import Receipt
 from dp_middleware.privacy.releases import Release
@@ -79,6 +80,7 @@ class Exchange(StaysHere):
         releases: Of its events.
         receipt: What was charged.
         conversation: Its public name.
+        saved: What may be kept of its messages with ids, where that was asked for.
     """
 
     sent: tuple[Message, ...]
@@ -91,6 +93,7 @@ class Exchange(StaysHere):
     _tools: Tools = field(repr=False)
     _warned: set[str] = field(repr=False)
     _used: tuple[str, ...] = field(repr=False)
+    saved: Mapping[str, Saved] = field(default_factory=dict, repr=False)
 
     @property
     def restores(self) -> bool:
@@ -195,6 +198,10 @@ class Exchange(StaysHere):
                 self._notebook.note_id(remote.id, words, left)
 
         guarded(work, what="the note of an answer")
+
+    def saved_answer(self, remote: Message) -> Saved:
+        """Returns what may be kept of an answer with an id, as of :attr:`saved`."""
+        return self._notebook.saved(str(remote.id), remote.words())
 
     def note_extracted(self, *said: tuple[Message, Message], left: bool = False) -> None:
         """Notes answers in whose place a client will send what a local model made of them.

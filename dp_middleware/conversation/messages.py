@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.names import ONCE as ONCE, Event, Once
+from dp_middleware.conversation.names import ONCE as ONCE, Event, Once as Once
 from dp_middleware.sanitizers.spans import PART
 
 Role = Literal["system", "user", "assistant", "tool"]

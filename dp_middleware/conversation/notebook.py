@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dp_middleware.conversation.events import ReleaseMemo
 from dp_middleware.conversation.names import Digests, Event
+from dp_middleware.conversation.saved import Row, Saved, saved
 from dp_middleware.errors import EventRefused
 
 
@@ -49,6 +50,11 @@ class Notebook:
         """Notes a remote answer by its id."""
         name = self.digests.of_id(self.within, event_id)
         self.note(self.digests.note(name), words, self.digests.private(name), left)
+
+    def saved(self, event_id: str, words: str) -> Saved:
+        """Returns what may be kept of a remote answer."""
+        name = self.digests.of_id(self.within, event_id)
+        return saved(self.digests, Row(self.digests.note(name), b"", json.dumps(words)))
 
     def note_place(self, events: Sequence[Event], words: str, left: bool) -> None:
         """Notes a remote answer by the place of the event that stands for it, the last one."""

@@ -27,6 +27,7 @@ from dp_middleware.conversation.names import (
 )
 from dp_middleware.conversation.notebook import Notebook, kept, pointer
 from dp_middleware.conversation.releaser import Releaser
+from dp_middleware.conversation.saved import Saved, load, save
 from dp_middleware.conversation.transcript import Admitted, Unknown, admit, opening
 from dp_middleware.conversation.twins import Twins
 from dp_middleware.errors import EventRefused, ParameterError
@@ -192,6 +193,7 @@ class Session(Answers, Twins):
         tools: Tools = (),
         after: str | None = None,
         whose: str = "",
+        saved: Mapping[str, Saved] | None = None,
     ) -> Exchange:
         """Releases a transcript, and prepares the way back of its answer; for adapters.
 
@@ -208,6 +210,8 @@ class Session(Answers, Twins):
             after: The reference of the exchange that this one goes on from, in its conversation,
                 where the transcript does not repeat it; see :meth:`Exchange.keep`.
             whose: Public: callers that differ in it go on in no conversation of each other.
+            saved: What earlier exchanges had as their :attr:`Exchange.saved`, maybe in another
+                process with the same key: it is sent again.
 
         Raises:
             EventRefused: As :meth:`release_many`, or for another reference; before anything is
@@ -216,7 +220,22 @@ class Session(Answers, Twins):
         """
         whose = f"{self.sanitizer.subject or ''}\x1f{whose}"
         place = (conversation or None, after, whose)
-        return guarded(self._exchange, transcript, place, unknown, checked_tools(tools))
+        return guarded(self._exchange, transcript, place, unknown, checked_tools(tools), saved)
+
+    def exchanges(
+        self,
+        transcripts: Sequence[Sequence[Message]],
+        *,
+        conversation: str | None = None,
+        unknown: Unknown = "refuse",
+        tools: Tools = (),
+    ) -> list[Exchange]:
+        """As :meth:`exchange`, for several transcripts, all of which are looked at first."""
+        options: Any = {"conversation": conversation, "unknown": unknown}
+        if len(transcripts) > 1:
+            for transcript in transcripts:
+                guarded(self._require, events_of(transcript), conversation or None, unknown)
+        return [self.exchange(each, tools=tools, **options) for each in transcripts]
 
     async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
         """As :meth:`exchange`, without blocking the event loop."""
@@ -228,6 +247,7 @@ class Session(Answers, Twins):
         place: tuple[str | None, str | None, str],
         unknown: Unknown,
         tools: Tools,
+        saved: Mapping[str, Saved] | None,
     ) -> Exchange:
         events, (conversation, after, whose) = events_of(transcript), place
         used, session = set[str](), self
@@ -238,8 +258,13 @@ class Session(Answers, Twins):
             name, session = self._found(events, whose)
         else:
             name = conversation
-        within = session._conversation(name)
-        admitted = admit(self._memo, self._digests, within, events, unknown)
+        within, by_hand = session._conversation(name), session._by_hand(conversation)
+        if saved is not None:
+            rows = load(
+                self._digests, within, events, saved, self._settings, restores=self.restores
+            )
+            self._memo.adopt(rows)
+        admitted = admit(self._memo, self._digests, within, events, unknown, by_hand)
         with receipts() as receipt:
             released = session._released(admitted, within)
             write_releases(
@@ -269,7 +294,19 @@ class Session(Answers, Twins):
             _tools=tools,
             _warned=self._warned,
             _used=tuple(used),
+            saved={} if saved is None else save(self._digests, admitted, released, self._settings),
         )
+
+    def _require(self, events: Sequence[Event], conversation: str | None, unknown: Unknown) -> None:
+        """Raises where a transcript would be refused."""
+        whose = f"{self.sanitizer.subject or ''}\x1f"
+        name = conversation or self._found(events, whose)[0]
+        within, by_hand = self._conversation(name), self._by_hand(conversation)
+        admit(self._memo, self._digests, within, events, unknown, by_hand)
+
+    def _by_hand(self, conversation: str | None) -> bytes | None:
+        """Where answers were noted without a conversation's name, for those that have none."""
+        return self._conversation("") if conversation is None else None
 
     def _found(self, events: Sequence[Event], whose: str) -> tuple[str, Self]:
         """The name of a conversation without one, and the session that has its pseudonyms."""
@@ -288,9 +325,13 @@ class Session(Answers, Twins):
 
     def _released(self, admitted: Sequence[Admitted], within: bytes) -> list[Released]:
         """What goes out for the messages; another mechanism makes every event a new one."""
-        own, releaser = self.sanitizer.certificate, self._releaser(within)
-        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
+        settings, releaser = self._settings, self._releaser(within)
         return [self._release(message, settings, releaser) for message in admitted]
+
+    @property
+    def _settings(self) -> str:
+        own = self.sanitizer.certificate
+        return f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
 
     def _used(
         self, within: bytes, admitted: Sequence[Admitted], released: Sequence[Released]

@@ -35,6 +35,7 @@ def admit(
     conversation: bytes,
     items: Iterable[AnyItem],
     unknown: Unknown,
+    by_hand: bytes | None = None,
 ) -> list[Admitted]:
     """Admits a transcript, if all of its messages may be released.
 
@@ -44,6 +45,7 @@ def admit(
         conversation: Its keyed name.
         items: As of :meth:`Session.release_many`.
         unknown: As there.
+        by_hand: Keyed name of another conversation whose noted answers hold here, too.
 
     Raises:
         EventRefused: One of them cannot be released.
@@ -56,7 +58,24 @@ def admit(
     if len(set(ids)) < len(ids):
         raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
     names = digests.names(conversation, events)
-    by_name = [digests.note(name) for name in names]
+    answers = _answers(memo, digests, conversation, events)
+    if by_hand is not None and any(
+        event.role == "assistant" and answer is None
+        for event, answer in zip(events, answers, strict=True)
+    ):
+        noted = _answers(memo, digests, by_hand, events)
+        answers = [a if a is not None else b for a, b in zip(answers, noted, strict=True)]
+    return [
+        Admitted(name=name, event=event, public=_public(event, answer, unknown))
+        for name, event, answer in zip(names, events, answers, strict=True)
+    ]
+
+
+def _answers(
+    memo: ReleaseMemo, digests: Digests, conversation: bytes, events: Sequence[Event]
+) -> list[str | None]:
+    """The remote answers that events stand for: by id or place, or by their words."""
+    by_name = [digests.note(name) for name in digests.names(conversation, events)]
     by_words = [
         digests.answer(conversation, event.text)
         if event.role == "assistant" and event.id is None
@@ -64,13 +83,9 @@ def admit(
         for event in events
     ]
     known = memo.answers([*by_name, *by_words])
-    answers = [
-        named if named is not None else said
-        for named, said in zip(known[: len(names)], known[len(names) :], strict=True)
-    ]
     return [
-        Admitted(name=name, event=event, public=_public(event, answer, unknown))
-        for name, event, answer in zip(names, events, answers, strict=True)
+        named if named is not None else said
+        for named, said in zip(known[: len(events)], known[len(events) :], strict=True)
     ]
 
 

@@ -2,104 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
-from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 from langchain_core.runnables import RunnableConfig, ensure_config
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.session import ONCE
+from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError, UnknownAnswer
-from langchain_dp_middleware._messages import MessageRules, Slots, slots_of_messages, slots_of_text
+from langchain_dp_middleware._messages import MessageRules, Reading, read_messages, read_text
 
 _EXPECTED = "expected text, a string or chat prompt value, or a list of messages"
 NOTE_OR_DECLARE = (
     "tell the session with note_answer(session, message), or declare all AI messages public with "
     'ai="pass"'
 )
-_only = itemgetter(0)  # of the copies of an input that is one transcript
+_only = itemgetter(0)
 USAGE = "the head goes first: PrivateHead(...) | prompt | model"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Input:
-    """The transcripts in an input, apart from each other, and how its copy is made of theirs."""
+    """What is private in an input, in one transcript, and how its copy is made.
 
-    transcripts: list[Slots]
+    Attributes:
+        readings: Of the transcript.
+        build: From the copies of these, in their order, to the copy of the input.
+    """
+
+    readings: list[Reading]
     build: Callable[[list[Any]], Any]
+
+    @property
+    def transcript(self) -> list[Message]:
+        """For a session."""
+        return [reading.message for reading in self.readings]
+
+    def copy(self, sent: Sequence[Message]) -> Any:
+        """What goes out."""
+        return self.build([r.build(each) for r, each in zip(self.readings, sent, strict=True)])
 
 
 def cross(
     session: dp.Session,
-    read: Callable[[], Input],
+    values: Sequence[Any],
+    read: Callable[[Any], Input],
     rules: MessageRules,
-    conversation: str = "",
+    conversation: str | None = None,
     *,
+    tools: Tools = (),
     remedy: str = NOTE_OR_DECLARE,
-) -> Any:
-    """Charge and draw for every private text of one input.
+) -> list[tuple[Any, Exchange]]:
+    """Charges and draws for every private text of some inputs.
 
     Args:
         session: Releases.
-        read: Reads the input; see :func:`read`.
+        values: The inputs. Private.
+        read: Reads one, as :func:`read_transcript` or :func:`read_input`.
         rules: For messages.
-        conversation: Public name of the conversation.
+        conversation: Its public name, if it has one.
+        tools: Which are called with originals.
         remedy: What to do about an AI message that the session does not know.
 
+    Returns:
+        The copy that goes out for each, and the exchange that restores its answer.
+
     Raises:
-        ParameterError: Something in the input cannot be released; nothing was charged.
+        ParameterError: Something in an input cannot be released; nothing was charged.
         EventRefused: An AI message that the session does not know; nothing was charged.
         DPMiddlewareError: The release failed. Has no cause and no context: these may quote.
     """
 
-    def work() -> Any:
-        private = read()
-        transcripts = [slots.events for slots in private.transcripts]
-        unknown: Any = "pass" if rules.ai == "pass" else "refuse"
-        try:
-            releases = session.release_all(transcripts, conversation=conversation, unknown=unknown)
-        except UnknownAnswer:
-            raise UnknownAnswer(
-                "expected AI messages that the session knows as remote answers, got another, "
-                f"which may hold private text; {remedy}"
-            ) from None
-        copies = [
-            slots.build(release.text for release in row)
-            for slots, row in zip(private.transcripts, releases, strict=True)
+    def work() -> list[tuple[Any, Exchange]]:
+        inputs = [read(value) for value in values]
+        transcripts = [each.transcript for each in inputs]
+        with remedied(remedy):
+            exchanges = session.exchanges(
+                transcripts, conversation=conversation, unknown=rules.passes, tools=tools
+            )
+        return [
+            (each.copy(exchange.sent), exchange)
+            for each, exchange in zip(inputs, exchanges, strict=True)
         ]
-        return private.build(copies)
 
     return guarded(work)
 
 
-def release_messages(
-    session: dp.Session,
-    messages: Sequence[Any],
-    rules: MessageRules | None = None,
-    *,
-    conversation: str = "",
-    remedy: str = NOTE_OR_DECLARE,
-) -> list[BaseMessage]:
-    """Released copies of a transcript, one for each message, in its order.
+@contextmanager
+def remedied(remedy: str = NOTE_OR_DECLARE) -> Iterator[None]:
+    """Says of an AI message that the session does not know what to do about it.
 
     Raises:
-        DPMiddlewareError: As :func:`cross`.
+        UnknownAnswer: There is one.
     """
-    rules = rules or MessageRules()
+    try:
+        yield
+    except UnknownAnswer:
+        raise UnknownAnswer(
+            "expected AI messages that the session knows as remote answers, got another, "
+            f"which may hold private text; {remedy}"
+        ) from None
 
-    def read() -> Input:
-        return Input([slots_of_messages(messages, rules)], _only)
 
-    return cast("list[BaseMessage]", cross(session, read, rules, conversation, remedy=remedy))
+def read_transcript(value: object, rules: MessageRules) -> Input:
+    """Reads what chat models take."""
+    return Input(readings=read_messages(messages_in(value), rules), build=list)
 
 
-def read(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> Input:
-    """What is private in an input, which is never changed.
+def read_input(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> Input:
+    """Reads what is private in an input, which is never changed; lists of messages go first.
 
     Args:
         value: Text, a prompt value, a list of messages, or a dict. Private.
@@ -124,27 +142,31 @@ def read(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> In
                 "keys with keys=, which declares the others public"
             )
     private = [key for key in value if keys is None or key in keys]
-    inputs = [_read_value(value[key], rules, f"key {key!r}") for key in private]
+    inputs = {key: _read_value(value[key], rules, f"key {key!r}") for key in private}
+    order = sorted(inputs, key=lambda key: isinstance(value[key], str | StringPromptValue))
 
     def build(copies: list[Any]) -> dict[Any, Any]:
-        parts = zip(private, inputs, copies, strict=True)
-        return {**value, **{key: one.build([copy]) for key, one, copy in parts}}
+        rest = iter(copies)
+        built = {
+            key: inputs[key].build(list(islice(rest, len(inputs[key].readings)))) for key in order
+        }
+        return {**value, **built}
 
-    return Input([slots for one in inputs for slots in one.transcripts], build)
+    return Input(readings=[r for key in order for r in inputs[key].readings], build=build)
 
 
 def _read_value(value: object, rules: MessageRules, where: str) -> Input:
     """One transcript, or one text."""
     if isinstance(value, str):
-        return Input([slots_of_text(value, ONCE, "user", rules)], _only)
+        return Input(readings=[read_text(value, rules)], build=_only)
     if isinstance(value, StringPromptValue):
-        text = slots_of_text(value.text, ONCE, "user", rules)
-        return Input([text], lambda copies: StringPromptValue(text=_only(copies)))
+        text = read_text(value.text, rules)
+        return Input(readings=[text], build=lambda copies: StringPromptValue(text=_only(copies)))
     if isinstance(value, ChatPromptValue):
-        messages = slots_of_messages(value.messages, rules, where)
-        return Input([messages], lambda copies: ChatPromptValue(messages=_only(copies)))
+        messages = read_messages(value.messages, rules, where)
+        return Input(readings=messages, build=lambda copies: ChatPromptValue(messages=copies))
     if isinstance(value, list):
-        return Input([slots_of_messages(value, rules, where)], _only)
+        return Input(readings=read_messages(value, rules, where), build=list)
     raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
 
 

@@ -16,10 +16,9 @@ from langchain_core.runnables import (
 )
 from pydantic import Field
 
+from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import BudgetExhausted, ParameterError
-from dp_middleware.privacy.receipts import Receipt, receipts
-from langchain_dp_middleware._receipts import signed
-from langchain_dp_middleware._restoring import Restoring
+from langchain_dp_middleware._answers import Entered
 
 _REMEDIES = {
     "map": "call batch()",
@@ -150,8 +149,12 @@ class ReleasedCalls(RefusedWrappers):
         return RunnablePassthrough()
 
     @abstractmethod
-    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         """The released input and the config of the call: all that the rest is given."""
+
+    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
+        """What runs behind the boundary, and what of it is noted."""
+        return self._rest
 
     @property
     def _reply(self) -> Runnable[Any, Any] | None:
@@ -160,57 +163,47 @@ class ReleasedCalls(RefusedWrappers):
 
     def _entered(
         self, value: Any, config: RunnableConfig | None
-    ) -> tuple[Runnable[Any, Any], tuple[Any, RunnableConfig], Receipt]:
-        """What runs behind the boundary, all that it is given, and what that cost."""
-        with receipts() as receipt:
-            try:
-                return self._rest, self._enter(value, config), receipt
-            except BudgetExhausted:
-                if self._reply is None:
-                    raise
-                return self._reply, ("", config or RunnableConfig()), Receipt()
-
-    def _shown(self, config: RunnableConfig | None) -> Restoring:
-        """What becomes of what the rest returns; it is in no run of LangChain."""
-        return Restoring()
+    ) -> tuple[Runnable[Any, Any], Entered]:
+        """What runs behind the boundary, and all that it is given."""
+        try:
+            entered = self._enter(value, config)
+        except BudgetExhausted:
+            if (reply := self._reply) is None:
+                raise
+            return reply, Entered(input="", config=config or RunnableConfig())
+        return self._noted(entered.exchange), entered
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Release the input, then run the rest."""
-        rest, entered, receipt = self._entered(input, config)
-        answer = rest.invoke(*entered, **kwargs)
-        return signed(self._shown(entered[1]).whole(answer), receipt)
+        rest, entered = self._entered(input, config)
+        return entered.whole(rest.invoke(entered.input, entered.config, **kwargs))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; the release runs in a thread."""
-        rest, entered, receipt = await asyncio.to_thread(self._entered, input, config)
-        answer = await rest.ainvoke(*entered, **kwargs)
-        shown = await asyncio.to_thread(lambda: self._shown(entered[1]).whole(answer))
-        return signed(shown, receipt)
+        rest, entered = await asyncio.to_thread(self._entered, input, config)
+        return entered.whole(await rest.ainvoke(entered.input, entered.config, **kwargs))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
         """Release the whole input when first iterated, then stream the rest."""
-        rest, entered, receipt = self._entered(input, config)
-        for chunk in self._shown(entered[1]).pieces(rest.stream(*entered, **kwargs)):
-            yield signed(chunk, receipt)
-            receipt = Receipt()  # the first chunk has it: those of all chunks would be joined
+        rest, entered = self._entered(input, config)
+        yield from entered.pieces(rest.stream(entered.input, entered.config, **kwargs))
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """As :meth:`stream`; the release runs in a thread."""
-        rest, entered, receipt = await asyncio.to_thread(self._entered, input, config)
-        chunks: Any = self._shown(entered[1]).apieces(rest.astream(*entered, **kwargs))
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                yield signed(chunk, receipt)
-                receipt = Receipt()
+        rest, entered = await asyncio.to_thread(self._entered, input, config)
+        pieces: Any = entered.apieces(rest.astream(entered.input, entered.config, **kwargs))
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
 
     def stream_events(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The events of the rest, in which nothing is restored."""
-        rest, entered, _ = self._entered(input, config)
-        return rest.stream_events(*entered, **kwargs)
+        rest, entered = self._entered(input, config)
+        return rest.stream_events(entered.input, entered.config, **kwargs)
 
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -226,12 +219,12 @@ class ReleasedCalls(RefusedWrappers):
     async def _events(
         self, input: Any, config: RunnableConfig | None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        rest, entered, _ = await asyncio.to_thread(self._entered, input, config)
-        events: Any = rest.astream_events(*entered, **kwargs)
+        rest, entered = await asyncio.to_thread(self._entered, input, config)
+        events: Any = rest.astream_events(entered.input, entered.config, **kwargs)
         async with aclosing(events):
             async for event in events:
                 yield event
 
     async def _typed_events(self, input: Any, config: RunnableConfig | None, **kwargs: Any) -> Any:
-        rest, entered, _ = await asyncio.to_thread(self._entered, input, config)
-        return await cast("Any", rest).astream_events(*entered, **kwargs)
+        rest, entered = await asyncio.to_thread(self._entered, input, config)
+        return await cast("Any", rest).astream_events(entered.input, entered.config, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
@@ -28,19 +28,19 @@ class Extraction:
         self._model = local_model(extractor, trusted_hosts)
         self._instruction = instruction
 
-    def local(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> AIMessage:
+    def local(self, remote: BaseMessage, messages: Sequence[AnyMessage]) -> BaseMessage:
         """The message for the user; ``remote`` itself if it calls tools or says nothing.
 
         Raises:
             ExtractorError: The local model failed.
         """
-        if not _is_answer(remote):
+        if not (isinstance(remote, AIMessage) and _is_answer(remote)):
             return remote
         return _with_text(remote, self._model(self._question(remote, messages)))
 
-    async def alocal(self, remote: AIMessage, messages: Sequence[AnyMessage]) -> AIMessage:
+    async def alocal(self, remote: BaseMessage, messages: Sequence[AnyMessage]) -> BaseMessage:
         """As :meth:`local`, without blocking the event loop."""
-        if not _is_answer(remote):
+        if not (isinstance(remote, AIMessage) and _is_answer(remote)):
             return remote
         return _with_text(remote, await self._model.acall(self._question(remote, messages)))
 

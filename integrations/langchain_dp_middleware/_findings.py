@@ -10,7 +10,6 @@ from langchain_core.runnables import RunnableBinding
 import dp_middleware as dp
 from dp_middleware.models import trust
 from dp_middleware.models.parts import inherits
-from langchain_dp_middleware._notes import NotedModel
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
 _ELSEWHERE = ("_ConfigurableModel", "RemoteGraph")  # where they run is not known before a call
@@ -59,8 +58,6 @@ def is_client(x: Any) -> bool:
 
 def is_ours(x: Any) -> bool:
     """Whether it releases before it sends: the models inside of it are no findings."""
-    if isinstance(x, NotedModel):  # behind the boundary of another: hands on what it is given
-        return False
     packages = {base.__module__.partition(".")[0] for base in type(x).__mro__}
     return isinstance(x, dp.InferDPT | dp.PrivRewrite) or "langchain_dp_middleware" in packages
 

@@ -1,11 +1,11 @@
-"""Messages: which texts in them are private, the copy made of releases, and remote answers."""
+"""Messages of LangChain as messages of a transcript, and back."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.messages import (
@@ -18,12 +18,12 @@ from langchain_core.messages import (
 )
 
 import dp_middleware as dp
-from dp_middleware.conversation.session import ONCE, Item
+from dp_middleware.conversation.messages import ONCE, Message, Once, Role, ToolCall
 from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError
 
-_FIELDS = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
-_MARK = "langchain_dp_middleware answer"
+METADATA = "dp"  # of an answer that an adapter has shown
+_REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,136 +38,161 @@ class MessageRules:
             sent; ``"pass"``: declared public.
         templates: Public prompts: of a private text that one of them made only the values are
             released, the others whole.
+        said: A public answer, which may be sent though no remote model wrote it.
     """
 
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
     templates: tuple[Template, ...] = ()
+    said: str | None = None
 
     def __post_init__(self) -> None:
         one_of(("pass", "release"), "system", self.system)
         one_of(("noted", "pass"), "ai", self.ai)
         one_of(("raise", "drop", "pass"), "on_other", self.on_other)
 
+    def passes(self, words: str) -> bool:
+        """Tells whether an answer that is not known may be sent."""
+        return self.ai == "pass" or words == self.said
 
-@dataclass(frozen=True)
-class Slots:
-    """The texts to release in a message, or in a list of them, and how its copy is made.
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A message, or a text, of LangChain's as one of a transcript.
 
     Attributes:
-        events: One for each text.
-        build: From what goes out for the events, in their order, to the copy.
+        message: Of the transcript.
+        build: Makes the copy of what goes out for it.
     """
 
-    events: list[Item]
-    build: Callable[[Iterator[str]], Any]
+    message: Message = field(repr=False)
+    build: Callable[[Message], Any]
 
 
-def slots_of_messages(
+def read_messages(
     messages: Sequence[Any], rules: MessageRules, where: str = "the input"
-) -> Slots:
-    """The texts of a transcript; a str stays one and is an event of its own.
+) -> list[Reading]:
+    """Reads a transcript; a str stays one and never comes again.
 
     Raises:
         ParameterError: Something in it cannot be released. Names its place, never itself.
     """
-    return _join(
-        [
-            slots_of_text(message, ONCE, "user", rules)
-            if isinstance(message, str)
-            else _slots_of_message(message, rules, f"{where}, message {i}")
-            for i, message in enumerate(messages)
-        ]
-    )
-
-
-def slots_of_text(text: str, event_id: Any, role: str, rules: MessageRules) -> Slots:
-    """The private values in a text, each an event of its own; mostly it is one itself."""
-    parts = parts_of(rules.templates, role, text)
-    if len(parts.values) == 1 and not any(parts.fixed):
-        return Slots([(event_id, role, text)], next)
-    named = isinstance(event_id, str)
-    events: list[Item] = [
-        (f"{event_id}\x1f={k}" if named else event_id, role, value)
-        for k, value in enumerate(parts.values)
+    return [
+        read_text(message, rules)
+        if isinstance(message, str)
+        else read_message(message, rules, f"{where}, message {i}")
+        for i, message in enumerate(messages)
     ]
-    return Slots(events, parts.joined)
 
 
-def _join(parts: Sequence[Slots]) -> Slots:
-    """Several parts as one, whose copy is the list of theirs."""
-    events = [event for part in parts for event in part.events]
-    return Slots(events, lambda texts: [part.build(texts) for part in parts])
+def read_text(text: str, rules: MessageRules) -> Reading:
+    """Reads a text that is no message."""
+    return _private("user", ONCE, [text], lambda texts: texts[0], rules)
 
 
-def _slots_of_message(x: object, rules: MessageRules, where: str) -> Slots:
-    """Every message is built anew from its content: metadata, artifact and author are cut."""
+def read_message(x: object, rules: MessageRules, where: str) -> Reading:
+    """Reads a message; its copy is built anew: metadata, artifact and author are cut.
+
+    Raises:
+        ParameterError: It cannot be released.
+    """
     message = message_of(x, where)
     if isinstance(message, AIMessage):
-        said: Item = (message.id, "assistant", words_of(message))
-        return Slots([said], lambda texts: answer_of(next(texts), message))
+        return Reading(message=answer_of(message), build=message_again)
     if isinstance(message, HumanMessage):
-        return _slots_of_content(message, "user", rules, where)
+        return _read_content(message, "user", HumanMessage, rules, where)
     if isinstance(message, ToolMessage):
         public = {name: getattr(message, name) for name in ("tool_call_id", "name", "status")}
-        return _slots_of_content(message, "tool", rules, where, **public)
+        return _read_content(message, "tool", ToolMessage, rules, where, **public)
     if isinstance(message, SystemMessage):
-        kwargs = message.additional_kwargs
-        kept = {name: kwargs[name] for name in kwargs if name == "__openai_role__"}
+        kept = {k: v for k, v in message.additional_kwargs.items() if k == "__openai_role__"}
         if rules.system == "release":
-            return _slots_of_content(message, "system", rules, where, additional_kwargs=kept)
+            return _read_content(
+                message, "system", SystemMessage, rules, where, additional_kwargs=kept
+            )
         copy = SystemMessage(content=message.content, id=message.id, additional_kwargs=kept)
-        return Slots([], lambda _: copy)
+        return public_reading(copy)
     raise ParameterError(
         f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
     )
 
 
-def _slots_of_content(
-    message: HumanMessage | ToolMessage | SystemMessage,
-    role: str,
+def public_reading(copy: BaseMessage) -> Reading:
+    """Makes a message of which nothing is private go out as this copy."""
+    return Reading(message=Message(role="system", public=True), build=lambda _: copy)
+
+
+def _read_content(
+    message: BaseMessage,
+    role: Role,
+    kind: type[BaseMessage],
     rules: MessageRules,
     where: str,
     **public: Any,
-) -> Slots:
-    """One event, or with blocks one for each: their number and order are public."""
-    name, content = message.id, message.content
+) -> Reading:
+    """The blocks of a message are the parts of one event: their number and order are public."""
+    content, name = message.content, message.id
     if isinstance(content, str):
-        slots = slots_of_text(content, name, role, rules)
+        texts: list[str] = [content]
+        blocks: list[Any] | None = None
     else:
-        ids = [None if name is None else f"{name}\x1f{i}" for i in range(len(content))]
-        blocks = [
-            _slots_of_block(block, event_id, role, rules, f"{where}, block {i}")
-            for i, (block, event_id) in enumerate(zip(content, ids, strict=True))
-        ]
-        slots = _join([block for block in blocks if block is not None])
-    kinds: dict[str, Any] = {"user": HumanMessage, "tool": ToolMessage, "system": SystemMessage}
-    make = kinds[role]
-    return Slots(slots.events, lambda texts: make(content=slots.build(texts), id=name, **public))
+        blocks = [_block(block, rules, f"{where}, block {i}") for i, block in enumerate(content)]
+        blocks = [block for block in blocks if block is not None]
+        texts = [block[1] for block in blocks if isinstance(block, tuple)]
+
+    def build(released: list[str]) -> BaseMessage:
+        rest = iter(released)
+        copy: Any = released[0] if blocks is None else [_rebuilt(b, rest) for b in blocks]
+        return kind(content=copy, id=name, **public)
+
+    return _private(role, name, texts, build, rules)
 
 
-def _slots_of_block(
-    block: Any, event_id: str | None, role: str, rules: MessageRules, where: str
-) -> Slots | None:
-    """None: the block is dropped."""
+def _private(
+    role: Role,
+    name: str | Once | None,
+    texts: Sequence[str],
+    build: Callable[[list[str]], Any],
+    rules: MessageRules,
+) -> Reading:
+    """Texts of which the values in public templates are private, mostly all; one event."""
+    cut = [parts_of(rules.templates, role, text) for text in texts]
+    values = tuple(value for parts in cut for value in parts.values)
+
+    def again(sent: Message) -> Any:
+        released = iter(sent.texts)
+        return build([parts.joined(released) for parts in cut])
+
+    message = Message(role=role, texts=values, id=name, public=not values)
+    return Reading(message=message, build=again)
+
+
+def _block(block: Any, rules: MessageRules, where: str) -> Any:
+    """A text with what is made of it, a block that is public, or None for one that is dropped."""
     if isinstance(block, str):
-        return slots_of_text(block, event_id, role, rules)
+        return "text", block
     is_text = isinstance(block, dict) and block.get("type") == "text"
     if is_text and isinstance(text := block.get("text"), str):
-        slots = slots_of_text(text, event_id, role, rules)
-        return Slots(slots.events, lambda texts: {"type": "text", "text": slots.build(texts)})
+        return "block", text
     if rules.on_other == "drop":
         return None
     if rules.on_other == "pass":
-        return Slots([], lambda _: block)
+        return block
     raise ParameterError(
         f"{where}: only text blocks can be released; take other blocks out, or set on_other="
     )
 
 
+def _rebuilt(block: Any, released: Any) -> Any:
+    if not isinstance(block, tuple):
+        return block
+    text = next(released)
+    return text if block[0] == "text" else {"type": "text", "text": text}
+
+
 def message_of(x: object, where: str) -> BaseMessage:
-    """A message from what LangChain takes for one: (role, content), or a dict of both.
+    """Makes a message of what LangChain takes for one: (role, content), or a dict of both.
 
     Raises:
         ParameterError: It is none; quotes nothing of it.
@@ -188,6 +213,43 @@ def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
         raise ParameterError(f"expected {name} in {allowed}, got {value!r}")
 
 
+# remote answers ----------------------------------------------------------------------------------
+
+
+def answer_of(message: AIMessage) -> Message:
+    """Returns all that the remote model is told again of its answer."""
+    calls = tuple(
+        ToolCall(call["id"] or "", call["name"], json.dumps(call["args"]))
+        for call in message.tool_calls
+    )
+    texts, extra = tuple[str, ...](), dict[str, Any]()
+    if isinstance(message.content, str):
+        texts = (message.content,)
+    else:
+        extra["content"] = _json_of(message.content)
+    if message.invalid_tool_calls:
+        extra["invalid_tool_calls"] = _json_of(message.invalid_tool_calls)
+    kwargs = {k: v for k, v in message.additional_kwargs.items() if k not in _REPEATED or not calls}
+    if (calls or extra) and kwargs:
+        extra["additional_kwargs"] = _json_of(kwargs)
+    return Message(role="assistant", texts=texts, calls=calls, extra=extra, id=message.id)
+
+
+def message_again(sent: Message) -> AIMessage:
+    """Makes an answer again, from what :func:`answer_of` gave for it and nothing else."""
+    fields = dict(sent.extra)
+    calls = [
+        {"name": call.name, "args": json.loads(call.arguments), "id": call.id or None}
+        for call in sent.calls
+    ]
+    content = fields.pop("content", sent.text)
+    return AIMessage(content=content, tool_calls=calls, id=sent.id, **fields)
+
+
+def _json_of(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
 def note_answer(
     session: dp.Session,
     remote: AIMessage,
@@ -203,39 +265,17 @@ def note_answer(
             extracted.
         event_id: Id of the message that stands for it in the transcript; default its own. One
             that has none is known by its words; see :meth:`dp.Session.note_remote`.
-        conversation: Thread or session id of the call.
+        conversation: Thread or session id of the call; default: any call without one.
 
     Raises:
         EventRefused: A message with this id was released as a private one.
+        ParameterError: What an adapter has shown under pseudonyms, with the originals.
     """
+    if session.restores and METADATA in remote.response_metadata:
+        raise ParameterError(
+            "expected the remote model's own words, got a shown answer, with originals; "
+            'let the adapter note it, as PrivateHead(..., answers="note") does, or set ai="pass", '
+            "which gives it pseudonyms again"
+        )
     name = remote.id if event_id is None else event_id
-    session.note_remote(name, words_of(remote), conversation=conversation)
-
-
-def words_of(message: AIMessage) -> str:
-    """All that the remote model is told of its answer: its text, or JSON if there is more.
-
-    A text in which our mark occurs is JSON too, or it would be taken for such an answer.
-    """
-    content = message.content
-    if isinstance(content, str) and not (message.tool_calls or message.invalid_tool_calls):
-        if _MARK not in content:
-            return content
-        message = AIMessage(content=content)
-    said = {name: getattr(message, name) for name in _FIELDS}
-    said["additional_kwargs"] = {}
-    for name, value in message.additional_kwargs.items():
-        with contextlib.suppress(TypeError, ValueError):  # what is not JSON is left out
-            said["additional_kwargs"][name] = json.loads(json.dumps(value))
-    return json.dumps({_MARK: said}, default=str)
-
-
-def answer_of(words: str, shown: AIMessage) -> AIMessage:
-    """The message again, from what :func:`words_of` gave for it and nothing else but its id."""
-    if _MARK not in words:  # nor may it be written with escapes
-        return AIMessage(content=words, id=shown.id)
-    try:
-        said = json.loads(words)[_MARK]
-        return AIMessage(**{name: said[name] for name in _FIELDS}, id=shown.id)
-    except (ValueError, TypeError, KeyError):
-        return AIMessage(content=words, id=shown.id)
+    session.note_remote(name, answer_of(remote).words(), conversation=conversation)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableSequence
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
+from dp_middleware.conversation.exchange import Exchange
+from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._calls import PrivateBinding, RefusedWrappers
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._notes import with_notes
-from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import EPSILON_SPEC
 
 
@@ -42,19 +43,18 @@ class ModelHead(Head):
 
     def with_fallbacks(self, fallbacks: Any, **kwargs: Any) -> Any:
         """As :meth:`Head.with_fallbacks`: one that is a DPChatModel is called behind this."""
-        parts = (x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks)
-        others = [with_notes(part, self.model.session) for part in parts]
+        others = [x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks]
         return super().with_fallbacks(others, **kwargs)
 
     @property
     def _behind(self) -> Runnable[Any, Any]:
         return self._rest.with_config(self.config) if self.config else self._rest
 
-    def _shown(self, config: RunnableConfig | None) -> Restoring:
-        return cast("Restoring", self.model._shown(config))
+    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
+        return self._rest if exchange is None else with_notes(self._rest, exchange)
 
-    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
-        entered: tuple[Any, RunnableConfig] = self.model._enter(value, self._merged(config))
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+        entered: Entered = self.model._enter(value, self._merged(config))
         return entered
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.models.trust import locate_all, require_trusted
-from langchain_dp_middleware._notes import NotedModel
 
 _OURS = ("dp_middleware", "langchain_dp_middleware")
 _LOCAL = frozenset(
@@ -36,8 +35,8 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
         ParameterError: ``trusted_hosts`` is not a collection of host names.
     """
 
-    def releases(x: object) -> bool:  # a NotedModel is of this package, but hands on what it gets
-        return type(x).__module__.partition(".")[0] in _OURS and not isinstance(x, NotedModel)
+    def releases(x: object) -> bool:
+        return type(x).__module__.partition(".")[0] in _OURS
 
     place = locate_all(retriever, local=_LOCAL, releases=releases)
     if place.unknown:

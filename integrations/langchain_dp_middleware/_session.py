@@ -48,13 +48,11 @@ def fields_of(
     return {"session": session_of(session), **options, **parts}
 
 
-def conversation_of(config: RunnableConfig | None) -> str:
-    """The public name of a call's conversation: its thread or session id, else the empty one.
-
-    Transcripts without ids that begin alike under one name are taken for one conversation.
-    """
+def conversation_of(config: RunnableConfig | None) -> str | None:
+    """The public name of a call's conversation, its thread or session id, if it has one."""
     own = _configurable(config)
-    return str(own.get("thread_id") or own.get("session_id") or "")
+    name = own.get("thread_id") or own.get("session_id")
+    return str(name) if name else None
 
 
 def session_for(

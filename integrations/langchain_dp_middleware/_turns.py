@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-import dp_middleware as dp
-from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy import Unit
-from dp_middleware.privacy.receipts import Receipt
 from langchain_dp_middleware._boundary import messages_in
-from langchain_dp_middleware._messages import (
-    MessageRules,
-    message_of,
-    slots_of_messages,
-    words_of,
-)
+from langchain_dp_middleware._messages import message_of
 
 
 def messages_of(value: object) -> list[BaseMessage]:
@@ -75,37 +69,29 @@ class Asked:
     """A turn for which the remote model wrote a draft.
 
     Attributes:
-        session: Released it.
-        conversation: Its public name.
-        messages: Of the turn. Private.
+        exchange: Of the turn.
         question: For the extractor. Private.
         draft: Public.
-        receipt: What was released and charged.
         name: Id of the answer to come.
     """
 
-    session: dp.Session
-    conversation: str
-    messages: Sequence[BaseMessage] = field(repr=False)
+    exchange: Exchange
     question: inferdpt.Messages = field(repr=False)
     draft: str
-    receipt: Receipt
     name: str = field(default_factory=lambda: f"dp-{uuid4()}")
 
     def note(self) -> None:
-        """Let the draft out again for an answer of this id."""
-        self.session.note_remote(self.name, self._words(self.draft), conversation=self.conversation)
+        """Lets the draft out again for an answer of this id."""
+        remote = replace(_said(self.draft), id=self.name)
+        self.exchange.note(remote, remote)
 
     def note_place(self, answer: str) -> None:
-        """Let it out again for this answer without an id, behind these messages. Never waits."""
-        said: Item = (None, "assistant", self._words(answer))
-        items = [*slots_of_messages(self.messages, MessageRules()).events, said]
-        words = self._words(self.draft)
-        self.session.note_left(words, conversation=self.conversation, transcript=items)
+        """Lets it out again for this answer without an id, behind its turn. Never waits."""
+        self.exchange.note_extracted((_said(self.draft), _said(answer)), left=True)
 
-    @staticmethod
-    def _words(text: str) -> str:
-        return words_of(AIMessage(text))
+
+def _said(text: str) -> Message:
+    return Message(role="assistant", texts=(text,))
 
 
 def turn_of(messages: Sequence[BaseMessage], instruction: str) -> Turn:

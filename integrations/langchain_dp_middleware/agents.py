@@ -11,19 +11,23 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import dp_middleware as dp
+from dp_middleware.conversation.exchange import Tools, checked_tools
+from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError
-from langchain_dp_middleware._entries import (
+from langchain_dp_middleware._agent_calls import (
+    ModelCall,
     PublicResults,
     Releaser,
-    StateEntry,
-    entries_of,
+    changed,
     merge,
+    saved_in,
     with_ids,
+    with_schemas,
 )
+from langchain_dp_middleware._answers import restored
 from langchain_dp_middleware._extraction import Extraction
 from langchain_dp_middleware._messages import MessageRules, one_of
-from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import conversation_of, require_epsilon, session_for
 from langchain_dp_middleware.tracing import refuse_recorders
 
@@ -50,7 +54,7 @@ class DPAgentState(AgentState[Any]):
     """The agent's state: raw messages, and beside them what goes out in their place."""
 
     # LangGraph takes the last annotation for the reducer and ignores a reducer before it.
-    dp_releases: NotRequired[Annotated[dict[str, StateEntry | None], PrivateStateAttr, merge]]
+    dp_releases: NotRequired[Annotated[dict[str, Saved | None], PrivateStateAttr, merge]]
 
 
 class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
@@ -101,6 +105,8 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             tools; where the budget has less left, the turn does not begin. Reserves nothing.
         max_epsilon: Ceiling of ``config["configurable"]["dp_epsilon"]``; default the
             session's own epsilon.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
+            others are called with the pseudonyms.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
@@ -129,6 +135,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         max_epsilon: float | None = None,
         on_exhausted: str | None = None,
         turn_releases: int | None = None,
+        tools: Tools = (),
     ) -> None:
         super().__init__()
         one_of(("refuse", "allow"), "traced", traced)
@@ -136,11 +143,12 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             raise ParameterError("expected public_tools to be a collection of names, got one str")
         require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
-        self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
+        self._rules = MessageRules(system=system, ai=ai, on_other=on_other, said=on_exhausted)
+        self._tools = checked_tools(tools)
         self._public = PublicResults(self._session, frozenset(public_tools))
         if turn_releases is not None and not turn_releases >= 1:
             raise ParameterError(f"expected turn_releases >= 1, got {turn_releases!r}")
-        self._on_exhausted, self._turn_releases = on_exhausted, turn_releases
+        self._turn_releases = turn_releases
         self._traced, self._max_epsilon = traced, max_epsilon
         self._extraction, self._passages = None, passages
         if extractor is not None:
@@ -150,20 +158,19 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
     def before_model(self, state: DPAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Release what is new in the state, and forget the releases of removed messages."""
         releaser = self._releaser()
-        messages, entries = with_ids(state["messages"]), entries_of(state)
+        messages, saved = with_ids(state["messages"]), saved_in(state)
         ids = {message.id for message in messages}
-        update: dict[str, Any] = {name: None for name in entries if name not in ids}
+        update: dict[str, Any] = {name: None for name in saved if name not in ids}
         try:
             if self._turn_releases is not None and isinstance(messages[-1], HumanMessage):
                 releaser.session.sanitizer.require_budget(self._turn_releases)
-            update |= releaser.update(messages, entries)
+            exchange, _ = releaser.exchange(messages, saved)
         except BudgetExhausted:
-            if self._on_exhausted is None:
+            if self._rules.said is None:
                 raise
-            reply = AIMessage(self._on_exhausted, id=str(uuid4()))
-            releaser.note(reply)
-            update[str(reply.id)] = releaser.entry(reply, reply)
+            reply = AIMessage(self._rules.said, id=str(uuid4()))
             return {"messages": [reply], "dp_releases": update, "jump_to": "end"}
+        update |= changed(exchange.saved, saved)
         return {"dp_releases": update} if update else None
 
     @hook_config(can_jump_to=["end"])
@@ -176,17 +183,15 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
-        """Swap, call, note what the remote model answered."""
-        releaser = self._releaser()
-        swapped, late = self._swapped(request, releaser)
+        """Send what was released, note what the remote model answered, and restore it."""
+        releaser, call, swapped = self._swapped(request)
         response = handler(swapped)
-        remote = self._noted(response, releaser)
-        restoring = Restoring(releaser.session, releaser.conversation)
-        response, shown = _restored(response, restoring), dict(restoring.whole(remote))
+        remote, shown = self._shown(call, response)
         if self._extraction is not None:
             read = releaser.readable(request.messages, self._passages)
-            shown = {i: self._extraction.local(m, read) for i, m in shown.items()}
-        return _extended(response, remote, shown, late, releaser)
+            for k, message in enumerate(shown):
+                shown[k] = self._extraction.local(message, read)
+        return _extended(request, call, response, remote, shown)
 
     async def awrap_model_call(
         self,
@@ -194,18 +199,14 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ExtendedModelResponse[Any]:
         """As :meth:`wrap_model_call`."""
-        releaser = await asyncio.to_thread(self._releaser)
-        swapped, late = await asyncio.to_thread(self._swapped, request, releaser)
+        releaser, call, swapped = await asyncio.to_thread(self._swapped, request)
         response = await handler(swapped)
-        remote = await asyncio.to_thread(self._noted, response, releaser)
-        restoring = Restoring(releaser.session, releaser.conversation)
-        response = await asyncio.to_thread(_restored, response, restoring)
-        shown = dict(await asyncio.to_thread(restoring.whole, remote))
+        remote, shown = await asyncio.to_thread(self._shown, call, response)
         if self._extraction is not None:
             read = releaser.readable(request.messages, self._passages)
-            for i, message in shown.items():
-                shown[i] = await self._extraction.alocal(message, read)
-        return _extended(response, remote, shown, late, releaser)
+            for k, message in enumerate(shown):
+                shown[k] = await self._extraction.alocal(message, read)
+        return _extended(request, call, response, remote, shown)
 
     def wrap_tool_call(
         self,
@@ -227,49 +228,42 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         """For the run in which this is called, which must not be recorded."""
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
-        session = session_for(self._session, None, self._max_epsilon)
-        return Releaser(session, conversation_of(None), self._rules, self._public)
+        return Releaser(
+            session=session_for(self._session, None, self._max_epsilon),
+            conversation=conversation_of(None),
+            rules=self._rules,
+            public=self._public,
+            tools=self._tools,
+            extracts=self._extraction is not None,
+        )
 
-    def _swapped(
-        self, request: ModelRequest[Any], releaser: Releaser
-    ) -> tuple[ModelRequest[Any], dict[str, StateEntry]]:
-        """What goes out, and the entries of messages that were put in after the release."""
-        messages, entries = with_ids(request.messages), entries_of(request.state)
-        late = releaser.update(messages, entries)
-        known = merge(entries, late)
-        changed = request.override(messages=[releaser.sent(m, known) for m in messages])
-        if request.system_message is not None:
-            system = releaser.system(request.system_message)
-            changed = changed.override(system_message=system)
-        ids = {message.id for message in request.messages}
-        return changed, {name: entry for name, entry in late.items() if name in ids}
+    def _swapped(self, request: ModelRequest[Any]) -> tuple[Releaser, ModelCall, ModelRequest[Any]]:
+        own = self._releaser()
+        releaser = replace(own, tools=with_schemas(own.tools, request.response_format))
+        call = releaser.call(request.messages, request.state, request.system_message)
+        swapped = request.override(messages=call.messages, system_message=call.system)
+        return releaser, call, swapped
 
-    def _noted(self, response: ModelResponse[Any], releaser: Releaser) -> dict[int, AIMessage]:
-        """The remote model's messages by their place in the response, each with an id."""
-        remote = {}
-        for i, message in enumerate(response.result):
-            if isinstance(message, AIMessage):
-                remote[i] = message.model_copy(update={"id": message.id or str(uuid4())})
-                releaser.note(remote[i])
-        return remote
-
-
-def _restored(response: ModelResponse[Any], restoring: Restoring) -> ModelResponse[Any]:
-    """The response with what was made of an answer restored."""
-    return replace(response, structured_response=restoring.whole(response.structured_response))
+    def _shown(
+        self, call: ModelCall, response: ModelResponse[Any]
+    ) -> tuple[list[BaseMessage], list[BaseMessage]]:
+        """What the remote model answered, and what is shown of it."""
+        remote = call.remote(response.result)
+        return remote, call.shown(remote, extracted=self._extraction is not None)
 
 
 def _extended(
+    request: ModelRequest[Any],
+    call: ModelCall,
     response: ModelResponse[Any],
-    remote: dict[int, AIMessage],
-    shown: dict[int, AIMessage],
-    late: dict[str, StateEntry],
-    releaser: Releaser,
+    remote: list[BaseMessage],
+    shown: list[BaseMessage],
 ) -> ExtendedModelResponse[Any]:
     """The response with what the user is shown, and the entries for the state."""
-    result: list[BaseMessage] = [shown.get(i, m) for i, m in enumerate(response.result)]
-    entries = {str(answer.id): releaser.entry(answer, answer) for answer in remote.values()}
+    ids = {message.id for message in request.messages}
+    entries = call.saved(remote, saved_in(request.state), ids)
+    structured = restored(call.exchange, response.structured_response)
     return ExtendedModelResponse(
-        model_response=ModelResponse(result, response.structured_response),
-        command=Command(update={"dp_releases": {**late, **entries}}),
+        model_response=ModelResponse(shown, structured),
+        command=Command(update={"dp_releases": entries}),
     )

@@ -24,7 +24,6 @@ from dp_middleware.models.parts import inherits
 from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
-from langchain_dp_middleware._notes import AnswerNotes
 from langchain_dp_middleware._retriever_trust import require_local
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
@@ -139,8 +138,7 @@ class _Chain:
         config = getattr(x, "config", None) if isinstance(x, RunnableBindingBase) else None
         callbacks = (config or {}).get("callbacks") or getattr(x, "callbacks", None) or []
         handlers = list(getattr(callbacks, "handlers", callbacks))
-        listeners = getattr(x, "config_factories", ()) if config is not None else ()
-        handlers += [listener for listener in listeners if not isinstance(listener, AnswerNotes)]
+        handlers += getattr(x, "config_factories", ()) if config is not None else ()
         for handler in handlers:
             self._add(where, f"{type(handler).__name__} records raw text", _HEAD)
         if self._is_traced and not self._allowed:

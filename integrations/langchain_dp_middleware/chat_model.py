@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, cast
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, field_validator
 
 from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import Input, cross, messages_in
+from langchain_dp_middleware._answers import Entered, note, restored
+from langchain_dp_middleware._boundary import cross, read_transcript
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules, slots_of_messages
+from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._model_head import BoundModel, ModelHead
-from langchain_dp_middleware._notes import AnswerNotes, with_notes
-from langchain_dp_middleware._reply import FixedReply
-from langchain_dp_middleware._restoring import Restoring
+from langchain_dp_middleware._notes import with_notes
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     MODEL_CONFIG,
     conversation_of,
     fields_of,
-    for_subject,
     session_for,
 )
 from langchain_dp_middleware._templates import templates_of
@@ -65,6 +67,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             is released whole. That a text is so made is public.
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             None: the error. Not for ``generate`` and what is made with ``|``.
+        tools: As of :class:`PrivateHead`.
 
     Raises:
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
@@ -89,6 +92,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     on_other: Literal["raise", "drop", "pass"] = "raise"
     public_templates: tuple[Template, ...] = ()
     on_exhausted: str | None = None
+    tools: Any = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
@@ -99,6 +103,11 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     @classmethod
     def _templates(cls, value: Any) -> tuple[Template, ...]:
         return templates_of(value)
+
+    @field_validator("tools")
+    @classmethod
+    def _tools(cls, value: Any) -> Tools:
+        return checked_tools(value)
 
     # composition -----------------------------------------------------------------------------
 
@@ -122,7 +131,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
         """The inner model's own, behind the same boundary: ``|`` keeps further steps there."""
-        return self._head(self.inner.with_structured_output(schema, **kwargs))
+        model = self
+        with contextlib.suppress(Exception):  # the inner model says what is wrong with a schema
+            name = convert_to_openai_tool(schema)["function"]["name"]
+            tools = "all" if self.tools == "all" else {*self.tools, name}
+            model = self.model_copy(update={"tools": tools})
+        return model._head(self.inner.with_structured_output(schema, **kwargs))
 
     def with_fallbacks(self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any) -> Any:
         """The inner model's own, behind the boundary: a fallback gets the same release."""
@@ -149,7 +163,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return getattr(self._head(), name)(*args, **kwargs)
 
     def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
-        return ModelHead(model=self, then=with_notes(rest or self.inner, self.session))
+        return ModelHead(model=self, then=rest or self.inner)
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -162,32 +176,32 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """Release every transcript, all of which are looked at before one is charged."""
-        released = self._released_lists(messages)
-        answers = self.inner.generate(released, stop, self._noting(callbacks), **kw)
-        return cast("LLMResult", self._shown(None).whole(answers))
+        released, exchanges = self._released_lists(messages)
+        answers = self.inner.generate(released, stop, callbacks, **kw)
+        return _answered(answers, exchanges)
 
     async def agenerate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """As :meth:`generate`; the release runs in a thread."""
-        released = await asyncio.to_thread(self._released_lists, messages)
-        answers = await self.inner.agenerate(released, stop, self._noting(callbacks), **kw)
-        return cast("LLMResult", await asyncio.to_thread(self._shown(None).whole, answers))
+        released, exchanges = await asyncio.to_thread(self._released_lists, messages)
+        answers = await self.inner.agenerate(released, stop, callbacks, **kw)
+        return await asyncio.to_thread(_answered, answers, exchanges)
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        answers = self.inner._generate(self._released(messages), *args, **kwargs)
-        return self._shown(None).whole(answers)
+        released, exchange = self._released(messages)
+        return restored(exchange, self.inner._generate(released, *args, **kwargs))
 
     def _generate_with_cache(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        answers = self.inner._generate_with_cache(self._released(messages), *args, **kwargs)
-        return self._shown(None).whole(answers)
+        released, exchange = self._released(messages)
+        return restored(exchange, self.inner._generate_with_cache(released, *args, **kwargs))
 
     async def _agenerate_with_cache(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Any:
-        released = await asyncio.to_thread(self._released, messages)
+        released, exchange = await asyncio.to_thread(self._released, messages)
         answers = await self.inner._agenerate_with_cache(released, *args, **kwargs)
-        return await asyncio.to_thread(self._shown(None).whole, answers)
+        return restored(exchange, answers)
 
     # description -----------------------------------------------------------------------------
 
@@ -209,52 +223,63 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     @property
     def _rest(self) -> Runnable[Any, Any]:
-        return with_notes(self.inner, self.session)
+        return self.inner
+
+    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
+        return self._rest if exchange is None else with_notes(self._rest, exchange)
 
     @property
     def _reply(self) -> Runnable[Any, Any] | None:
         if self.on_exhausted is None:
             return None
-        return with_notes(FixedReply(text=self.on_exhausted), self.session)
+        return FakeListChatModel(responses=[self.on_exhausted])
 
     @property
     def _behind(self) -> Runnable[Any, Any]:
         return self._rest
 
-    def _shown(self, config: RunnableConfig | None) -> Restoring:
-        return Restoring(for_subject(self.session, config), conversation_of(config))
-
-    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
-        released = self._released(value, config)
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+        released, exchange = self._released(value, config)
         fields = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
         own: Any = {name: field for name, field in fields.items() if field}
-        return released, merge_configs(own, ensure_config(config))
+        merged = merge_configs(own, ensure_config(config))
+        return Entered(input=released, config=merged, exchange=exchange, receipt=exchange.receipt)
 
-    def _released_lists(self, transcripts: list[list[BaseMessage]]) -> Any:
+    def _released_lists(
+        self, transcripts: list[list[BaseMessage]]
+    ) -> tuple[list[Any], list[Exchange]]:
         """What ``generate`` takes is not converted: the inner model would fail after the charge."""
         if not all(isinstance(m, BaseMessage) for messages in transcripts for m in messages):
             raise ParameterError("expected lists of messages, got something else; use invoke()")
-        return self._crossed(transcripts)
+        crossed = self._crossed(transcripts)
+        return [released for released, _ in crossed], [exchange for _, exchange in crossed]
 
-    def _released(self, value: Any, config: RunnableConfig | None = None) -> Any:
-        [messages] = self._crossed([value], config)
-        return messages
+    def _released(self, value: Any, config: RunnableConfig | None = None) -> tuple[Any, Exchange]:
+        [crossed] = self._crossed([value], config)
+        return crossed
 
-    def _crossed(self, values: Sequence[Any], config: RunnableConfig | None = None) -> Any:
-        """A released transcript for each value."""
+    def _crossed(
+        self, values: Sequence[Any], config: RunnableConfig | None = None
+    ) -> list[tuple[Any, Exchange]]:
+        """A released transcript for each value, and what restores its answer."""
         rules = MessageRules(
             system=self.system,
             ai=self.ai,
             on_other=self.on_other,
             templates=self.public_templates,
+            said=self.on_exhausted,
         )
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
+        read = partial(read_transcript, rules=rules)
+        return cross(at, values, read, rules, conversation_of(config), tools=self.tools)
 
-        def read() -> Input:
-            return Input([slots_of_messages(messages_in(value), rules) for value in values], list)
 
-        return cross(at, read, rules, conversation_of(config))
-
-    def _noting(self, callbacks: Any) -> Any:
-        own = AnswerNotes(self.session)(RunnableConfig())
-        return merge_configs({"callbacks": callbacks}, own)["callbacks"]
+def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
+    """What the caller is shown of the answers to transcripts, which are noted."""
+    rows: Any = []
+    for row, exchange in zip(answers.generations, exchanges, strict=True):
+        for generation in row:
+            if isinstance(message := getattr(generation, "message", None), AIMessage):
+                note(exchange, message)
+        rows.append(restored(exchange, row))
+    return answers.model_copy(update={"generations": rows})

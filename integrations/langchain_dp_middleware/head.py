@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.session import session_of
-from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
+from langchain_dp_middleware._answers import Entered
+from langchain_dp_middleware._boundary import (
+    cross,
+    names_of,
+    read_input,
+    refuse_outer_run,
+)
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware._notes import with_notes
-from langchain_dp_middleware._restoring import Restoring
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     conversation_of,
-    for_subject,
     require_epsilon,
     session_for,
 )
@@ -33,15 +39,16 @@ class PrivateHead(Head):
     PrivateHead. Every call releases its input in a plain function call, without callbacks, and
     then runs the rest of the chain; callbacks, tracers, events and the model see the rest.
 
-    Human and tool messages are released, block by block, without their metadata, artifact and
-    author's name; system messages pass by default, and AI messages only if the session knows
-    them as answers of the remote model. Ids, roles, names of tools, and the numbers of messages,
-    blocks and tokens are public, and so are ``config`` and keyword arguments of a call.
+    Human and tool messages are released without their metadata, artifact and author's name; the
+    blocks of one are the parts of one text. System messages pass by default, and AI messages only
+    if the session knows them as answers of the remote model. Ids, roles, names of tools, and the
+    numbers of messages, blocks and tokens are public, and so are ``config`` and keyword arguments
+    of a call. What returns gets back the originals of pseudonyms that stood in this very input.
 
     A message with an id is released and charged once, however often it is sent, and so is a
-    transcript without ids as far as its beginning stays the same; name its conversation with
-    ``config={"configurable": {"thread_id": ...}}``. A text that is no message is a new event
-    at every call.
+    transcript without ids as far as its beginning stays the same;
+    ``config={"configurable": {"thread_id": ...}}`` keeps conversations apart that begin alike. A
+    text that is no message is a new event at every call.
 
     ``config={"configurable": {"dp_epsilon": 0.5}}`` lowers the epsilon of a call, and raises
     it up to ``max_epsilon``; what was used is charged.
@@ -66,6 +73,8 @@ class PrivateHead(Head):
             nothing but prompts, is noted in the session as a remote answer, and may go out again
             in a later transcript. The answers of other models in the rest are not, as these may
             see raw text by another way. Default: ``"ignore"``.
+        tools: Names of the tools whose calls get the originals of pseudonyms, or ``"all"``; others
+            get the pseudonyms.
 
     Raises:
         ParameterError: From a call, before anything is charged or sent: an input that cannot be
@@ -93,6 +102,7 @@ class PrivateHead(Head):
     ai: Literal["noted", "pass"] = field(default="noted", kw_only=True)
     on_other: Literal["raise", "drop", "pass"] = field(default="raise", kw_only=True)
     answers: Literal["ignore", "note"] = field(default="ignore", kw_only=True)
+    tools: Tools = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,6 +110,7 @@ class PrivateHead(Head):
         require_epsilon(max_epsilon=self.max_epsilon)
         one_of(("ignore", "note"), "answers", self.answers)
         self.rules  # noqa: B018 - refuses what is none
+        checked_tools(self.tools)
         object.__setattr__(self, "keys", names_of(self.keys))
 
     def __repr__(self) -> str:
@@ -116,21 +127,19 @@ class PrivateHead(Head):
         """The epsilon of a call, and what can be configured in the rest."""
         return [EPSILON_SPEC, *self._rest.config_specs]
 
-    def _shown(self, config: RunnableConfig | None) -> Restoring:
-        """What comes back from behind the boundary; without a rest it is the release itself."""
-        if self.then is None:
-            return Restoring()
-        return Restoring(for_subject(self.session, config), conversation_of(config))
-
-    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
-        """The released input and the config of the call: all that the rest is given."""
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+        """The release itself is the output of a head without a rest: nothing is restored."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
         at = guarded(lambda: session_for(self.session, merged, self.max_epsilon))
-        keys, rules = names_of(self.keys), self.rules
-        return cross(at, lambda: read(value, keys, rules), rules, conversation_of(merged)), merged
+        read = partial(read_input, keys=names_of(self.keys), rules=self.rules)
+        tools, name = checked_tools(self.tools), conversation_of(merged)
+        [(released, exchange)] = cross(at, [value], read, self.rules, name, tools=tools)
+        if self.then is None:
+            return Entered(input=released, config=merged)
+        return Entered(input=released, config=merged, exchange=exchange, receipt=exchange.receipt)
 
-    @property
-    def _rest(self) -> Runnable[Any, Any]:
-        rest = super()._rest
-        return with_notes(rest, self.session) if self.answers == "note" else rest
+    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
+        if exchange is None or self.answers != "note":
+            return self._rest
+        return with_notes(self._rest, exchange)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
 
@@ -18,15 +19,15 @@ from pydantic import Field
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
-from dp_middleware.privacy.receipts import receipts
 from dp_middleware.unrecorded.threads import in_thread
-from langchain_dp_middleware._boundary import refuse_outer_run, release_messages
+from langchain_dp_middleware._answers import signed
+from langchain_dp_middleware._boundary import cross, read_transcript, refuse_outer_run
 from langchain_dp_middleware._calls import RefusedWrappers
-from langchain_dp_middleware._notes import note_known
-from langchain_dp_middleware._receipts import signed
+from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._session import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -175,9 +176,9 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
                 said += piece
                 yield AIMessageChunk(content=piece, id=asked.name)
         finally:  # also of one that is left
-            guarded(asked.note_place, said, what="the memo")
+            asked.note_place(said)
         last = AIMessageChunk(content="", id=asked.name, chunk_position="last")
-        yield signed(last, asked.receipt)
+        yield signed(last, asked.exchange.receipt)
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -241,32 +242,30 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
             refuse_outer_run(config, "InferDPTChatModel", REMEDY)
         if settings := sorted(name for name, option in options.items() if option is not None):
             raise ParameterError(f"expected settings on the two models themselves, got {settings}")
-        conversation = conversation_of(config)
         messages = messages_of(value)
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
         try:
-            with receipts() as receipt:
-                released = release_messages(at, messages, conversation=conversation, remedy=_NOTE)
+            released, exchange = self._released(at, messages, config)
         except BudgetExhausted:
             if self.on_exhausted is None:
                 raise
-            reply = AIMessage(self.on_exhausted, id=f"dp-{uuid4()}")
-            guarded(note_known, at, reply, conversation, what="the memo")
-            return reply
+            return AIMessage(self.on_exhausted, id=f"dp-{uuid4()}")
         unit = at.sanitizer.certificate.unit
         sent = turn_of(released, self.instruction).for_remote(unit)
         with set_config_context(config) as context:
             draft = context.run(self.remote, sent)
-        asked = Asked(
-            session=at,
-            conversation=conversation,
-            messages=messages,
-            question=guarded(self._for_extractor, messages, draft, at),
-            draft=draft,
-            receipt=receipt,
-        )
-        guarded(asked.note, what="the memo")
+        question = guarded(self._for_extractor, messages, draft, at)
+        asked = Asked(exchange=exchange, question=question, draft=draft)
+        asked.note()
         return asked
+
+    def _released(
+        self, at: dp.Session, messages: list[BaseMessage], config: RunnableConfig
+    ) -> tuple[list[BaseMessage], Exchange]:
+        rules = MessageRules(said=self.on_exhausted)
+        read, name = partial(read_transcript, rules=rules), conversation_of(config)
+        [crossed] = cross(at, [messages], read, rules, name, remedy=_NOTE)
+        return crossed
 
     def _for_extractor(
         self, messages: list[BaseMessage], draft: str, at: dp.Session
@@ -290,5 +289,5 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
 
 def _answered(asked: Asked, text: str) -> AIMessage:
-    guarded(asked.note_place, text, what="the memo")
-    return cast("AIMessage", signed(AIMessage(content=text, id=asked.name), asked.receipt))
+    asked.note_place(text)
+    return cast("AIMessage", signed(AIMessage(content=text, id=asked.name), asked.exchange.receipt))

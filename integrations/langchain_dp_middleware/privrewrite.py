@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.runnables.config import RunnableConfig, set_config_context
@@ -11,7 +11,9 @@ from langchain_core.runnables.config import RunnableConfig, set_config_context
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import read, refuse_outer_run
+from dp_middleware.privacy.receipts import receipts
+from langchain_dp_middleware._answers import Entered
+from langchain_dp_middleware._boundary import read_input, refuse_outer_run
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._session import refuse_epsilon
@@ -61,14 +63,14 @@ class PrivRewriteRunnable(Head):
         rest = "" if self.then is None else f"\n| {self.then!r}"
         return f"PrivRewriteRunnable({self.rewriter!r}){rest}"
 
-    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivRewriteRunnable")
         refuse_epsilon(merged, "PrivRewriteRunnable", "make a rewriter with another epsilon")
         text, build = guarded(lambda: _one_text(value))
-        with set_config_context(merged) as context:
+        with receipts() as receipt, set_config_context(merged) as context:
             release = context.run(guarded, lambda: self.rewriter.rewrite(text), what="the rewrite")
-        return build(release.text), merged
+        return Entered(input=build(release.text), config=merged, receipt=receipt)
 
 
 def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
@@ -77,13 +79,16 @@ def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
     Raises:
         ParameterError: There is none, or more than one.
     """
-    private = read(value, None, MessageRules())
-    events = [event for slots in private.transcripts for event in slots.events]
-    if len(events) != 1 or events[0][1] == "assistant":
+    private = read_input(value, None, MessageRules())
+    events = [message for message in private.transcript if not message.public]
+    if len(events) != 1 or len(events[0].texts) != 1 or events[0].role == "assistant":
         raise ParameterError(
-            f"expected one private text, or one human message, got {len(events)} events; rewrite "
-            "them one by one"
+            f"expected one private text, or one human message, got {len(events)} messages; "
+            "rewrite them one by one"
         )
-    return events[0][2], lambda text: private.build(
-        [slots.build(iter([text])) for slots in private.transcripts]
-    )
+
+    def build(text: str) -> Any:
+        sent = (m if m.public else replace(m, texts=(text,)) for m in private.transcript)
+        return private.copy(list(sent))
+
+    return events[0].text, build

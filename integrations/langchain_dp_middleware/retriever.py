@@ -18,6 +18,7 @@ import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded import recording
+from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import refuse_outer_run
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._retriever_trust import require_local
@@ -104,12 +105,13 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The released documents; ``kwargs`` go to the local retriever."""
-        return self._rest.invoke(*self._enter(input, config, **kwargs))
+        entered = self._enter(input, config, **kwargs)
+        return self._rest.invoke(entered.input, entered.config)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; search and release run in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
-        return await self._rest.ainvoke(*entered)
+        return await self._rest.ainvoke(entered.input, entered.config)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
@@ -125,13 +127,12 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def _allowed(self) -> Collection[str]:
         return ("record", "send") if self.query == "public" else ()
 
-    def _enter(
-        self, value: Any, config: RunnableConfig | None, **kwargs: Any
-    ) -> tuple[Any, RunnableConfig]:
+    def _enter(self, value: Any, config: RunnableConfig | None, **kwargs: Any) -> Entered:
         if self.query == "private":
             refuse_outer_run(config, "DPRetriever", _REMEDY)
         at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
-        return self._release(at, value, **kwargs), config or RunnableConfig()
+        found = self._release(at, value, **kwargs)
+        return Entered(input=found, config=config or RunnableConfig())
 
     def _release(self, session: dp.Session, query: Any, **kwargs: Any) -> list[Document]:
         if not isinstance(query, str):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from pydantic import Field
 
 from dp_middleware.conversation.boundary import guarded
-from langchain_dp_middleware._boundary import cross, names_of, read, refuse_outer_run
+from langchain_dp_middleware._answers import Entered
+from langchain_dp_middleware._boundary import (
+    cross,
+    names_of,
+    read_input,
+    refuse_outer_run,
+)
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules
 from langchain_dp_middleware._session import MODEL_CONFIG, conversation_of, fields_of, session_for
@@ -83,7 +90,7 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
     def _allowed(self) -> Collection[str]:
         return ("record",) if self.traced == "allow" else ()
 
-    def _enter(self, value: Any, config: RunnableConfig | None) -> tuple[Any, RunnableConfig]:
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", REMEDY)
@@ -91,5 +98,6 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
             lambda: session_for(self.session, config, self.max_epsilon, default=self.epsilon)
         )
         rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
-        released = cross(at, lambda: read(value, self.keys, rules), rules, conversation_of(config))
-        return released, config
+        read = partial(read_input, keys=self.keys, rules=rules)
+        [(released, _)] = cross(at, [value], read, rules, conversation_of(config))
+        return Entered(input=released, config=config)

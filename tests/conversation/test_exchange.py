@@ -8,6 +8,7 @@ import logging
 import pytest
 from hypothesis import given, strategies as st
 from support.entities import detector
+from support.ledgers import Charges
 
 import dp_middleware as dp
 from dp_middleware.conversation.messages import ONCE, Message, ToolCall, of_words
@@ -142,3 +143,52 @@ def test_an_answer_is_known_by_its_words(text, calls, extra):
     assert (again.text, again.extra) == (text, extra)
     assert again.words() == message.words()
     assert [call[:2] for call in again.calls] == [call[:2] for call in message.calls]
+
+
+# what an adapter keeps ---------------------------------------------------------------------------
+
+KEY = bytes(32)
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
+
+
+def perturbing(ledger, key=KEY):
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=1.0), SPACE, ledger=ledger, subject="me")
+    return dp.Session(sanitizer, key=key)
+
+
+@pytest.mark.parametrize("broken", [None, "text", "row", "key"])
+def test_another_process_sends_what_was_saved_and_pays_nothing(broken):
+    """But not for another text, not what was changed, and not under another key."""
+    ledger = Charges()
+    asked = [user("red blue " * 20, id="q")]
+    first = perturbing(ledger).exchange(asked, saved={})
+    said = answer("fine", id="a")
+    first.note(said, said)
+    kept = json.loads(json.dumps({**first.saved, "a": first.saved_answer(said)}))
+    if broken == "text":
+        asked = [user("blue blue " * 20, id="q")]
+    if broken == "row":
+        kept["q"]["released"] = kept["q"]["released"].replace(sent(first)[0][:9], "blue blue")
+        kept["q"]["released"] += " "
+    session = perturbing(ledger, bytes(31) + b"1" if broken == "key" else KEY)
+    second = session.exchange([*asked, answer("shown", id="a"), user("w")], saved=kept)
+    assert sent(second)[1] == "fine"
+    assert (sent(second)[0] == sent(first)[0]) is (broken is None)
+    assert len(ledger.epsilons) == (2 if broken is None else 3)  # the last question's is new
+
+
+def test_all_transcripts_are_looked_at_before_one_is_charged():
+    ledger = Charges()
+    session = perturbing(ledger)
+    with pytest.raises(dp.EventRefused):
+        session.exchanges([[user("red")], [user("red"), answer("unknown")]])
+    assert ledger.epsilons == []
+    assert len(session.exchanges([[user("red")], [user("blue")]])) == 2
+
+
+def test_an_answer_that_was_noted_by_hand_is_known_in_every_conversation_without_a_name(talk):
+    talk.note_remote("a", "noted")
+    for asked in ([user("who?")], [user("Mirela Tamburi")]):
+        assert sent(talk.exchange([*asked, answer("shown", id="a")]))[1] == "noted"
+    with pytest.raises(dp.EventRefused):
+        talk.exchange([user("who?"), answer("shown", id="a")], conversation="c")

@@ -15,12 +15,11 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPChatModel, PrivateHead, note_answer
+from langchain_dp_middleware import DPChatModel, PrivateHead
 from pydantic import BaseModel
 
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.testing import (
-    OpenAIServer,
     ToolCall,
     TraceSafeContract,
     fallback_calls,
@@ -143,44 +142,6 @@ class TestStructuredOutput(TraceSafeContract):
 
 # history -----------------------------------------------------------------------------------------
 
-PATHS = {
-    "invoke": lambda m, v, c: m.invoke(v, c),
-    "stream": lambda m, v, c: _sum(m.stream(v, c)),
-    "generate": lambda m, v, c: m.generate([v]).generations[0][0].message,
-    "ainvoke": lambda m, v, c: asyncio.run(m.ainvoke(v, c)),
-    "events": lambda m, v, c: asyncio.run(_last(m.astream_events(v, c, version="v2"))),
-    "typed events": lambda m, v, c: m.stream_events(v, c, version="v3").output,
-}
-
-
-def _sum(chunks):
-    first, *rest = chunks
-    return sum(rest, first)
-
-
-async def _last(events):
-    return [each async for each in events][-1]["data"]["output"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", PATHS)
-def test_ten_turns_are_ten_charges_and_the_history_is_sent_again(path, probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    history = []
-    for turn in range(10):
-        probe.remote.reply = f"answer {turn}"
-        history.append(HumanMessage(probe.new_text()))
-        answer = PATHS[path](model, history, None)
-        assert answer.text == f"answer {turn}"
-        edited = {"content": probe.private_text} if turn % 2 else {}  # under the same id
-        history.append(answer.model_copy(update=edited))
-    assert len(probe.charges) == 10
-    sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
-    assert [len(messages) for messages in sent] == list(range(1, 20, 2))
-    for earlier, later in itertools.pairwise(sent):
-        assert later[: len(earlier)] == earlier
-    assert not probe.leaks()
-
 
 def test_calls_of_tools_come_back_as_the_remote_model_made_them(probe):
     model = DPChatModel(probe.session(), probe.chat_openai())
@@ -207,27 +168,6 @@ def test_calls_of_tools_come_back_as_the_remote_model_made_them(probe):
     model.invoke([question, without_id, result])  # known by its words
 
 
-def test_an_answer_from_elsewhere_is_noted_or_declared_public(probe):
-    session = probe.session()
-    answer = AIMessage("from another model", id="a")
-    asked = [HumanMessage("one"), answer, HumanMessage("two")]
-    with pytest.raises(EventRefused, match="declare all AI messages public"):
-        DPChatModel(session, probe.chat_openai()).invoke(asked)
-    assert not probe.charges
-    DPChatModel(session, probe.chat_openai(), ai="pass").invoke(asked)
-    note_answer(session, answer)
-    DPChatModel(session, probe.chat_openai()).invoke(asked)
-    sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
-    assert [messages[1]["content"] for messages in sent] == ["from another model"] * 2
-    # extracted locally under the id of what the remote model wrote
-    note_answer(session, AIMessage("the draft"), event_id="local")
-    DPChatModel(session, probe.chat_openai()).invoke(
-        [AIMessage(probe.private_text, id="local"), HumanMessage("three")]
-    )
-    assert json.loads(probe.remote.bodies[-1])["messages"][0]["content"] == "the draft"
-    assert not probe.leaks()
-
-
 def test_no_transcript_is_charged_before_all_are_looked_at(probe):
     model = DPChatModel(probe.session(), probe.chat_openai())
     transcripts = [[HumanMessage(probe.new_text())], [AIMessage(probe.private_text)]]
@@ -238,44 +178,7 @@ def test_no_transcript_is_charged_before_all_are_looked_at(probe):
     assert not probe.charges
 
 
-def test_conversations_have_names(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    for thread in ("a", "b", "a"):
-        model.invoke([HumanMessage(probe.private_text)], {"configurable": {"thread_id": thread}})
-    first, second, third = probe.remote.bodies
-    assert first == third != second
-    assert len(probe.charges) == 2
-
-
 # options -----------------------------------------------------------------------------------------
-
-
-def test_system_messages_and_other_blocks_follow_the_rules(probe):
-    system = SystemMessage(probe.private_text)
-    blocks = HumanMessage([{"type": "text", "text": probe.private_text}, IMAGE])
-    released = DPChatModel(probe.session(), probe.chat_openai(), system="release", on_other="drop")
-    released.invoke([system, blocks])
-    assert not probe.leaks()
-    sent = json.loads(probe.remote.bodies[-1])["messages"]
-    assert [len(sent), len(sent[1]["content"])] == [2, 1]
-    DPChatModel(probe.session(), probe.chat_openai(), on_other="pass").invoke([blocks])
-    assert json.loads(probe.remote.bodies[-1])["messages"][0]["content"][1]["type"] == "image_url"
-
-
-def test_that_a_tool_failed_is_public(probe):
-    failed = ToolMessage(probe.private_text, tool_call_id="c", status="error")
-    [sent] = PrivateHead(probe.session()).invoke([failed])
-    assert (sent.status, sent.tool_call_id) == ("error", "c")
-    assert not probe.leaks(sent=sent)
-
-
-def test_a_smaller_epsilon_for_one_call(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    for asked in (0.5, 1000.0):
-        model.invoke(probe.new_text(), {"configurable": {"dp_epsilon": asked}})
-    own = model.session.sanitizer.certificate.epsilon
-    certificates = [row.epsilon * 1e-12 for row in probe.charges]
-    assert certificates == [pytest.approx(0.5, abs=0.05), pytest.approx(own)]
 
 
 @pytest.mark.parametrize("include_raw", [False, True])
@@ -300,27 +203,6 @@ def test_tokens_stream_and_settings_reach_the_model(probe):
     assert (body["stop"], body["temperature"], body["stream"]) == (["x"], 0.5, True)
     assert model._get_ls_params(model="other")["ls_model_name"] == "other"
     assert (model | StrOutputParser()).invoke("secret") == "one two three"
-
-
-@pytest.mark.parametrize(
-    "bound",
-    [
-        lambda m: m.bind_tools([look_up]),
-        lambda m: m.bind(stop=["x"]),
-        lambda m: m.bind_tools([look_up]).with_config(tags=["t"]),
-    ],
-    ids=["tools", "settings", "tools and config"],
-)
-def test_a_fallback_with_something_bound_gets_the_same_release(bound, probe):
-    session, words = probe.session(), " ".join(probe.words)
-    fallback = bound(DPChatModel(session, probe.chat_openai()))
-    model = DPChatModel(session, probe.chat_openai()).with_fallbacks([fallback])
-    probe.remote.failures = 1
-    model.invoke([HumanMessage(words, id="1")], probe.config)
-    first, second = [json.loads(body) for body in probe.remote.bodies]
-    assert first["messages"] == second["messages"]
-    assert set(second) - set(first) & {"tools", "stop"}
-    assert len(probe.charges) == 1
 
 
 def test_a_model_alone_is_no_leak_and_a_head_saves_a_chain(probe):
@@ -348,12 +230,6 @@ def test_it_shows_neither_session_nor_key(probe):
 def test_parameters_are_checked(arguments, match):
     with pytest.raises(ParameterError, match=match):
         DPChatModel(*arguments)
-
-
-def test_two_servers_are_two_models(probe):
-    with OpenAIServer("other") as other:
-        model = DPChatModel(probe.session(), probe.chat_openai(other))
-        assert model.batch([[HumanMessage("a")], [HumanMessage("b")]])[1].text == "other"
 
 
 def test_an_agent_on_it_releases_every_private_message_once(probe):

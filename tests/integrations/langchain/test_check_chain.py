@@ -83,7 +83,7 @@ BAD = {
     "private answer": (INFER | REMOTE, "step 1", "ChatOpenAI"),
     "callbacks": ((PROMPT | OURS).with_config(callbacks=[Handler()]), "chain", "Handler records"),
     "listener": ((PROMPT | OURS).with_listeners(on_start=print), "chain", "records raw"),
-    "behind a boundary": ((OURS | str).then, "step 0, bound", "ChatOpenAI is sent raw text"),
+    "behind a boundary": ((OURS | str).then, "step 0", "ChatOpenAI is sent raw text"),
     "each": (REMOTE.map(), "bound", "ChatOpenAI"),
 }
 

@@ -16,7 +16,13 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, untraced
+from langchain_dp_middleware import (
+    DPAgentMiddleware,
+    DPChatModel,
+    PrivateHead,
+    note_answer,
+    untraced,
+)
 from pydantic import BaseModel
 from support.chat_models import langchain_model
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
@@ -59,7 +65,6 @@ def model(remote):
 def test_answers_come_back_with_the_originals(model, remote):
     answer = model.invoke([("user", CONTRACT)])
     assert answer.content == LETTER
-    assert answer.response_metadata["dp_pseudonyms"] == {"restored": 5, "absent": 5}
     shown = str(answer.response_metadata)
     assert not any(value in shown for value in (*HIDDEN, "Mirela"))
     assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == LETTER
@@ -106,7 +111,9 @@ def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
         return ""
 
     remote.reply = calls
-    model = DPChatModel(pseudonyms(), langchain_model(remote.url)).bind_tools([book])
+    model = DPChatModel(pseudonyms(), langchain_model(remote.url), tools=["book"]).bind_tools(
+        [book]
+    )
     expected = {"who": {"name": "Mirela Tamburi"}, "days": ["2024-03-15"]}
     answer = model.invoke([("user", CONTRACT)])
     assert answer.tool_calls[0]["args"] == expected
@@ -125,7 +132,7 @@ class Person(BaseModel):
     name: str
 
 
-def test_structured_output_and_chains_have_the_originals(remote):
+def test_structured_output_and_chains_have_the_originals(remote, caplog):
     remote.reply = lambda request: [
         ToolCall(name="Person", arguments={"name": swapped(request, "Mirela Tamburi")})
     ]
@@ -134,6 +141,7 @@ def test_structured_output_and_chains_have_the_originals(remote):
     assert model.with_structured_output(Person, method="function_calling").invoke(
         [("user", CONTRACT)]
     ) == Person(name="Mirela Tamburi")
+    assert not [each for each in caplog.records if each.name.startswith("dp_middleware")]
     remote.reply = lambda request: swapped(request, LETTER)
     prompt = ChatPromptTemplate.from_messages([("user", "{text}")])
     chain = PrivateHead(pseudonyms(), keys=["text"]) | prompt | inner | StrOutputParser()
@@ -177,7 +185,7 @@ def agent(remote, looked_up):
     return agents.create_agent(
         langchain_model(remote.url),
         [look_up, write],
-        middleware=[DPAgentMiddleware(pseudonyms())],
+        middleware=[DPAgentMiddleware(pseudonyms(), tools=["look_up", "write"])],
         checkpointer=memory.InMemorySaver(),
     )
 
@@ -246,6 +254,147 @@ def test_an_agent_runs_asynchronously(agent, remote, looked_up):
 
     assert asyncio.run(run())["messages"][-1].content == "done"
     assert looked_up == ["Mirela Tamburi"]
+    assert private(remote) == []
+
+
+# whose originals ---------------------------------------------------------------------------------
+
+
+def chat_model(session, remote):
+    model = DPChatModel(session, langchain_model(remote.url), tools="all")
+    return lambda messages: model.invoke(messages)
+
+
+def head_on_messages(session, remote):
+    head = PrivateHead(session, answers="note") | langchain_model(remote.url)
+    return lambda messages: head.invoke(messages)
+
+
+def head_on_texts(session, remote):
+    head = PrivateHead(session) | (lambda d: f"{d['q']} {d['notes']}") | langchain_model(remote.url)
+    return lambda messages: head.invoke({"q": messages[-1][1], "notes": "none"})
+
+
+def unnamed_agent(session, remote):
+    agents = pytest.importorskip("langchain.agents")
+    ours = DPAgentMiddleware(session, traced="allow")
+    agent = agents.create_agent(langchain_model(remote.url), middleware=[ours])
+    return lambda messages: agent.invoke({"messages": messages})["messages"][-1]
+
+
+SETUPS = [chat_model, head_on_messages, head_on_texts, unnamed_agent]
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_an_answer_has_no_originals_of_another_caller(setup, remote):
+    """Two callers share all objects; the model tells one what it was sent by the other."""
+    ask = setup(pseudonyms(), remote)
+    remote.mode = "echo"
+    assert "Mirela Tamburi" in ask([("user", "My name is Mirela Tamburi.")]).text
+    [sent] = [m["content"] for m in remote.requests[-1]["messages"]]
+    name = re.search(r"is ([\w-]+ [\w-]+)\.", sent)[1]
+    remote.mode = "ok"
+    remote.reply = f"You are {name}."
+    assert ask([("user", "Who am I?")]).text == f"You are {name}."
+    assert ask([("user", "My name is Mirela Tamburi.")]).text == (
+        f"You are {name}." if setup is head_on_texts else "You are Mirela Tamburi."
+    )
+    assert private(remote) == []
+
+
+@pytest.mark.parametrize("ask", [lambda c, x: c.invoke(x), lambda c, x: sum_of(c.stream(x))])
+def test_a_shown_answer_is_not_noted_as_remote_words(ask, remote):
+    session, question = pseudonyms(), [("user", "I am Mirela Tamburi.")]
+    remote.mode = "echo"
+    shown = ask(PrivateHead(session) | langchain_model(remote.url), question)
+    with pytest.raises(dp.ParameterError, match='answers="note"'):
+        note_answer(session, shown)
+
+
+def sum_of(pieces):
+    first, *rest = pieces
+    return sum(rest, first)
+
+
+def test_all_private_values_of_an_input_are_one_request(remote):
+    head = PrivateHead(pseudonyms(), keys=["q", "history"])
+    chain = head | (lambda d: [*d["history"], ("user", d["q"])]) | langchain_model(remote.url)
+    remote.reply = lambda request: " and ".join(m["content"] for m in request["messages"])
+    history = [("user", "Mirela Tamburi lives in Berlin.")]
+    answer = chain.invoke({"q": "Does Tamburi pay $12,500.00?", "history": history})
+    assert answer.text == "Mirela Tamburi lives in Berlin. and Does Tamburi pay $12,500.00?"
+    assert len(answer.response_metadata["dp"]["released"]) == 2
+    assert private(remote) == []
+
+
+def agent_on(remote, session, *tools, saver=None, schema=None, **options):
+    agents = pytest.importorskip("langchain.agents")
+    return agents.create_agent(
+        langchain_model(remote.url),
+        list(tools),
+        middleware=[DPAgentMiddleware(session, **options)],
+        checkpointer=saver,
+        response_format=schema,
+    )
+
+
+@pytest.mark.parametrize("handled", [True, False])
+def test_what_a_tool_raises_reaches_no_model_with_originals(handled, remote):
+    @tool
+    def book(days: int) -> str:
+        """Book."""
+        raise ValueError("no")
+
+    name = {}
+
+    def calls(request):
+        said = request["messages"][-1]
+        if said["role"] == "tool":
+            return "done"
+        name["sent"] = said["content"].split(" for ")[1]
+        return [ToolCall(name="book", arguments={"days": name["sent"]})]
+
+    remote.reply = calls
+    agent = agent_on(remote, pseudonyms(), book, tools=["book"] if handled else ())
+    with untraced():
+        state = agent.invoke({"messages": [("user", "Book for Mirela Tamburi")]})
+    *_, failed, _ = state["messages"]
+    assert failed.status == "error"
+    assert ("Mirela Tamburi" in failed.content) is handled
+    assert len(remote.requests) == 2
+    assert private(remote) == []
+
+
+def test_a_structured_response_has_the_originals(remote, caplog):
+    strategies = pytest.importorskip("langchain.agents.structured_output")
+    remote.reply = lambda request: [
+        ToolCall(name="Person", arguments={"name": request["messages"][-1]["content"][7:]})
+    ]
+    agent = agent_on(remote, pseudonyms(), schema=strategies.ToolStrategy(Person))
+    with untraced():
+        state = agent.invoke({"messages": [("user", "I saw: Mirela Tamburi")]})
+    assert state["structured_response"] == Person(name="Mirela Tamburi")
+    assert "Mirela Tamburi" in state["messages"][-1].text
+    assert not [each for each in caplog.records if each.name.startswith("dp_middleware")]
+    assert private(remote) == []
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_run_that_another_process_resumes(kept, remote, tmp_path):
+    """Without a memo its pseudonyms are lost: it gets new ones, and these are restored."""
+    memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
+    remote.mode = "echo"
+    for turn, text in enumerate(["I am Mirela Tamburi.", "Where is Tamburi?"]):
+        options = {"memo": str(tmp_path / "memo.db")} if kept else {}
+        session = dp.Pseudonyms(detector(), on_empty="pass").session(key=bytes(32), **options)
+        agent = agent_on(remote, session, saver=memory)
+        with untraced():
+            config = {"configurable": {"thread_id": "t"}}
+            state = agent.invoke({"messages": [("user", text)]}, config)
+        assert state["messages"][-1].text.splitlines()[-1].endswith(text)
+        assert len(remote.requests) == turn + 1
+    before, after = [[m["content"] for m in r["messages"]] for r in remote.requests]
+    assert (after[:1] == before) is kept
     assert private(remote) == []
 
 

@@ -88,13 +88,6 @@ def test_epsilon_is_configurable_and_copies_share_the_session():
     assert len(charges.epsilons) == 2
 
 
-def test_the_ceiling_is_the_operators():
-    charges = Charges()
-    step = DPSanitizer(sanitizer(ledger=charges), max_epsilon=6.0)
-    step.invoke("secret", {"configurable": {"dp_epsilon": 99.0}})
-    assert charges.epsilons == [pytest.approx(6.0, abs=0.05)]
-
-
 def test_a_ceiling_below_the_own_epsilon_holds_for_every_call():
     charges = Charges()
     step = DPSanitizer(sanitizer(ledger=charges), max_epsilon=1.0)

@@ -1,0 +1,192 @@
+"""What returns from behind the boundary: with the originals of its request, and signed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.runnables import RunnableConfig
+from pydantic import BaseModel
+
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.reply import Reply
+from dp_middleware.privacy.receipts import Receipt
+from langchain_dp_middleware._messages import METADATA, answer_of
+
+_GIVEN = ("arguments", "args", "input", "partial_json")  # keys of what a named tool is given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entered:
+    """A call behind the boundary: all that the rest is given, and the way back of its answer.
+
+    Attributes:
+        input: Released.
+        config: Of the call.
+        exchange: Restores what returns; ``None``: nothing is.
+        receipt: What was released and charged.
+    """
+
+    input: Any
+    config: RunnableConfig
+    exchange: Exchange | None = None
+    receipt: Receipt = field(default_factory=Receipt)
+
+    def whole(self, answer: Any) -> Any:
+        """Returns what the caller is shown; it is in no run of LangChain."""
+        return signed(restored(self.exchange, answer), self.receipt)
+
+    def pieces(self, pieces: Iterator[Any]) -> Iterator[Any]:
+        """Yields what the caller is shown; what could become a pseudonym is held back."""
+        stream = _Stream(self.exchange, self.receipt)
+        for piece in pieces:
+            yield stream.feed(piece)
+        yield from stream.close()
+
+    async def apieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """As :meth:`pieces`."""
+        stream, source = _Stream(self.exchange, self.receipt), pieces
+        async with aclosing(source):  # type: ignore[type-var]
+            async for piece in source:
+                yield stream.feed(piece)
+        for piece in stream.close():
+            yield piece
+
+
+def signed(answer: Any, receipt: Receipt) -> Any:
+    """A message with ``response_metadata["dp"]``, all of it public; anything else as it is."""
+    said = receipt.to_dict()
+    if not said or not isinstance(answer, AIMessage):
+        return answer
+    metadata = {**answer.response_metadata, METADATA: said}
+    return answer.model_copy(update={"response_metadata": metadata})
+
+
+def restored(exchange: Exchange | None, value: Any) -> Any:
+    """Returns a copy of an answer, or of what was made of it, with the originals."""
+    if exchange is None or not exchange.restores:
+        return value
+    if isinstance(value, BaseMessage):
+        return _message(exchange, value)
+    if isinstance(value, ChatGeneration):
+        message = _message(exchange, value.message)
+        return ChatGeneration(message=message, generation_info=value.generation_info)
+    if isinstance(value, ChatResult | LLMResult):
+        return value.model_copy(update={"generations": restored(exchange, value.generations)})
+    if isinstance(value, BaseModel):
+        fields = {name: getattr(value, name) for name in type(value).model_fields}
+        return value.model_copy(update=restored(exchange, fields))
+    if isinstance(value, dict):
+        return {restored(exchange, k): restored(exchange, each) for k, each in value.items()}
+    if isinstance(value, list | tuple):
+        values = [restored(exchange, each) for each in value]
+        return values if isinstance(value, list) else tuple(values)
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return exchange.restore_value([value])[0]
+    return exchange.restore(value) if isinstance(value, str) else value
+
+
+def _message(exchange: Exchange, message: BaseMessage) -> BaseMessage:
+    """Tools are called with originals only where they were named."""
+    names = ["content", "additional_kwargs"]
+    if isinstance(message, AIMessage):
+        names += ["tool_calls", "invalid_tool_calls"]
+    changed = {name: _said(exchange, getattr(message, name)) for name in names}
+    return message.model_copy(update=changed)
+
+
+def _said(exchange: Exchange, value: Any) -> Any:
+    """The texts of an answer; of calls only what its tool may have."""
+    if isinstance(value, dict):
+        tool = value.get("name")
+        given = _GIVEN if isinstance(tool, str) else ()
+        return {
+            key: exchange.arguments(str(tool), each) if key in given else _said(exchange, each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_said(exchange, each) for each in value]
+    return exchange.restore(value) if isinstance(value, str) else value
+
+
+def note(exchange: Exchange, remote: AIMessage) -> None:
+    """Notes what a remote model answered: by its words, by those shown of it, and by its id."""
+    exchange.note(answer_of(remote), answer_of(restored(exchange, remote)))
+
+
+class _Stream:
+    """Pieces of one answer: texts, blocks and arguments of calls, each with what is held back."""
+
+    def __init__(self, exchange: Exchange | None, receipt: Receipt) -> None:
+        self._exchange, self._receipt = exchange, receipt
+        self._reply = None if exchange is None or not exchange.restores else Reply(exchange)
+        self._places: dict[Any, None] = {}
+        self._last: Any = None
+
+    def feed(self, piece: Any) -> Any:
+        """Returns what is shown; the first has the receipt: those of all would be joined."""
+        shown = piece if self._reply is None else self._fed(self._reply, piece)
+        shown, self._receipt = signed(shown, self._receipt), Receipt()
+        return shown
+
+    def close(self) -> list[Any]:
+        """Returns what was held back to the end."""
+        if self._reply is None:
+            return []
+        rests = [(place, self._reply.close(place)) for place in self._places]
+        return [self._rest(place, text) for place, text in rests if text]
+
+    def _fed(self, reply: Reply, piece: Any) -> Any:
+        if isinstance(piece, str):
+            self._last = piece
+            return self._text(reply, piece, "text")
+        if not isinstance(piece, AIMessageChunk):
+            return restored(self._exchange, piece)
+        self._last, content = piece, piece.content
+        shown: Any = (
+            self._text(reply, content, "text")
+            if isinstance(content, str)
+            else [self._block(reply, block, place) for place, block in enumerate(content)]
+        )
+        calls = [{**call, "args": self._call(reply, call)} for call in piece.tool_call_chunks]
+        data = {name: getattr(piece, name) for name in type(piece).model_fields}
+        for name in ("tool_calls", "invalid_tool_calls"):  # made of the chunks
+            data.pop(name, None)
+        data["additional_kwargs"] = {}  # what else a provider says of its calls is said above
+        return AIMessageChunk(**{**data, "content": shown, "tool_call_chunks": calls})
+
+    def _text(self, reply: Reply, text: str, place: Any) -> str:
+        self._places[place] = None
+        return reply.text(text, place)
+
+    def _block(self, reply: Reply, block: Any, place: int) -> Any:
+        if isinstance(block, str):
+            return self._text(reply, block, ("block", place))
+        if isinstance(block, dict) and block.get("type") == "text":
+            key = ("block", block.get("index", place))
+            return {**block, "text": self._text(reply, block.get("text", ""), key)}
+        return block
+
+    def _call(self, reply: Reply, call: Any) -> str:
+        place = ("call", call["index"])
+        self._places[place] = None
+        reply.call(place, call["id"] or "", call["name"] or "")
+        return reply.arguments(call["args"] or "", place)
+
+    def _rest(self, place: Any, text: str) -> Any:
+        if isinstance(self._last, str):
+            return text
+        if place == "text":
+            return AIMessageChunk(content=text, id=self._last.id)
+        kind, index = place
+        if kind == "block":
+            block = {"type": "text", "text": text, "index": index}
+            return AIMessageChunk(content=[block], id=self._last.id)
+        call = tool_call_chunk(args=text, index=index)
+        return AIMessageChunk(content="", tool_call_chunks=[call], id=self._last.id)

@@ -31,7 +31,7 @@ from dp_middleware.conversation.saved import Saved, load, save
 from dp_middleware.conversation.transcript import Admitted, Unknown, admit, opening
 from dp_middleware.conversation.twins import Twins
 from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.privacy.receipts import receipts, write_releases
+from dp_middleware.privacy.receipts import shared_receipts, write_releases
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
@@ -194,6 +194,7 @@ class Session(Answers, Twins):
         after: str | None = None,
         whose: str = "",
         saved: Mapping[str, Saved] | None = None,
+        quoted: Iterable[str] = (),
     ) -> Exchange:
         """Releases a transcript, and prepares the way back of its answer; for adapters.
 
@@ -212,6 +213,8 @@ class Session(Answers, Twins):
             whose: Public: callers that differ in it go on in no conversation of each other.
             saved: What earlier exchanges had as their :attr:`Exchange.saved`, maybe in another
                 process with the same key: it is sent again.
+            quoted: Public: what was released in this conversation before and stands in the request,
+                as passages that were retrieved do.
 
         Raises:
             EventRefused: As :meth:`release_many`, or for another reference; before anything is
@@ -220,7 +223,8 @@ class Session(Answers, Twins):
         """
         whose = f"{self.sanitizer.subject or ''}\x1f{whose}"
         place = (conversation or None, after, whose)
-        return guarded(self._exchange, transcript, place, unknown, checked_tools(tools), saved)
+        named = checked_tools(tools)
+        return guarded(self._exchange, transcript, place, unknown, named, saved, quoted)
 
     def exchanges(
         self,
@@ -248,6 +252,7 @@ class Session(Answers, Twins):
         unknown: Unknown,
         tools: Tools,
         saved: Mapping[str, Saved] | None,
+        quoted: Iterable[str],
     ) -> Exchange:
         events, (conversation, after, whose) = events_of(transcript), place
         used, session = set[str](), self
@@ -265,7 +270,7 @@ class Session(Answers, Twins):
             )
             self._memo.adopt(rows)
         admitted = admit(self._memo, self._digests, within, events, unknown, by_hand)
-        with receipts() as receipt:
+        with shared_receipts() as receipt:
             released = session._released(admitted, within)
             write_releases(
                 [(m.public is None, r.release) for m, r in zip(admitted, released, strict=True)]
@@ -280,7 +285,7 @@ class Session(Answers, Twins):
             named=conversation is not None,
             whose=whose,
         )
-        used.update(session._used(within, admitted, released))
+        used.update(session._used(within, admitted, released, quoted))
         told = [*(event.text for event in events), *(each.release.text for each in released)]
         restorers = session._restorers(within, used, told)
         return Exchange(
@@ -334,7 +339,11 @@ class Session(Answers, Twins):
         return f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
 
     def _used(
-        self, within: bytes, admitted: Sequence[Admitted], released: Sequence[Released]
+        self,
+        within: bytes,
+        admitted: Sequence[Admitted],
+        released: Sequence[Released],
+        quoted: Iterable[str],
     ) -> Iterable[str]:
         """Pseudonyms that stand for values of this very transcript."""
         return ()

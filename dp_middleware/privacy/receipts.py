@@ -48,14 +48,27 @@ class Receipt:
         }
 
 
-_open: ContextVar[Receipt | None] = ContextVar("dp_middleware_receipt", default=None)
+_open: ContextVar[tuple[Receipt, ...]] = ContextVar("dp_middleware_receipts", default=())
 
 
 @contextmanager
 def receipts() -> Iterator[Receipt]:
     """In this block, and in threads that are started with its context, all is written down."""
+    with _opened(()) as receipt:
+        yield receipt
+
+
+@contextmanager
+def shared_receipts() -> Iterator[Receipt]:
+    """As :func:`receipts`; in blocks around it all is written down too."""
+    with _opened(_open.get()) as receipt:
+        yield receipt
+
+
+@contextmanager
+def _opened(around: tuple[Receipt, ...]) -> Iterator[Receipt]:
     receipt = Receipt()
-    token = _open.set(receipt)
+    token = _open.set((*around, receipt))
     try:
         yield receipt
     finally:
@@ -63,23 +76,22 @@ def receipts() -> Iterator[Receipt]:
 
 
 def write_charge(certificate: Certificate) -> None:
-    """A release was drawn, and charged if there is a ledger."""
-    if (receipt := _open.get()) is not None:
+    """Writes down that a release was drawn, and charged if there is a ledger."""
+    for receipt in _open.get():
         receipt.charged.append(certificate)
 
 
 def write_remaining(nats: float) -> None:
-    """A ledger was charged, and this is left."""
-    if (receipt := _open.get()) is not None:
+    """Writes down what a charge left of a budget."""
+    for receipt in _open.get():
         receipt.remaining = nats
 
 
 def write_releases(transcript: Sequence[tuple[bool, Release]]) -> None:
-    """What goes out for a transcript, with whether it was private."""
-    if (receipt := _open.get()) is None:
-        return
-    for private, release in transcript:
-        if private:
-            receipt.releases.append(release)
-        else:
-            receipt.releases.clear()
+    """Writes down what goes out for a transcript, with whether it was private."""
+    for receipt in _open.get():
+        for private, release in transcript:
+            if private:
+                receipt.releases.append(release)
+            else:
+                receipt.releases.clear()

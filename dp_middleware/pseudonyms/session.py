@@ -184,13 +184,20 @@ class PseudonymSession(Session):
         return super()._release(message, settings, releaser)
 
     def _used(
-        self, within: bytes, admitted: Sequence[Admitted], released: Sequence[Released]
+        self,
+        within: bytes,
+        admitted: Sequence[Admitted],
+        released: Sequence[Released],
+        quoted: Iterable[str],
     ) -> Iterable[str]:
         """Those that were written, and of answers those whose originals the caller has shown."""
         mapping = self._loaded(within)
         for message, (_, used) in zip(admitted, released, strict=True):
             is_answer = message.public is not None
             yield from mapping.standing_in(message.event.text) if is_answer else used
+        with mapping.lock:
+            for text in quoted:
+                yield from [match.value.pseudonym for match in mapping.pseudonyms.find(text)]
 
     def _restorers(self, within: bytes, used: Collection[str], told: Iterable[str]) -> Restorers:
         """Makes restorers of these pseudonyms; they never wait."""

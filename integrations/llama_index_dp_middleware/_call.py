@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
-from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded.streams import aclosing, closing
-from llama_index_dp_middleware._messages import words_of
+from llama_index_dp_middleware._messages import answer_of
 from llama_index_dp_middleware._restoring import Response, Restoring
 
 T = TypeVar("T")
@@ -24,21 +24,19 @@ class Call(Generic[T]):
     """A call of the remote model.
 
     Attributes:
-        restoring: Of the session that released what is sent, and remembers what is answered.
+        restoring: Of the exchange, which remembers what is answered.
         model: What answers: the remote model, or a fixed reply.
         sent: To the remote model.
-        receipt: What was released and charged, for ``additional_kwargs["dp"]`` of the answer.
     """
 
     restoring: Restoring
     model: Any
     sent: T
-    receipt: dict[str, Any]
 
     def note(self, response: Response) -> Response:
         """Remember an answer of the remote model, which may go out again; what is shown of it."""
         shown = self.restoring.whole(response)
-        self._note(response, shown, self.restoring.session.note_remote)
+        self._note(response, shown, left=False)
         return self._signed(shown)
 
     def note_pieces(
@@ -72,8 +70,10 @@ class Call(Generic[T]):
                     yield self._signed(rest)
 
     def _signed(self, response: Response) -> Response:
-        if self.receipt:
-            response.additional_kwargs["dp"] = self.receipt
+        """With what was released and charged in ``additional_kwargs["dp"]``."""
+        exchange = self.restoring.exchange
+        if exchange is not None and (receipt := exchange.receipt.to_dict()):
+            response.additional_kwargs["dp"] = receipt
         return response
 
     @contextmanager
@@ -83,36 +83,27 @@ class Call(Generic[T]):
         If the reader went, garbage may just be collected: nothing may be waited for.
         """
         seen: deque[Any] = deque(maxlen=1)
-        note: Callable[..., None] = self.restoring.session.note_remote
+        left = False
         try:
             yield seen
         except GeneratorExit:
-            note = self._note_left
+            left = True
             raise
         finally:
             for remote, shown in seen:
-                self._note(remote, shown, note)
+                self._note(remote, shown, left=left)
 
-    def _note_left(self, _: None, text: str, **options: Any) -> None:
-        self.restoring.session.note_left(text, **options)
-
-    def _note(self, remote: Response, shown: Response, note: Callable[..., None]) -> None:
-        """The remote words are known as such, and by what was shown in their place.
-
-        That is noted as an answer at the beginning of the conversation: so it is known wherever
-        it stands, also where a memory has dropped or rewritten what was before it.
-        """
-        conversation = self.restoring.conversation
+    def _note(self, remote: Response, shown: Response, *, left: bool) -> None:
+        if self.restoring.exchange is None:
+            return
         with suppress(ParameterError):  # an answer that cannot be sent again
-            forms = zip(_forms(remote), _forms(shown), strict=True)
-            for words, other in dict.fromkeys(forms):
-                note(None, words, conversation=conversation)
-                if other != words:
-                    place: list[Item] = [(None, "assistant", other)]
-                    note(None, words, conversation=conversation, transcript=place)
+            for own, other in zip(_forms(remote), _forms(shown), strict=True):
+                self.restoring.exchange.note(own, other, left=left)
 
 
-def _forms(response: ChatResponse | CompletionResponse) -> list[str]:
+def _forms(response: ChatResponse | CompletionResponse) -> list[Message]:
     """What an answer may be when it is sent again: streaming chat engines keep stripped text."""
     message = response.message if isinstance(response, ChatResponse) else ChatMessage(response.text)
-    return [words_of(message), words_of(ChatMessage((message.content or "").strip()))]
+    own = answer_of(message)
+    stripped = Message(role="assistant", texts=((message.content or "").strip(),))
+    return [own, stripped] if own.words() != stripped.words() else [own]

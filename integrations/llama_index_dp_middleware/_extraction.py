@@ -31,7 +31,6 @@ class ResponseExtraction:
     Args:
         extractor: What :func:`dp.chat_model` takes.
         trusted_hosts: Names of further hosts that may see raw text.
-        restore: What the local model is told of a remote answer.
         streaming: Give the answer in pieces.
 
     Raises:
@@ -43,42 +42,64 @@ class ResponseExtraction:
         extractor: Any,
         trusted_hosts: Iterable[str],
         *,
-        restore: Callable[[str], str],
         streaming: bool,
     ) -> None:
         self._model = local_model(extractor, trusted_hosts)
-        self._restore, self._streaming = restore, streaming
+        self._streaming = streaming
 
     def extract(
-        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
+        self,
+        query: str,
+        passages: Sequence[BaseNode],
+        answer: RESPONSE_TYPE,
+        receipt: Receipt,
+        restore: Callable[[str], str],
     ) -> RESPONSE_TYPE:
-        """A private response, from raw passages; ``metadata`` has the remote text, the receipt."""
+        """Returns a private response, from raw passages.
+
+        Args:
+            query: Private.
+            passages: Private.
+            answer: The remote model's, which ``metadata`` keeps.
+            receipt: For ``metadata``.
+            restore: What the local model is told of a remote answer.
+        """
         if isinstance(answer, StreamingResponse):
             answer = answer.get_response()
-        question, kept = self._asked(query, passages, answer, receipt)
+        question, kept = self._asked(query, passages, answer, receipt, restore)
         if self._streaming:
             return StreamingResponse(response_gen=self._model.stream(question), **kept)
         return Response(self._model(question), **kept)
 
     async def aextract(
-        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
+        self,
+        query: str,
+        passages: Sequence[BaseNode],
+        answer: RESPONSE_TYPE,
+        receipt: Receipt,
+        restore: Callable[[str], str],
     ) -> RESPONSE_TYPE:
         """As :meth:`extract`, without blocking the event loop."""
         if isinstance(answer, AsyncStreamingResponse):
             answer = await answer.get_response()
-        question, kept = self._asked(query, passages, answer, receipt)
+        question, kept = self._asked(query, passages, answer, receipt, restore)
         if self._streaming:
             return AsyncStreamingResponse(apieces(self._model.stream(question)), **kept)
         return Response(await self._model.acall(question), **kept)
 
+    @staticmethod
     def _asked(
-        self, query: str, passages: Sequence[BaseNode], answer: RESPONSE_TYPE, receipt: Receipt
+        query: str,
+        passages: Sequence[BaseNode],
+        answer: RESPONSE_TYPE,
+        receipt: Receipt,
+        restore: Callable[[str], str],
     ) -> tuple[inferdpt.Messages, Any]:
         """What the local model is asked, and what else its response has."""
         remote = str(answer)
         metadata = {"remote_text": remote, "dp": receipt.to_dict()}
         kept = {"source_nodes": answer.source_nodes, "metadata": metadata}
-        return for_extractor(query, passages, self._restore(remote)), kept
+        return for_extractor(query, passages, restore(remote)), kept
 
 
 def for_extractor(query: str, passages: Sequence[BaseNode], remote: str) -> inferdpt.Messages:

@@ -1,9 +1,9 @@
-"""Released copies of chat messages; the remote model's own are known by what they say."""
+"""Chat messages as messages of a transcript, and back."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,35 +15,35 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 
+from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.conversation.names import checked
 from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 
 _SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 _REMOTE = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
-_PRIVATE = {MessageRole.USER: "user", MessageRole.TOOL: "tool", MessageRole.FUNCTION: "tool"}
-_ANSWER: dict[str, type[TextBlock | ThinkingBlock | ToolCallBlock]] = {
-    "text": TextBlock,
-    "thinking": ThinkingBlock,
-    "tool_call": ToolCallBlock,
+_PRIVATE: dict[MessageRole, Role] = {
+    MessageRole.USER: "user",
+    MessageRole.TOOL: "tool",
+    MessageRole.FUNCTION: "tool",
 }
-_MARK = "llama_index_dp_middleware answer"
+_ANSWER = (TextBlock, ThinkingBlock, ToolCallBlock)
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The texts in a message, and how its copy is made.
+    """A message of the transcript, and how its copy is made.
 
     Attributes:
-        texts: With the role in which a session is told of each.
-        build: From what goes out for the texts, in their order, to the copy.
+        message: What the session is told.
+        build: From what goes out for it to the copy.
     """
 
-    texts: list[tuple[str, str]]
-    build: Callable[[Iterator[str]], ChatMessage]
+    message: Message
+    build: Callable[[Message], ChatMessage]
 
 
-def session_role(role: MessageRole) -> str | None:
+def session_role(role: MessageRole) -> Role | None:
     """What a session calls a role; ``None`` for one that cannot be released."""
     if role in _REMOTE:
         return "assistant"
@@ -69,8 +69,7 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
     kind = message.role
     role = session_role(kind)
     if role == "assistant":
-        answer = [("assistant", words_of(message))]
-        return Slots(answer, lambda sent: _answer(next(sent), kind))
+        return Slots(answer_of(message), lambda sent: said_again(sent, kind))
     if role is None:
         raise ParameterError(f"{where}: the role {kind} cannot be released")
     blocks: list[Parts] = []
@@ -83,37 +82,60 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
 
-    def build(sent: Iterator[str]) -> ChatMessage:
-        copies = [TextBlock(text=block.joined(sent)) for block in blocks]
+    def build(sent: Message) -> ChatMessage:
+        texts = iter(sent.texts)
+        copies = [TextBlock(text=block.joined(texts)) for block in blocks]
         return ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
 
-    return Slots([(role, value) for block in blocks for value in block.values], build)
+    texts = tuple(value for block in blocks for value in block.values)
+    return Slots(Message(role=role, texts=texts, public=not texts), build)
 
 
-def words_of(message: ChatMessage) -> str:
-    """All that a remote model is told of its answer: its text, or JSON if it calls tools.
-
-    A text in which our mark occurs is JSON too, or it would be taken for such an answer.
+def answer_of(message: ChatMessage) -> Message:
+    """Returns all that a remote model is told again of its answer.
 
     Raises:
         ParameterError: There are blocks other than text, thinking and calls.
     """
-    if not all(isinstance(block, tuple(_ANSWER.values())) for block in message.blocks):
+    if not all(isinstance(block, _ANSWER) for block in message.blocks):
         raise ParameterError("only text, thinking and tool calls of an answer can be sent again")
-    blocks, text = message.blocks, message.content or ""
-    if not any(isinstance(block, ToolCallBlock) for block in blocks):
-        if _MARK not in text:
-            return text
-        blocks = [TextBlock(text=text)]
-    said = [block.model_dump(mode="json") for block in blocks]
-    return json.dumps({_MARK: said}, sort_keys=True, default=str)
+    calls = tuple(
+        ToolCall(block.tool_call_id or "", block.tool_name, _spelled(block.tool_kwargs))
+        for block in message.blocks
+        if isinstance(block, ToolCallBlock)
+    )
+    thoughts = [
+        block.model_dump(mode="json")
+        for block in message.blocks
+        if isinstance(block, ThinkingBlock)
+    ]
+    extra = {"thoughts": thoughts} if calls and thoughts else {}
+    return Message(role="assistant", texts=(message.content or "",), calls=calls, extra=extra)
 
 
-def _answer(words: str, role: MessageRole) -> ChatMessage:
-    """The message again, from what :func:`words_of` gave for it and nothing else."""
-    if _MARK not in words:
-        return ChatMessage(role=role, content=words)
-    blocks = [
-        _ANSWER[block["block_type"]].model_validate(block) for block in json.loads(words)[_MARK]
+def said_again(sent: Message, role: MessageRole) -> ChatMessage:
+    """Makes an answer again, from what goes out for it and nothing else."""
+    if not sent.calls:
+        return ChatMessage(role=role, content=sent.text)
+    blocks: list[Any] = [
+        ThinkingBlock.model_validate(each) for each in sent.extra.get("thoughts", ())
+    ]
+    blocks += [TextBlock(text=sent.text)] if sent.text else []
+    blocks += [
+        ToolCallBlock(
+            tool_call_id=call.id, tool_name=call.name, tool_kwargs=json.loads(call.arguments)
+        )
+        for call in sent.calls
     ]
     return ChatMessage(role=role, blocks=blocks)
+
+
+def _spelled(arguments: Any) -> str:
+    """Arguments as JSON; text that is none becomes a text of JSON."""
+    if isinstance(arguments, str):
+        try:
+            json.loads(arguments)
+        except ValueError:
+            return json.dumps(arguments)
+        return arguments
+    return json.dumps(arguments, default=str)

@@ -41,14 +41,19 @@ def restored(restoring: Restoring, answer: RESPONSE_TYPE, receipt: Receipt) -> R
 
 
 def _pieces(restoring: Restoring, pieces: Generator[str, None, None]) -> Generator[str, None, None]:
+    restorer = restoring.restorer("text", json=False)
     with closing(pieces):
-        yield from restoring.session.restore_stream(pieces, conversation=restoring.conversation)
+        for piece in pieces:
+            if shown := guarded(restorer.feed, piece, what=WHAT):
+                yield shown
+    if rest := guarded(restorer.close, what=WHAT):
+        yield rest
 
 
 async def _apieces(
     restoring: Restoring, pieces: AsyncGenerator[str, None]
 ) -> AsyncGenerator[str, None]:
-    restorer = restoring.restorer(json=False)
+    restorer = restoring.restorer("text", json=False)
     async with aclosing(pieces):
         async for piece in pieces:
             if shown := guarded(restorer.feed, piece, what=WHAT):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -18,49 +17,38 @@ from llama_index.core.base.llms.types import (
 )
 from pydantic import BaseModel
 
-import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import Exchange, Plain, Restorer
 
 Response = TypeVar("Response", ChatResponse, CompletionResponse)
 
 Shown = Callable[[Hashable, str, bool], str]
 """What is shown of a text at a named place of an answer; with ``True`` it is JSON."""
 
+CALL = "call"
+"""Begins the places of arguments of calls, which nobody reads."""
+
 _ARGUMENTS = ("arguments", "args", "partial_json")  # of a call, in what providers keep besides
 _WORDS, _THOUGHTS = "delta", "thinking_delta"
 WHAT = "the restoration"
 
 
-class Restorer(Protocol):
-    """Restores one text that comes in pieces."""
-
-    def feed(self, piece: str) -> str:
-        """What is certain after a further piece."""
-
-    def close(self) -> str:
-        """The rest."""
-
-
 @dataclass(frozen=True)
 class Restoring:
-    """Restores what a remote model answered in one conversation.
+    """Restores what a remote model answered to one request.
 
     Attributes:
-        session: With pseudonyms or without, which changes nothing.
-        conversation: Its public name.
+        exchange: Of the request; ``None``: the answer is a public text, shown as it is.
         structured: Whether answers are objects: JSON in their text, ``raw`` made of it.
-        is_fixed: Whether they are public texts, shown as they are, and not the remote model's.
     """
 
-    session: dp.Session
-    conversation: str
+    exchange: Exchange | None
     structured: bool = False
-    is_fixed: bool = False
 
     @property
     def changes(self) -> bool:
         """Whether what is shown differs from what was answered."""
-        return self.session.restores and not self.is_fixed
+        return self.exchange is not None and self.exchange.restores
 
     def whole(self, response: Response) -> Response:
         """A copy of an answer with the originals."""
@@ -71,9 +59,7 @@ class Restoring:
 
     def text(self, text: str) -> str:
         """As :meth:`whole`, for its text."""
-        return guarded(
-            partial(self.session.restore, text, conversation=self.conversation), what=WHAT
-        )
+        return text if self.exchange is None else self.exchange.restore(text)
 
     def pieces(self) -> Pieces:
         """For an answer in pieces."""
@@ -85,10 +71,12 @@ class Restoring:
             return value
         return guarded(self._model, value, value.model_dump_json(), self._text, what=WHAT)
 
-    def restorer(self, *, json: bool) -> Restorer:
+    def restorer(self, place: Hashable, *, json: bool) -> Restorer:
         """For a text of the answer."""
-        session: Any = self.session  # with pseudonyms
-        return cast("Restorer", session.restorer(conversation=self.conversation, json=json))
+        if self.exchange is None:
+            return Plain()
+        is_call = isinstance(place, tuple) and place[0] == CALL
+        return self.exchange.restorer(json=json, shown=not is_call)
 
     def copy(self, response: Response, shown: Shown) -> Response:
         """A response in which all is shown that is; ``delta`` and what is public are as before."""
@@ -109,43 +97,49 @@ class Restoring:
         calls = self._calls(message.additional_kwargs, shown)
         return message.model_copy(update={"blocks": blocks, "additional_kwargs": calls})
 
-    def _block(self, block: ContentBlock, place: int, shown: Shown) -> ContentBlock:
+    def _block(self, block: ContentBlock, place: Hashable, shown: Shown) -> ContentBlock:
         if isinstance(block, TextBlock):
             return block.model_copy(update={"text": self._said(place, block.text, shown)})
         if isinstance(block, ThinkingBlock):
             said = block.content and shown(place, block.content, False)
             return block.model_copy(update={"content": said})
         if isinstance(block, ToolCallBlock):
-            arguments = self._arguments(place, block.tool_kwargs, shown)
+            place = (CALL, place)
+            arguments = self._arguments(place, block.tool_name, block.tool_kwargs, shown)
             return block.model_copy(update={"tool_kwargs": arguments})
         return block
 
     def _said(self, place: Hashable, text: str, shown: Shown) -> str:
         return shown(place, text, self.structured)
 
-    def _calls(self, value: Any, shown: Shown, path: tuple[Hashable, ...] = ()) -> Any:
+    def _calls(
+        self, value: Any, shown: Shown, path: tuple[Hashable, ...] = (), tool: str = ""
+    ) -> Any:
         """What a provider keeps besides: of calls of tools the arguments are restored."""
         if path and path[-1] in _ARGUMENTS:
-            return self._arguments(path, value, shown)
+            return self._arguments((CALL, *path), tool, value, shown)
         if isinstance(value, BaseModel):
             fields = {name: getattr(value, name) for name in type(value).model_fields}
-            return value.model_copy(update=self._calls(fields, shown, path))
+            return value.model_copy(update=self._calls(fields, shown, path, tool))
         if isinstance(value, dict):
-            return {key: self._calls(each, shown, (*path, key)) for key, each in value.items()}
+            tool = str(value.get("name") or value.get("tool_name") or tool)
+            return {k: self._calls(each, shown, (*path, k), tool) for k, each in value.items()}
         if isinstance(value, list):
-            return [self._calls(each, shown, (*path, k)) for k, each in enumerate(value)]
+            return [self._calls(each, shown, (*path, k), tool) for k, each in enumerate(value)]
         return value
 
-    def _arguments(self, place: Hashable, value: Any, shown: Shown) -> Any:
+    def _arguments(self, place: Hashable, tool: str, value: Any, shown: Shown) -> Any:
+        if self.exchange is None or not self.exchange.gives_originals(tool):
+            return value
         if isinstance(value, str):
             return shown(place, value, True)
-        return self.session.restore_value(value, conversation=self.conversation)
+        return self.exchange.restore_value(value, shown=False)
 
     def _model(self, value: BaseModel, text: str, shown: Shown) -> BaseModel:
         return type(value).model_validate_json(shown("model", text, True))
 
     def _text(self, place: Hashable, text: str, json: bool) -> str:
-        restorer = self.restorer(json=json)
+        restorer = self.restorer(place, json=json)
         return restorer.feed(text) + restorer.close()
 
 
@@ -205,12 +199,12 @@ class Pieces:
     def _grown(self, place: Hashable, text: str, json: bool) -> str:
         known = self._growing.get((place, json))
         if known is None or not text.startswith(known.said):
-            known = self._growing[place, json] = _Growing(self.restoring.restorer(json=json))
+            known = self._growing[place, json] = _Growing(self.restoring.restorer(place, json=json))
         return known.grow(text)
 
     def _delta(self, name: str, text: str) -> str:
         if name not in self._deltas:
-            self._deltas[name] = self.restoring.restorer(json=False)
+            self._deltas[name] = self.restoring.restorer(name, json=False)
         return self._deltas[name].feed(text)
 
 

@@ -75,13 +75,17 @@ def _watch() -> None:
 def _silent(name: str, wrap: Callable[[Any], Any] = lambda result: result) -> Any:
     """A method of :class:`QuietLLM` that runs its base class's unrecorded."""
 
+    def inherited(self: QuietLLM, args: tuple[Any, ...]) -> Any:
+        model = self.answering(args[0]) if "structured" in name and args else self
+        return getattr(super(QuietLLM, model), name)
+
     @unspanned
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return wrap(call_silently(getattr(super(QuietLLM, self), name), *args, **kwargs))
+        return wrap(call_silently(inherited(self, args), *args, **kwargs))
 
     @unspanned
     async def amethod(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return wrap(await acall_silently(getattr(super(QuietLLM, self), name), *args, **kwargs))
+        return wrap(await acall_silently(inherited(self, args), *args, **kwargs))
 
     return amethod if name.startswith("a") else method
 
@@ -92,6 +96,10 @@ class QuietLLM(FunctionCallingLLM):
     These put the raw arguments into spans, events and callbacks. The inner model's call, though it
     has released text only, is unrecorded there too; record ``chat`` and ``complete`` instead.
     """
+
+    def answering(self, output: Any) -> QuietLLM:
+        """Returns the model for answers that are objects of a class, which it makes by a call."""
+        return self
 
     predict = _silent("predict")
     apredict = _silent("apredict")

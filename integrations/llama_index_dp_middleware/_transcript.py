@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal, TypeVar
 
@@ -12,10 +12,10 @@ from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.session import ONCE, Item
+from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import BudgetExhausted
-from dp_middleware.privacy.receipts import Receipt, receipts
 from llama_index_dp_middleware._call import Call
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._messages import slots_of
@@ -35,7 +35,8 @@ class Transcript:
         session: Releases and remembers.
         system: Whether all system messages are public, or released like others.
         templates: Prompts that are public but for their values.
-        conversation: Its public name.
+        conversation: Its public name, if it has one.
+        tools: Names of the tools that are called with originals.
         inner: The remote model.
         on_exhausted: A public text that answers where the budget is exhausted; or the error.
         structured: As of :class:`Restoring`.
@@ -44,7 +45,8 @@ class Transcript:
     session: dp.Session
     system: System
     templates: tuple[Template, ...]
-    conversation: str
+    conversation: str | None
+    tools: Tools
     inner: LLM
     on_exhausted: str | None
     structured: bool = False
@@ -61,56 +63,52 @@ class Transcript:
         """A prompt without a transcript: released anew at every call."""
         return guarded(self._released, self._prompt, prompt, "")
 
-    def _released(self, work: Callable[[dp.Session, T], T], private: T, nothing: T) -> Call[T]:
+    def _released(
+        self, work: Callable[[dp.Session, T], tuple[Exchange, T]], private: T, nothing: T
+    ) -> Call[T]:
         session, model = at_asked(self.session), self.inner
-        with receipts() as receipt:
-            try:
-                sent = work(session, private)
-            except BudgetExhausted:
-                if self.on_exhausted is None:
-                    raise
-                sent, model, receipt = nothing, FixedReply(text=self.on_exhausted), Receipt()
-        restoring = Restoring(
-            session,
-            self.conversation,
-            structured=self.structured,
-            is_fixed=isinstance(model, FixedReply),
-        )
-        return Call(restoring=restoring, model=model, sent=sent, receipt=receipt.to_dict())
+        exchange: Exchange | None
+        try:
+            exchange, sent = work(session, private)
+        except BudgetExhausted:
+            if self.on_exhausted is None:
+                raise
+            exchange, sent, model = None, nothing, FixedReply(text=self.on_exhausted)
+        return Call(restoring=Restoring(exchange, self.structured), model=model, sent=sent)
 
-    def _prompt(self, session: dp.Session, prompt: str) -> str:
+    def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
         parts = parts_of(self.templates, "user", prompt)
-        once: list[Item] = [(ONCE, "user", value) for value in parts.values]
-        releases = session.release_many(once, conversation=self.conversation)
-        return parts.joined(release.text for release in releases)
+        once = [Message(role="user", texts=(value,), id=ONCE) for value in parts.values]
+        exchange = self._exchange(session, once)
+        return exchange, parts.joined(message.text for message in exchange.sent)
 
-    def _messages(self, session: dp.Session, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    def _messages(
+        self, session: dp.Session, messages: Sequence[ChatMessage]
+    ) -> tuple[Exchange, list[ChatMessage]]:
         """What stands before the history changes no name in it.
 
         A memory rewrites its text again and again, so this is an event of its own, known by its
         place and by the message with which the conversation begins.
         """
         slots = [slots_of(m, f"message {k}", self.templates) for k, m in enumerate(messages)]
-        texts = self._remote(session, [text for part in slots for text in part.texts])
-        private = [text for text in texts if not self._passes(text[0])]
-        leading = list(takewhile(lambda text: text[0] == "system", private))
-        history: list[Item] = [(None, *text) for text in private[len(leading) :]]
-        start = session.digest(*history[0][1:]) if history else ""
-        memories: list[Item] = [(f"{start} {k}", *text) for k, text in enumerate(leading)]
-        parts = session.release_all([memories, history], conversation=self.conversation)
-        released = (release.text for part in parts for release in part)
-        sent = (text[1] if self._passes(text[0]) else next(released) for text in texts)
-        return [part.build(sent) for part in slots]
-
-    def _remote(self, session: dp.Session, texts: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The texts with the remote model's own words in place of what was shown of them."""
-        if not session.restores:
-            return texts
-        answers: list[list[Item]] = [[(None, *text)] for text in texts if text[0] == "assistant"]
-        known = iter(session.release_all(answers, conversation=self.conversation, unknown="pass"))
-        return [
-            (role, next(known)[0].text if role == "assistant" else text) for role, text in texts
+        transcript = [
+            replace(slot.message, public=slot.message.public or self._passes(slot.message.role))
+            for slot in slots
         ]
+        private = [message for message in transcript if not message.public]
+        leading = list(takewhile(lambda message: message.role == "system", private))
+        begun = private[len(leading) :][:1]
+        start = session.digest(begun[0].role, begun[0].event.text) if begun else ""
+        names = {id(message): f"{start} {k}" for k, message in enumerate(leading)}
+        told = [
+            replace(message, aside=True, id=names[id(message)]) if id(message) in names else message
+            for message in transcript
+        ]
+        exchange = self._exchange(session, told)
+        return exchange, [slot.build(sent) for slot, sent in zip(slots, exchange.sent, strict=True)]
+
+    def _exchange(self, session: dp.Session, transcript: Sequence[Message]) -> Exchange:
+        return session.exchange(transcript, conversation=self.conversation, tools=self.tools)
 
     def _passes(self, role: str) -> bool:
         return role == "system" and self.system == "pass"

@@ -8,8 +8,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.schema import BaseNode, NodeWithScore
 
-import dp_middleware as dp
-from dp_middleware.conversation.session import Item
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message
 from dp_middleware.frameworks import inferdpt
 from llama_index_dp_middleware._extraction import for_extractor
 
@@ -19,8 +19,9 @@ class Turn:
     """A message and what came before it. Private.
 
     Attributes:
-        session: Released it.
-        items: All of it, as the session is told.
+        subject: In whose name it was released.
+        exchange: What goes out for all of it.
+        items: Its messages, as the session is told.
         before: The history.
         message: What the user said.
         passages: Raw nodes that were found for it.
@@ -28,8 +29,9 @@ class Turn:
         receipt: What was released and charged. Public.
     """
 
-    session: dp.Session
-    items: list[Item] = field(repr=False)
+    subject: str | None
+    exchange: Exchange
+    items: list[Message] = field(repr=False)
     before: list[ChatMessage] = field(repr=False)
     message: str = field(repr=False)
     passages: list[BaseNode] = field(repr=False)
@@ -39,7 +41,7 @@ class Turn:
     def for_extractor(self, remote: str) -> inferdpt.Messages:
         """What the local model is asked."""
         history = [
-            {"role": "user" if role == "tool" else role, "content": text}
-            for _, role, text in self.items[:-1]
+            {"role": "user" if each.role == "tool" else each.role, "content": each.text}
+            for each in self.items[:-1]
         ]
         return [*history, *for_extractor(self.message, self.passages, remote)]

@@ -19,15 +19,15 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.session import Item, session_of
+from dp_middleware.conversation.messages import Message, events_of
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.local import local_model
 from dp_middleware.privacy.receipts import receipts
 from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._extraction import apieces
-from llama_index_dp_middleware._messages import Slots, slots_of, words_of
+from llama_index_dp_middleware._messages import Slots, answer_of, slots_of
 from llama_index_dp_middleware._nodes import CONVERSATION
-from llama_index_dp_middleware._restoring import Restoring
 from llama_index_dp_middleware._retrieval import LocalSearch
 from llama_index_dp_middleware._silence import unspanned
 from llama_index_dp_middleware._turn import Turn
@@ -182,17 +182,17 @@ class DPChatEngine(BaseChatEngine):
 
     def _read(
         self, message: str, history: list[ChatMessage] | None
-    ) -> tuple[list[ChatMessage], list[Slots], list[Item]]:
+    ) -> tuple[list[ChatMessage], list[Slots], list[Message]]:
         """The history, its texts, and all that the session is told."""
         before = self.chat_history if history is None else list(history)
         slots = [slots_of(each, f"message {k}") for k, each in enumerate(before)]
-        items: list[Item] = [(None, *text) for part in slots for text in part.texts]
-        return before, slots, [*items, (None, "user", message)]
+        asked = Message(role="user", texts=(message,))
+        return before, slots, [*(slot.message for slot in slots), asked]
 
     def _check(self, message: str, history: list[ChatMessage] | None) -> None:
         """What would be refused is, before the nodes are charged for."""
         items = self._read(_text(message), history)[2]
-        at_asked(self._session).check(items, conversation=self._conversation)
+        at_asked(self._session).check(events_of(items), conversation=self._conversation)
 
     @property
     def _of_nodes(self) -> str:
@@ -200,7 +200,7 @@ class DPChatEngine(BaseChatEngine):
         return self._conversation if self._session.restores else CONVERSATION
 
     def _shown(self, turn: Turn, remote: str) -> str:
-        return Restoring(turn.session, self._conversation).text(remote)
+        return turn.exchange.restore(remote)
 
     def _released(
         self,
@@ -211,13 +211,21 @@ class DPChatEngine(BaseChatEngine):
     ) -> tuple[Turn, str, list[ChatMessage]]:
         """The turn, and the message and history that the inner engine is given."""
         before, slots, items = self._read(message, history)
+        nodes: list[Message] = []
+        if self._session.restores:  # else they are of another conversation
+            found = {node.id_: node.get_content() for node in passages}
+            nodes = [
+                Message(role="tool", texts=(text,), id=name, aside=True)
+                for name, text in found.items()
+            ]
         at = at_asked(self._session)
-        releases = at.release_many(items, conversation=self._conversation)
-        texts = (release.text for release in releases)
-        sent = [part.build(texts) for part in slots]
-        asked = "\n\n".join([*(scored.node.get_content() for scored in sources), next(texts)])
+        exchange = at.exchange([*nodes, *items], conversation=self._conversation)
+        *told, last = exchange.sent[len(nodes) :]
+        sent = [slot.build(message) for slot, message in zip(slots, told, strict=True)]
+        asked = "\n\n".join([*(scored.node.get_content() for scored in sources), last.text])
         turn = Turn(
-            session=at,
+            subject=at.sanitizer.subject,
+            exchange=exchange,
             items=items,
             before=before,
             message=message,
@@ -245,15 +253,10 @@ class DPChatEngine(BaseChatEngine):
     def _answered(self, turn: Turn, remote: str, text: str) -> AgentChatResponse:
         """The response; later turns send the remote model's words in its place. Never waits."""
         shown = _answer(text)
-        items: list[Item] = [*turn.items, (None, "assistant", words_of(shown))]
-        guarded(
-            lambda: turn.session.note_left(
-                remote, conversation=self._conversation, transcript=items
-            ),
-            what="the memo",
-        )
+        said = Message(role="assistant", texts=(remote,)), answer_of(shown)
+        turn.exchange.note_extracted(said, left=True)
         asked = ChatMessage(role=MessageRole.USER, content=turn.message)
-        self._histories[turn.session.sanitizer.subject] = [*turn.before, asked, shown]
+        self._histories[turn.subject] = [*turn.before, asked, shown]
         return AgentChatResponse(
             response=text,
             source_nodes=turn.sources,

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import QueryBundle, QueryType
+from llama_index.core.schema import BaseNode, QueryBundle, QueryType
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import receipts
-from llama_index_dp_middleware._epsilon import at_asked
 from llama_index_dp_middleware._extraction import ResponseExtraction
-from llama_index_dp_middleware._nodes import CONVERSATION
 from llama_index_dp_middleware._responses import restored
 from llama_index_dp_middleware._restoring import Restoring
 from llama_index_dp_middleware._retrieval import LocalSearch
@@ -36,9 +34,9 @@ class DPQueryEngine(BaseQueryEngine):
     nodes are found, how many and in which order depends on raw text and **has no guarantee**. The
     engine's own retriever and postprocessors are not used.
 
-    With a session of pseudonyms the answer has the originals, and ``metadata["dp"]`` as below. All
-    queries and nodes of such a session have the same pseudonyms, so what one query brought is
-    restored in the answers to all, but for those of another :func:`subject`.
+    With a session of pseudonyms the answer has the originals that stood in its query and in its
+    ``source_nodes``, and ``metadata["dp"]`` as below. All queries and nodes of
+    such a session have the same pseudonyms.
 
     With ``extractor``, a local model writes the final answer from the raw query, the raw nodes that
     ``retriever`` found and the remote answer. It is private, and must not leave again unsanitized;
@@ -86,20 +84,10 @@ class DPQueryEngine(BaseQueryEngine):
         self._inner = query_engine
         self._extraction = None
         if extractor is not None:
-            self._extraction = ResponseExtraction(
-                extractor,
-                trusted,
-                restore=lambda text: self._restoring.text(text),
-                streaming=streaming,
-            )
+            self._extraction = ResponseExtraction(extractor, trusted, streaming=streaming)
 
     def __repr__(self) -> str:
         return f"DPQueryEngine({self._transform.session!r}, {type(self._inner).__name__})"
-
-    @property
-    def _restoring(self) -> Restoring:
-        """Of the block in which it is asked for."""
-        return Restoring(at_asked(self._transform.session), CONVERSATION)
 
     @classmethod
     def class_name(cls) -> str:
@@ -128,9 +116,12 @@ class DPQueryEngine(BaseQueryEngine):
             answer = self._inner.query(released)
         else:
             answer = self._inner.synthesize(released, nodes)
+        restoring = self._restoring(query_bundle, passages, answer)
         if self._extraction is None:
-            return restored(self._restoring, answer, receipt)
-        return self._extraction.extract(query_bundle.query_str, passages, answer, receipt)
+            return restored(restoring, answer, receipt)
+        return self._extraction.extract(
+            query_bundle.query_str, passages, answer, receipt, restoring.text
+        )
 
     @unspanned
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -142,9 +133,19 @@ class DPQueryEngine(BaseQueryEngine):
             answer = await self._inner.aquery(released)
         else:
             answer = await self._inner.asynthesize(released, nodes)
+        restoring = await asyncio.to_thread(self._restoring, query_bundle, passages, answer)
         if self._extraction is None:
-            return await asyncio.to_thread(restored, self._restoring, answer, receipt)
-        return await self._extraction.aextract(query_bundle.query_str, passages, answer, receipt)
+            return await asyncio.to_thread(restored, restoring, answer, receipt)
+        return await self._extraction.aextract(
+            query_bundle.query_str, passages, answer, receipt, restoring.text
+        )
+
+    def _restoring(
+        self, query: QueryBundle, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
+    ) -> Restoring:
+        """The way back of an answer to what was released for a query and its nodes."""
+        quoted = [scored.node.get_content() for scored in answer.source_nodes]
+        return Restoring(self._transform.exchange(query, passages, quoted))
 
 
 def _bundle(query: QueryType) -> QueryBundle:

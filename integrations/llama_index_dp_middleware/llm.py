@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
-from uuid import uuid4
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -23,6 +23,7 @@ from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
 
 import dp_middleware as dp
+from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
@@ -47,13 +48,12 @@ def _of_system(text: str) -> Template:
 class DPLLM(QuietLLM):
     """Releases messages and prompts, then calls the inner model, which is the one that records.
 
-    User and tool messages are released, block by block, without their metadata. Messages have no
-    ids here, so a transcript must start at its conversation's beginning: it may grow, and what was
-    sent is sent again with the same bytes and costs nothing; when an agent's memory drops or
-    rewrites its beginning, all is released anew. Two conversations with one beginning, system
-    messages apart, must not share a model. Answers of the inner model may go out again; an
-    assistant's message that it did not write (an extracted answer, a tool's result returned
-    directly) is refused.
+    User and tool messages are released, without their metadata; the blocks of one message as one
+    text. Messages have no ids here, so a transcript must start at its conversation's beginning: it
+    may grow, and what was sent is sent again with the same bytes and costs nothing; when an agent's
+    memory drops or rewrites its beginning, messages are released anew, under the same pseudonyms.
+    Answers of the inner model may go out again; an assistant's message that it did not write (an
+    extracted answer, a tool's result returned directly) is refused.
 
     **System messages are released** too: memories write what users said into them. Those before
     the history are known by their place: another text there is an edit, released and charged alone,
@@ -63,9 +63,10 @@ class DPLLM(QuietLLM):
     without memory blocks, summaries or anything else that puts private text there. Tools' names,
     descriptions and all keyword arguments of a call are public as well.
 
-    With a session of pseudonyms answers, thoughts and arguments of calls have the originals, also
-    in pieces; ``raw`` stays what the remote model wrote. A shown answer that is sent again goes out
-    in the remote model's own words, wherever it stands in the transcript.
+    With a session of pseudonyms answers and thoughts have the originals that stood in their own
+    messages, and so have the arguments of ``tools``, also in pieces; ``raw`` stays what the remote
+    model wrote. A shown answer that is sent again goes out in the remote model's own words,
+    wherever it stands in the transcript.
 
     What stands above the model (an agent's events, a query engine's spans) records raw text: run
     it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:
@@ -81,8 +82,10 @@ class DPLLM(QuietLLM):
             values are released. A text that none of them made, or that could be cut in two ways,
             is released whole. That a text is so made is public.
         system: What happens to all other system messages.
-        conversation: A name of the conversation, needed where a memo file outlives the process;
-            default a fresh one for this object.
+        conversation: Its public name, if it has one; else messages go on in the conversation that
+            they continue.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
+            others are called with pseudonyms.
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             default the error.
 
@@ -109,6 +112,7 @@ class DPLLM(QuietLLM):
         public_templates: Collection[Any] = (),
         system: System = "release",
         conversation: str | None = None,
+        tools: Tools = (),
         on_exhausted: str | None = None,
     ) -> None:
         if not isinstance(inner, LLM):
@@ -126,7 +130,8 @@ class DPLLM(QuietLLM):
             session=session_of(session),
             system=system,
             templates=(*templates_of(public_templates), *(_of_system(t) for t in texts)),
-            conversation=str(uuid4()) if conversation is None else conversation,
+            conversation=conversation,
+            tools=checked_tools(tools),
             inner=inner,
             on_exhausted=on_exhausted,
             structured=isinstance(inner, StructuredLLM),
@@ -243,6 +248,19 @@ class DPLLM(QuietLLM):
     ) -> Any:
         return self._inner.get_tool_calls_from_response(response, *args, **kwargs)
 
+    def answering(self, output: Any) -> DPLLM:
+        """Returns the same model: an output is no tool, and has the originals."""
+        transcript, names = (
+            self._transcript,
+            {output.__name__, output.model_json_schema().get("title")},
+        )
+        tools: Tools = (
+            "all" if transcript.tools == "all" else {*transcript.tools, *filter(None, names)}
+        )
+        twin = self.model_copy()
+        twin._inner, twin._transcript = self._inner, replace(transcript, tools=tools)
+        return twin
+
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
         """A model of the same session and conversation around the inner structured one."""
         transcript = self._transcript
@@ -252,5 +270,6 @@ class DPLLM(QuietLLM):
             public_templates=transcript.templates,
             system=transcript.system,
             conversation=transcript.conversation,
+            tools=transcript.tools,
             on_exhausted=transcript.on_exhausted,
         )

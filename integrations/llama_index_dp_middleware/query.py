@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.prompts.mixin import PromptDictType
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import BaseNode, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._epsilon import at_asked
@@ -68,16 +71,37 @@ class DPQueryTransform(BaseQueryTransform):
         return await asyncio.to_thread(guarded, self._release, query_bundle)
 
     def _release(self, bundle: QueryBundle) -> QueryBundle:
+        [sent] = self.exchange(bundle).sent
+        return QueryBundle(sent.text)
+
+    def exchange(
+        self, bundle: QueryBundle, nodes: Sequence[BaseNode] = (), quoted: Iterable[str] = ()
+    ) -> Exchange:
+        """What goes out for a query and the nodes that were found for it: the query comes last.
+
+        Args:
+            bundle: Private.
+            nodes: Private, as they were found for it.
+            quoted: Public: released nodes that an engine found itself.
+
+        Raises:
+            ParameterError: A query with an image; nothing was charged.
+            DPMiddlewareError: The release failed. Holds no text.
+        """
         require_words(bundle)
         with self._lock:  # a bundle keeps the id of its event for as long as it lives
             if id(bundle) not in self._events:
                 self._events[id(bundle)] = str(uuid4())
                 weakref.finalize(bundle, self._events.pop, id(bundle), None)
             event_id = self._events[id(bundle)]
-        release = at_asked(self.session).release(
-            event_id, "user", bundle.query_str, conversation=CONVERSATION
-        )
-        return QueryBundle(release.text)
+        query = Message(role="user", texts=(bundle.query_str,), id=event_id)
+        passages = {node.id_: node for node in nodes}
+        transcript = [
+            *(Message(role="tool", texts=(n.get_content(),), id=i) for i, n in passages.items()),
+            query,
+        ]
+        at = at_asked(self.session)
+        return at.exchange(transcript, conversation=CONVERSATION, quoted=quoted)
 
 
 def require_words(bundle: QueryBundle) -> None:

@@ -181,7 +181,7 @@ async def test_a_memory_that_changes_charges_each_message_once(desk, tmp_path):
             block.said.append(f"{desk.canary} w{k}x")
     first, *later = desk.charges
     assert first == 6
-    assert later == [8, 6, *[1, 6] * 4]  # of the memory's text the word that changed
+    assert later == [8, 6] * 5  # the memory's text, which has changed, and the message
     histories = [each["messages"][-2 * k - 1 :] for k, each in enumerate(desk.remote.requests)]
     assert all(b[: len(a)] == a for a, b in itertools.pairwise(histories))
     assert not desk.remote.saw(desk.canary)

@@ -69,13 +69,13 @@ def test_an_edit_releases_what_follows_anew(desk):
     assert desk.charges == [5, 2, 6, 2]
 
 
-def test_conversations_with_one_beginning_are_released_apart(desk):
+def test_conversations_are_told_apart_by_names_and_beginnings(desk):
     session = desk.session()
     for name in (None, None, "a", "b", "b"):
         DPLLM(session, desk.llama_openai(), conversation=name).chat([user(desk.private_text)])
-    assert desk.charges == [5] * 4
+    assert desk.charges == [5] * 3  # by their names; without one by their beginning
     sent = [contents(desk, k)[0] for k in range(5)]
-    assert (len(set(sent)), sent[3]) == (4, sent[4])
+    assert (len(set(sent)), sent[3], sent[0]) == (3, sent[4], sent[1])
 
 
 def test_a_prompt_is_a_new_event_at_every_call(desk):
@@ -234,7 +234,7 @@ def test_a_system_message_before_the_history_is_an_event_of_its_own(desk):
     told("w1x w2x w3x", user("w4x w5x"), user("w6x"))
     assert desk.charges == [3, 2, 1]
     told("w1x w9x w3x", user("w4x w5x"), user("w6x"))
-    assert desk.charges == [3, 2, 1, 1]  # the word that changed
+    assert desk.charges == [3, 2, 1, 3]
     assert contents(desk)[1:] == contents(desk, 1)[1:]
     told("w1x w9x w3x", user("w7x"))
     assert desk.charges[4:] == [3, 1]  # another conversation

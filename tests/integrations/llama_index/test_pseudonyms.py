@@ -30,6 +30,7 @@ from pydantic import BaseModel
 from support.entities import CONTRACT, ENTITIES, detector, private
 
 import dp_middleware as dp
+from dp_middleware.conversation.messages import Message
 from dp_middleware.testing import ToolCall
 
 
@@ -58,7 +59,7 @@ def remote(desk):
 
 @pytest.fixture
 def model(desk, remote):
-    return DPLLM(pseudonyms(), desk.llama_openai())
+    return DPLLM(pseudonyms(), desk.llama_openai(), tools="all")
 
 
 def test_answers_come_back_with_the_originals(model):
@@ -108,7 +109,7 @@ def test_thoughts_are_restored_in_the_pieces_too():
 def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(left, model, remote):
     """Also stripped, left half-way, and behind another beginning."""
     question = user(" Mirela Tamburi of Acme Trading Ltd ")
-    session, conversation = model._transcript.session, model._transcript.conversation
+    session = model._transcript.session
     pieces = model.stream_chat([question])
     read = [next(p for p in pieces if "Tamburi" in p.message.content)] if left else list(pieces)
     pieces.close()
@@ -119,7 +120,8 @@ def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(left, model, 
             model.chat([*before, message, user("And Mirela?")])
             again = remote.requests[-1]["messages"][len(before)]["content"]
             assert again in sent["content"]
-            assert session.restore(again, conversation=conversation) == message.content
+            way_back = session.exchange([Message(role="user", texts=(question.content,))])
+            assert way_back.restore(again) == message.content
 
 
 def test_an_answer_that_was_never_shown_is_refused(model, remote):
@@ -155,7 +157,7 @@ def test_calls_of_tools_have_the_originals_in_json(desk, remote):
         return ""
 
     remote.mode, remote.reply = "ok", calls
-    model = DPLLM(pseudonyms({QUOTED: "person"}), desk.llama_openai())
+    model = DPLLM(pseudonyms({QUOTED: "person"}), desk.llama_openai(), tools="all")
     tools, expected = [FunctionTool.from_defaults(book)], {"who": {"name": QUOTED}, "days": 2}
     for response in (
         model.chat_with_tools(tools, user_msg=QUOTED),

@@ -54,7 +54,7 @@ def test_only_the_values_are_released(probe):
     values = user.removeprefix(BEFORE).removesuffix(BEHIND).split(BETWEEN)
     assert len(values) == 2
     assert all(probe.released(value) for value in values)
-    assert len(probe.charges) == 2
+    assert len(probe.charges) == 1
     assert not probe.leaks()
 
 
@@ -89,7 +89,7 @@ def test_a_conversation_in_templates_is_released_once(probe):
     messages.append(model.chat(messages).message)
     messages.append(ChatMessage(probe.new_text(), role="user"))
     model.chat(messages)
-    assert len(probe.charges) == 3
+    assert len(probe.charges) == 2
     first, second = (r["messages"][0]["content"] for r in probe.remote.requests)
     assert first == second
 

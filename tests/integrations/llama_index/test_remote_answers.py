@@ -14,7 +14,11 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index_dp_middleware import DPLLM
-from llama_index_dp_middleware._messages import _MARK
+
+from dp_middleware.conversation.messages import Message, ToolCall
+
+FORGED = Message(role="assistant", calls=(ToolCall("1", "count", "{}"),)).words()
+_MARK = FORGED[2:20]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ import pages
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
 from dp_middleware.pseudonyms.detection import Entity, entities_of
 from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms.json_pieces import JsonRestorer
 from dp_middleware.pseudonyms.matching import Names
 from dp_middleware.pseudonyms.rewriting import count
 
@@ -85,7 +86,7 @@ def forms(released: str, draws: random.Random) -> dict[str, Callable[[PseudonymS
     tokens = [argument[k : k + 3] for k in range(0, len(argument), 3)]
 
     def streamed_json(talk: PseudonymSession) -> str:
-        restorer = talk.restorer(json=True)
+        restorer = JsonRestorer(talk._read(""), talk._releases.write)
         whole = "".join([*map(restorer.feed, tokens), restorer.close()])
         return str(json.loads(whole)["a"][0]["text"])
 

@@ -80,31 +80,6 @@ class Answers:
             return
         self._memo.note(self._digests.note(name), text, self._digests.private(name))
 
-    def note_left(
-        self,
-        text: str,
-        *,
-        conversation: str = "",
-        transcript: Iterable[AnyItem] | None = None,
-    ) -> None:
-        """As :meth:`note_remote` without an id, for an answer that was left before its end.
-
-        Never waits, so a finalizer may call it, also in the middle of another call of this session.
-        The answer is noted before the session's next call, unless the memo is full: then it is
-        refused when it is sent again.
-
-        Args:
-            text: The remote model's own words, as far as they were read.
-            conversation: As for :meth:`release`.
-            transcript: As for :meth:`note_remote`.
-        """
-        checked((None, "assistant", text))
-        within = self._conversation(conversation)
-        note = self._digests.answer(within, text)
-        if transcript is not None:
-            note = self._digests.note(name_of_last_answer(self._digests, within, transcript))
-        self._memo.note_left(note, text)
-
     def digest(self, *parts: str) -> str:
         """A mark by which texts are known again, for what is kept outside of the memo.
 

@@ -165,23 +165,10 @@ class Session(Answers, Twins):
             DPMiddlewareError: As :meth:`release`. What was released before an error stays in the
                 memo.
         """
-        return self.release_all([items], conversation=conversation, unknown=unknown)[0]
-
-    def release_all(
-        self,
-        transcripts: Iterable[Iterable[AnyItem]],
-        *,
-        conversation: str = "",
-        unknown: Unknown = "refuse",
-    ) -> list[list[Release]]:
-        """As :meth:`release_many`, for several transcripts, all of which are looked at first."""
         within = self._conversation(conversation)
-        admitted = [
-            admit(self._memo, self._digests, within, items, unknown) for items in transcripts
-        ]
-        released = [[each.release for each in self._released(row, within)] for row in admitted]
-        for messages, row in zip(admitted, released, strict=True):
-            write_releases([(m.public is None, r) for m, r in zip(messages, row, strict=True)])
+        admitted = admit(self._memo, self._digests, within, items, unknown)
+        released = [each.release for each in self._released(admitted, within)]
+        write_releases([(m.public is None, r) for m, r in zip(admitted, released, strict=True)])
         return released
 
     def exchange(

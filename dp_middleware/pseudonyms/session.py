@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -134,30 +134,6 @@ class PseudonymSession(Session):
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
         """As :meth:`restore`; what could still become a pseudonym is held back, nothing else."""
         return restore_stream(pieces, self._read(conversation), self._releases.write)
-
-    def restorer(self, *, conversation: str = "", json: bool = False) -> Restorer | JsonRestorer:
-        """For pieces that do not come from an iterator.
-
-        Args:
-            conversation: Its name.
-            json: Whether the pieces are of JSON, in whose strings alone values are restored.
-        """
-        return (JsonRestorer if json else Restorer)(self._read(conversation), self._releases.write)
-
-    def restorers(self, *, conversation: str = "") -> Callable[[bool], Restorer | JsonRestorer]:
-        """Makes restorers, as :meth:`restorer` does, with the pairs that are there now.
-
-        This may wait for other threads and processes; the function and its restorers never do, so
-        an event loop may use them.
-
-        Args:
-            conversation: Its name.
-
-        Returns:
-            A function that is told whether the pieces are of JSON.
-        """
-        mapping, write = self._read(conversation).still(), self._releases.write
-        return lambda json: (JsonRestorer if json else Restorer)(mapping, write)
 
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
         """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""

@@ -6,7 +6,6 @@ import pytest
 from support.spaces import random_space
 
 import dp_middleware as dp
-from dp_middleware.conversation.dialogue import Dialogue
 
 
 @pytest.fixture
@@ -18,8 +17,3 @@ def ledger(tmp_path):
 def session(ledger):
     mechanism = dp.TokenExponential(epsilon=2.0)
     return dp.Session(dp.Sanitizer(mechanism, random_space(), ledger=ledger, subject="user"))
-
-
-@pytest.fixture
-def dialogue(session):
-    return Dialogue(session, public=["be brief"])

@@ -161,9 +161,8 @@ def test_a_transcript_is_looked_at_before_anything_is_charged(
     books = Charges()
     talk = session(books, **options)
     talk.note_remote("noted", "remote words")
-    for transcripts in ([[("q", "user", "w1"), refused]], [[("q", "user", "w1")], [refused]]):
-        with pytest.raises(EventRefused):
-            talk.release_all(transcripts)
+    with pytest.raises(EventRefused):
+        talk.release_many([("q", "user", "w1"), refused])
     assert books.tokens == []
 
 
@@ -219,6 +218,11 @@ def leave_in_garbage(leave: Callable[[], None]) -> None:
     cycle.append(cycle)
 
 
+def leave(own: dp.Session, text: str) -> None:
+    """Notes an answer that was given up; never waits."""
+    own._memo.note_left(own._digests.answer(own._conversation(""), text), text)
+
+
 def test_garbage_in_the_middle_of_a_release_notes_an_answer(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,12 +230,12 @@ def test_garbage_in_the_middle_of_a_release_notes_an_answer(
     own = session(Charges(), **options)
     charge, left = Charges.charge, list[str]()
 
-    def leave() -> None:
+    def leave_it() -> None:
         left.append("as far as it went")
-        own.note_left(left[-1])
+        leave(own, left[-1])
 
     def charge_and_collect(*args: Any) -> None:
-        leave_in_garbage(leave)
+        leave_in_garbage(leave_it)
         gc.collect()
         assert left
         charge(*args)
@@ -248,9 +252,9 @@ def test_garbage_in_the_middle_of_a_release_notes_an_answer(
 
 def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) -> None:
     own = session(Charges(budget=1), **options)
-    own.note_left("nobody waits")
+    leave(own, "nobody waits")
     with own._memo._lock:
-        own.note_left("as far as it went")
+        leave(own, "as far as it went")
     with pytest.raises(dp.BudgetExhausted):
         own.release("question", "user", words(2))
     if options:  # it is durable
@@ -264,7 +268,7 @@ def test_a_left_answer_waits_for_no_other_process(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "memo", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         started = time.monotonic()
-        own.note_left("as far as it went")
+        leave(own, "as far as it went")
         assert time.monotonic() - started < 5
         other.execute("ROLLBACK")
     other.close()
@@ -274,7 +278,7 @@ def test_a_left_answer_waits_for_no_other_process(tmp_path: Path) -> None:
 def test_a_full_memo_takes_no_left_answer(options: dict[str, Any]) -> None:
     own = session(capacity=2, when_full="refuse", **options)
     own.release("question", "user", words(2))
-    own.note_left("as far as it went")
+    leave(own, "as far as it went")
     with pytest.raises(EventRefused):
         own.release_many([(None, "assistant", "as far as it went")])
 

@@ -86,5 +86,5 @@ def test_a_ledger_knows_texts_from_occurrences(tmp_path):
     ledger.charge("ann", made().certificate, 3)
     assert ledger.spent("ann") == pytest.approx(24.0)
     occurrence = dp.certify(dp.TokenExponential(epsilon=1.0), SPACE)
-    with pytest.raises(ParameterError, match="whole texts"):
+    with pytest.raises(ParameterError, match="this unit"):
         ledger.charge("ann", occurrence, 3, unit="text")

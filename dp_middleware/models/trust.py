@@ -83,13 +83,12 @@ def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()
                 f"raw text would go to {host}; use a model in process or on loopback, or, if it "
                 "may see raw text, name it in trusted_hosts="
             )
-    for proxy in sorted(location.proxies - trusted):
-        if not is_loopback(proxy):
-            raise UntrustedHost(
-                f"raw text would pass through the proxy {proxy}; take it out of the client, or "
-                "set NO_PROXY for the model's host if it is the environment's, or, if it may see "
-                "raw text, name it in trusted_hosts="
-            )
+    for proxy in sorted(location.proxies - trusted):  # one on loopback forwards anywhere, too
+        raise UntrustedHost(
+            f"raw text would pass through the proxy {proxy}; take it out of the client, or "
+            "set NO_PROXY for the model's host if it is the environment's, or, if it may see "
+            "raw text, name it in trusted_hosts="
+        )
 
 
 def is_loopback(host: str) -> bool:

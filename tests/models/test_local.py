@@ -316,6 +316,17 @@ def test_a_model_behind_a_proxy_is_refused(kind: str) -> None:
         local_model(model, ["proxy.example"])
 
 
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:3128", "http://localhost:1", "http://[::1]:1"])
+def test_a_proxy_on_loopback_forwards_anywhere(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = openai.OpenAI(base_url=LOOPBACK, api_key="x", http_client=httpx.Client(proxy=proxy))
+    with pytest.raises(dp.UntrustedHost, match="the proxy"):
+        local_model(dp.chat_model(client, model="m"))
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with pytest.raises(dp.UntrustedHost, match="the proxy"):
+        local_model(dp.chat_model(openai.OpenAI(base_url=LOOPBACK, api_key="x"), model="m"))
+
+
 def test_a_session_of_aiohttp_with_a_proxy() -> None:
     async def location() -> Location:
         async with aiohttp.ClientSession(proxy=PROXY) as session:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -18,7 +19,8 @@ CREATE TABLE IF NOT EXISTS memo (
     event BLOB NOT NULL UNIQUE,
     digest BLOB NOT NULL,
     created REAL NOT NULL,
-    released TEXT NOT NULL
+    released TEXT NOT NULL,
+    mark BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS memo_created ON memo (created);
 CREATE TABLE IF NOT EXISTS sealed (
@@ -28,39 +30,57 @@ CREATE TABLE IF NOT EXISTS sealed (
     data BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS sealed_conversation ON sealed (conversation, created);
-CREATE TABLE IF NOT EXISTS conversations (conversation BLOB PRIMARY KEY, used REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS conversations (
+    conversation BLOB PRIMARY KEY,
+    used REAL NOT NULL,
+    kept INTEGER NOT NULL,
+    mark BLOB NOT NULL
+);
 CREATE INDEX IF NOT EXISTS conversations_used ON conversations (used);
-INSERT OR IGNORE INTO conversations SELECT conversation, max(created) FROM sealed GROUP BY 1;
 CREATE TABLE IF NOT EXISTS counts (entries INTEGER NOT NULL);
+"""
+_COUNT = """
 DELETE FROM counts;
 INSERT INTO counts SELECT count(*) FROM memo;
 """
+_VERSION = "2"
+_CHANGED = (
+    "expected a memo as it was written with this key, got one with a row that was changed, moved "
+    "or taken out; take a copy of the file"
+)
+
+Digest = Callable[..., bytes]
+"""Keyed digest of parts, each with its length."""
 
 
 class FileMemo:
     """Entries in an SQLite file, shared by threads and processes of one machine.
 
+    A row that was changed, or moved to another place, is refused, and so is a conversation that
+    lacks a row. Not noticed: that an old copy of the file took its place.
+
     Args:
         path: The file; made if it is not there, readable by its owner only.
-        check: Keyed digest of a constant: the file is for one key.
+        digest: Keyed: the file is for one key, and each row has the mark of its contents.
         ledger: Its file must be another: they would wait for each other's transactions.
 
     Raises:
         ParameterError: It is the ledger's file, or was written with another key.
     """
 
-    def __init__(self, path: str | os.PathLike[str], check: bytes, ledger: object) -> None:
-        self._path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], digest: Digest, ledger: object) -> None:
+        self._path, self._digest = Path(path), digest
         charged = getattr(ledger, "file", None)
         if isinstance(charged, Path) and charged.resolve() == self._path.resolve():
             raise ParameterError("expected memo= in a file of its own, got the ledger's")
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        check = digest("check", _VERSION)
         with self.exclusive() as rows:
             written = rows.check(check)
         if written != check:
             raise ParameterError(
-                "expected the key that the memo was written with, got another; with a new memo "
-                "every event is released and charged again"
+                "expected the key that the memo was written with, got another, or a memo of an "
+                "older version; with a new memo every event is released and charged again"
             )
 
     @contextmanager
@@ -76,7 +96,7 @@ class FileMemo:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield _Rows(connection)
+                yield _Rows(connection, self._digest)
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
@@ -84,28 +104,42 @@ class FileMemo:
 
 
 class _Rows(Entries):
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, digest: Digest) -> None:
+        self._connection, self._digest = connection, digest
 
     def check(self, value: bytes) -> bytes:
-        for statement in _TABLES.split(";"):
-            self._connection.execute(statement)
-        row = self._connection.execute("SELECT value FROM checks").fetchone()
-        if row is None:
+        tables = "SELECT count(*) FROM sqlite_master WHERE name = 'checks'"
+        if not self._connection.execute(tables).fetchone()[0]:
+            for statement in _TABLES.split(";"):
+                self._connection.execute(statement)
             self._connection.execute("INSERT INTO checks VALUES (?)", (value,))
-        return value if row is None else bytes(row[0])
+        row = self._connection.execute("SELECT value FROM checks").fetchone()
+        if row is None or bytes(row[0]) != value:
+            return b""
+        for statement in _COUNT.split(";"):
+            self._connection.execute(statement)
+        return value
 
     def get(self, event: bytes) -> Entry | None:
-        query = "SELECT digest, created, released FROM memo WHERE event = ?"
+        query = "SELECT digest, created, released, mark FROM memo WHERE event = ?"
         row = self._connection.execute(query, (event,)).fetchone()
-        return None if row is None else Entry(digest=row[0], created=row[1], released=row[2])
+        if row is None:
+            return None
+        entry = Entry(digest=row[0], created=row[1], released=row[2])
+        if self._mark(event, entry) != row[3]:
+            raise ParameterError(_CHANGED)
+        return entry
 
     def put(self, event: bytes, entry: Entry) -> None:
         self._drop("event = ?", event)
-        command = "INSERT INTO memo(event, digest, created, released) VALUES (?,?,?,?)"
-        values = (event, entry.digest, entry.created, entry.released)
-        self._connection.execute(command, values)
+        command = "INSERT INTO memo(event, digest, created, released, mark) VALUES (?,?,?,?,?)"
+        values = (entry.digest, entry.created, entry.released, self._mark(event, entry))
+        self._connection.execute(command, (event, *values))
         self._connection.execute("UPDATE counts SET entries = entries + 1")
+
+    def _mark(self, event: bytes, entry: Entry) -> bytes:
+        created = struct.pack("<d", entry.created)
+        return self._digest("row", event, entry.digest, created, entry.released)
 
     def forget(self, before: float, unused: float) -> None:
         self._drop("created < ?", before)
@@ -125,14 +159,34 @@ class _Rows(Entries):
             self._connection.execute("UPDATE counts SET entries = entries - ?", (dropped,))
 
     def sealed(self, conversation: bytes, behind: int) -> list[tuple[int, bytes]]:
+        count = "SELECT count(*) FROM sealed WHERE conversation = ?"
+        if self._connection.execute(count, (conversation,)).fetchone()[0] != self._kept(
+            conversation
+        ):
+            raise ParameterError(_CHANGED)
         query = "SELECT number, data FROM sealed WHERE conversation = ? AND number > ?"
         rows = self._connection.execute(query + " ORDER BY number", (conversation, behind))
         return [(int(number), bytes(data)) for number, data in rows]
 
+    def _kept(self, conversation: bytes) -> int:
+        """How many rows were sealed for a conversation."""
+        query = "SELECT kept, mark FROM conversations WHERE conversation = ?"
+        row = self._connection.execute(query, (conversation,)).fetchone()
+        if row is None:
+            return 0
+        if bytes(row[1]) != self._digest("kept", conversation, str(row[0])):
+            raise ParameterError(_CHANGED)
+        return int(row[0])
+
     def seal(self, conversation: bytes, data: bytes, created: float) -> int:
+        kept = self._kept(conversation) + 1
+        command = "UPDATE conversations SET kept = ?, mark = ? WHERE conversation = ?"
+        mark = self._digest("kept", conversation, str(kept))
+        self._connection.execute(command, (kept, mark, conversation))
         command = "INSERT INTO sealed(conversation, created, data) VALUES (?,?,?)"
         return int(self._connection.execute(command, (conversation, created, data)).lastrowid or 0)
 
     def use(self, conversation: bytes, now: float) -> None:
-        command = "INSERT INTO conversations VALUES (?,?) ON CONFLICT DO UPDATE SET used = ?"
-        self._connection.execute(command, (conversation, now, now))
+        mark = self._digest("kept", conversation, "0")
+        command = "INSERT INTO conversations VALUES (?,?,0,?) ON CONFLICT DO UPDATE SET used = ?"
+        self._connection.execute(command, (conversation, now, mark, now))

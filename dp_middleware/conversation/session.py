@@ -107,7 +107,7 @@ class Session(Answers, Twins):
         self._digests = digests = Digests(key)
         entries: MemoryMemo | FileMemo = MemoryMemo()
         if memo is not None:
-            entries = FileMemo(memo, digests.of("check"), sanitizer.ledger)
+            entries = FileMemo(memo, digests.of, sanitizer.ledger)
         self._memo = ReleaseMemo(entries, limits, digests)
         self._warned = set[str]()  # tools that are called with pseudonyms
         self._begin()

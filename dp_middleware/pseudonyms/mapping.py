@@ -19,6 +19,7 @@ from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.vocabulary import frequencies
 
 _NONCE = 12  # bytes
+_TAG = 16  # bytes at the end of what is sealed, of all of it and of what was before
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Mapping(StaysHere):
         self._secrets: dict[str, int] = {}
         self._unsaved: list[list[Any]] = []
         self._seen = 0  # number of the last row that was read
+        self._chain = b""  # tells the place of the next one: of all before it
 
     def after_fork(self) -> None:
         """A forked child begins with a lock that no thread holds."""
@@ -159,16 +161,17 @@ class Mapping(StaysHere):
         if self._seen and (not rows or rows[0][0] != self._seen):
             self._clear()
         for number, sealed in rows[1 if self._seen else 0 :]:
-            self._seen = number
-            for record in json.loads(seal.opened(sealed, conversation)):
+            data = seal.opened(sealed, conversation + self._chain)
+            self._seen, self._chain = number, sealed[-_TAG:]
+            for record in json.loads(data):
                 self._read(record)
 
     def store(self, entries: Entries, conversation: bytes, seal: Seal, now: float) -> None:
         """Keep what is new, and all that was kept as long as what it was just released with."""
         entries.use(conversation, now)
         if self._unsaved:
-            sealed = seal.closed(json.dumps(self._unsaved).encode(), conversation)
-            self._seen = entries.seal(conversation, sealed, now)
+            sealed = seal.closed(json.dumps(self._unsaved).encode(), conversation + self._chain)
+            self._seen, self._chain = entries.seal(conversation, sealed, now), sealed[-_TAG:]
             self._unsaved = []
 
     def _number(self, name: str, make: Callable[[], int]) -> int:

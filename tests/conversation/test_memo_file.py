@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 
+import pytest
+from support.entities import detector
+
+import dp_middleware as dp
 from dp_middleware.conversation.memo import Entry
 from dp_middleware.conversation.memo_file import FileMemo
+from dp_middleware.conversation.names import Digests
+
+DIGEST = Digests(bytes(32)).of
 
 
 def entry(created):
@@ -19,7 +27,7 @@ def rows_of(rows):
 def test_the_count_is_that_of_the_rows(tmp_path):
     """Through new, replaced, old and oldest entries, and what another process wrote."""
     draw = random.Random(0)
-    memo = FileMemo(tmp_path / "memo.db", b"check", None)
+    memo = FileMemo(tmp_path / "memo.db", DIGEST, None)
     for now in range(300):
         with memo.exclusive() as rows:
             rows.put(bytes([draw.randrange(40)]), entry(float(now)))
@@ -30,13 +38,13 @@ def test_the_count_is_that_of_the_rows(tmp_path):
             assert len(rows) == rows_of(rows)
     with memo.exclusive() as rows:
         rows._connection.execute("DELETE FROM memo")  # as a version that did not count
-    with FileMemo(tmp_path / "memo.db", b"check", None).exclusive() as rows:
+    with FileMemo(tmp_path / "memo.db", DIGEST, None).exclusive() as rows:
         assert len(rows) == 0
 
 
 def test_no_release_scans_a_table(tmp_path):
     """SQLite's plan of each statement: rows are searched for, not looked through."""
-    memo, statements = FileMemo(tmp_path / "memo.db", b"check", None), []
+    memo, statements = FileMemo(tmp_path / "memo.db", DIGEST, None), []
     with memo.exclusive() as rows:
         rows._connection.set_trace_callback(statements.append)
         rows.forget(-1.0, -2.0)
@@ -44,11 +52,56 @@ def test_no_release_scans_a_table(tmp_path):
         assert rows.get(b"event") is None
         rows.put(b"event", entry(1.0))
         rows.forget_oldest()
+        rows.use(b"talk", 1.0)
         rows.seal(b"talk", b"data", 1.0)
         rows.sealed(b"talk", 0)
-        rows.use(b"talk", 1.0)
         rows._connection.set_trace_callback(None)
         plans = [rows._connection.execute(f"EXPLAIN QUERY PLAN {each}") for each in statements]
         scans = {row[-1] for plan in plans for row in plan if row[-1].startswith("SCAN")}
-    assert len(statements) == 13
+    assert len(statements) == 17
     assert scans == {"SCAN counts"}  # it has one row
+
+
+KEY = bytes(range(32))
+NAMES = {"Mirela Tamburi": "person", "Osric Vantongeren": "person", "Quirina Vasska": "person"}
+HARMED = {
+    "a release of another event": "UPDATE memo SET released = (SELECT max(released) FROM memo)",
+    "a changed release": "UPDATE memo SET released = released || ' '",
+    "another time": "UPDATE memo SET created = created + 1",
+    "a first row taken out": "DELETE FROM sealed WHERE number = (SELECT min(number) FROM sealed)",
+    "a last row taken out": "DELETE FROM sealed WHERE number = (SELECT max(number) FROM sealed)",
+    "rows in another order": "UPDATE sealed SET number = 10 - number",
+    "a row twice": "INSERT INTO sealed(conversation, created, data) SELECT conversation, created, "
+    "data FROM sealed LIMIT 1",
+    "a count of fewer": "UPDATE conversations SET kept = kept - 1",
+}
+
+
+@pytest.mark.parametrize("harm", HARMED.values(), ids=HARMED)
+def test_rows_are_bound_to_their_places(harm, tmp_path):
+    pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+
+    def session():
+        made = dp.Pseudonyms(detector(NAMES), on_empty="pass")
+        return made.session(memo=tmp_path / "memo.db", key=KEY)
+
+    def read():
+        released = [session().release(name, "user", name).text for name in NAMES]
+        return released, session().mapping()
+
+    assert read() == read()
+    with sqlite3.connect(tmp_path / "memo.db") as connection:
+        connection.execute(harm)
+    connection.close()
+    with pytest.raises(dp.ParameterError) as caught:
+        read()
+    assert not any(name in str(caught.value) for name in NAMES)
+
+
+def test_a_memo_of_an_older_version_is_refused(tmp_path):
+    with sqlite3.connect(tmp_path / "memo.db") as connection:
+        connection.execute("CREATE TABLE checks (value BLOB NOT NULL)")
+        connection.execute("INSERT INTO checks VALUES (?)", (Digests(KEY).of("check"),))
+    connection.close()
+    with pytest.raises(dp.ParameterError, match="older version"):
+        FileMemo(tmp_path / "memo.db", Digests(KEY).of, None)

@@ -28,8 +28,8 @@ def release_input(
 
     For models that the SDK finds by name. It sees no answers, so **answers in the input are
     declared public**: they are sent as they are, or under new pseudonyms, and nothing is restored.
-    It cannot see how the run is traced: give that ``trace_include_sensitive_data=False``, or spans of
-    functions export what tools returned. :class:`DPModel` has none of these limits.
+    It cannot see how the run is traced: give that ``trace_include_sensitive_data=False``, or spans
+    of functions export what tools returned. :class:`DPModel` has none of these limits.
 
     Args:
         session: As of :class:`DPModel`, and so the rest.

@@ -44,9 +44,9 @@ class DPModel(WrapperModel):
     Stored messages stay raw; the remote model's answers may go out again, no others. With
     pseudonyms, answers have the originals that stood in their own messages, and so have the
     arguments of ``tools``, also in streams. Spans of the inner model, made with
-    ``InstrumentedModel(inner)``, hold released text; those of an agent with ``instrument=`` hold raw
-    text, also without content: leave it off. Definitions of tools and output types, and the model's
-    settings, are public.
+    ``InstrumentedModel(inner)``, hold released text; those of an agent with ``instrument=`` hold
+    raw text, also without content: leave it off. Definitions of tools and output types, and the
+    settings of the model, are public.
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``.

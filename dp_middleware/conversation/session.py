@@ -273,7 +273,12 @@ class Session(Answers, Twins):
             whose=whose,
         )
         used.update(session._used(within, admitted, released, quoted))
-        told = [*(event.text for event in events), *(each.release.text for each in released)]
+        told = [  # by the user: what a tool has found names no host
+            text
+            for event, each in zip(events, released, strict=True)
+            if event.role in ("user", "system")
+            for text in (event.text, each.release.text)
+        ]
         restorers = session._restorers(within, used, told)
         return Exchange(
             sent=sent,

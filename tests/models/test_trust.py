@@ -108,8 +108,10 @@ def test_environment_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
     require_trusted(fresh())
     monkeypatch.delenv("NO_PROXY")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")
-    require_trusted(fresh())
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")  # it forwards anywhere, too
+    with pytest.raises(dp.UntrustedHost, match="the proxy"):
+        require_trusted(fresh())
+    require_trusted(fresh(), ["127.0.0.1"])
 
 
 @pytest.mark.parametrize("framework", ["langchain", "llama_index"])

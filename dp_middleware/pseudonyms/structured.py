@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from dp_middleware._forks import StaysHere
@@ -82,12 +83,18 @@ class View(StaysHere):
 
     def slice(self, start: int, end: int) -> str:
         """Returns the raw text of a part of the view."""
-        return (
-            self.raw[self.starts[start] : self.starts[end]] if self.starts else self.raw[start:end]
-        )
+        if not self.starts:
+            return self.raw[start:end]
+        return self.raw[self.starts[start] : self.starts[end]]
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        return not (self.starts or self.values or PART in self.raw)
 
     def spelled(self, written: str, start: int, end: int) -> str:
         """Returns what is written in a part of the view as it must be spelled there."""
+        if self._is_plain:
+            return written
         value = self.value_at(start, end)
         if value is not None and value.bare and not NUMBER.fullmatch(written):
             written = json.dumps(written)

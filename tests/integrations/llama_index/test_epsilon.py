@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from uuid import uuid4
 
 import pytest
 
@@ -54,9 +55,14 @@ def engine_of(desk, session):
     return DPQueryEngine(session, inner.as_query_engine(llm=desk.llama_openai()))
 
 
+def llm(desk, session):
+    """In a conversation of its own: an equal message in another one is another event."""
+    return DPLLM(session, desk.llama_openai(), conversation=str(uuid4()))
+
+
 CALLS = {
-    "chat": lambda desk, s: DPLLM(s, desk.llama_openai()).chat([ChatMessage("w1x w2x")]),
-    "achat": lambda desk, s: DPLLM(s, desk.llama_openai()).achat([ChatMessage("w1x w2x")]),
+    "chat": lambda desk, s: llm(desk, s).chat([ChatMessage("w1x w2x")]),
+    "achat": lambda desk, s: llm(desk, s).achat([ChatMessage("w1x w2x")]),
     "complete": lambda desk, s: DPLLM(s, desk.llama_openai()).complete("w1x w2x"),
     "acomplete": lambda desk, s: DPLLM(s, desk.llama_openai()).acomplete("w1x w2x"),
     "query": lambda desk, s: engine_of(desk, s).query("w1x w2x"),

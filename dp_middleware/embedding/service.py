@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.embedding import _vector_tables
-from dp_middleware.embedding._requests import check_texts
 from dp_middleware.embedding._vector_tables import Kind
 from dp_middleware.embedding.backends import Backend, Given, Precision, Rows, SentenceModel
-from dp_middleware.embedding.batching import Batcher
+from dp_middleware.embedding.batching import Batcher, check_texts
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.embedding.usage import ServiceMetrics
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -120,11 +118,6 @@ class EmbeddingService:
             return type(self), (named.model, named.device, named.precision)
         return type(self).of, (named,)
 
-    @property
-    def metrics(self) -> ServiceMetrics:
-        """What the shared worker did in this process, for all its services."""
-        return self._batcher.metrics
-
     def warm_up(self) -> None:
         """Load the model and compute a public sentence, so that no request has to wait for that."""
         self.encode(_WARM)
@@ -138,7 +131,7 @@ class EmbeddingService:
     async def aencode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As :meth:`encode`, on any event loop and without blocking it.
 
-        A cancelled call leaves the queue.
+        What a cancelled call still waits for is not computed.
         """
         with closing(self._answers(check_texts(texts))) as answers:
             parts = [(places, await asyncio.wrap_future(answer)) for places, answer in answers]

@@ -138,11 +138,9 @@ def test_only_two_kinds_of_vectors_are_known():
 
 def test_equal_arguments_share_a_worker_and_a_model():
     first, second = dp.EmbeddingService(device="cpu"), dp.EmbeddingService(device="cpu")
-    before = first.metrics.requests
     assert second._batcher is first._batcher
     first.warm_up()
     second.warm_up()
-    assert first.metrics.requests == second.metrics.requests == before + 2
     assert first._batcher._encode is not None
     assert dp.EmbeddingService(device="cpu", precision="float16")._batcher is not first._batcher
 

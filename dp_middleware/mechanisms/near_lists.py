@@ -58,11 +58,10 @@ def are_ready(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
 
 def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """Reads the rows that come with the package; ``None`` where these do not."""
-    arrays = {
-        field.name: ready.part(f"rows-{field.name}", mechanism.fingerprint, space.fingerprint)
-        for field in fields(NearRows)
-    }
-    return None if arrays["lists"] is None else NearRows(**arrays)
+    key = (mechanism.fingerprint, space.fingerprint)
+    parts = ((field.name, ready.part(f"rows-{field.name}", *key)) for field in fields(NearRows))
+    arrays = {name: array for name, array in parts if array is not None}
+    return NearRows(**arrays) if arrays else None
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:

@@ -14,7 +14,7 @@ import numpy as np
 from dp_middleware import _files
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError, needs
+from dp_middleware.errors import ParameterError, needs as needs_extra
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.sampling import files, sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
@@ -143,7 +143,7 @@ def tables_of(
 
 def key_on_disk(mechanism: ChannelMechanism, space: EmbeddingSpace, device: str) -> dict[str, str]:
     """All that decides a row, the versions of what computes it included."""
-    with needs("models"):
+    with needs_extra("models"):
         versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "scipy"))
     return {
         "mechanism": mechanism.fingerprint,

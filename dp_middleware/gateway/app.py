@@ -85,7 +85,7 @@ def server_options() -> dict[str, Any]:
     A WebSocket's handshake would be logged with its query; no route has any. A head that never
     ends is not waited for.
     """
-    heads = "dp_middleware.gateway.heads:TimedHeads"  # by name: a worker imports it once it lives
+    heads = "dp_middleware.gateway.serving:TimedHeads"  # by name: a worker imports it once it lives
     return {"access_log": False, "server_header": False, "ws": "none", "http": heads}
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.reply import Reply
-from dp_middleware.gateway.answers import garbage, reading
-from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.failures import Failure, garbage, reading
 from dp_middleware.gateway.response_items import answer_of
-from dp_middleware.gateway.streaming import sse
+from dp_middleware.gateway.turns import sse
 
 _PIECES = {  # event -> which field of its end has the whole
     "response.output_text": "text",

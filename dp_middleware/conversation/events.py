@@ -4,78 +4,117 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from dp_middleware import _forks
-from dp_middleware.conversation.memo import WAIT, Entries, Limits, MemoryMemo
+from dp_middleware import _forks, _validate
+from dp_middleware.conversation.memo import WAIT, Entries, Entry
 from dp_middleware.conversation.memo_file import FileMemo
 from dp_middleware.conversation.names import Digests, EventKeys
-from dp_middleware.conversation.releaser import Releaser
+from dp_middleware.conversation.releaser import Released, Releaser, from_json, to_json
 from dp_middleware.errors import EventRefused
-from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.spans import Detector
 
-Origin = Literal["remote-answer", "declared-public"]
-"""Why a text is public."""
+WhenFull = Literal["forget", "refuse"]
 
 _LOCKS = 1024
 
 _Access = Callable[[], AbstractContextManager[Entries]]
 
-_ASSUMPTIONS: dict[Origin, str] = {
-    "remote-answer": "written by the remote model, which saw released texts only",
-    "declared-public": "declared public by the caller; nothing was checked",
-}
 
-
-class Released(NamedTuple):
-    """What went out for an event.
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How many entries are kept, and how long.
 
     Attributes:
-        release: Public.
-        used: The pseudonyms in it.
+        capacity: Largest number of entries.
+        expires: Seconds after which an entry is dropped; ``inf`` for never.
+        when_full: ``"forget"`` drops the oldest entry, ``"refuse"`` raises.
+        clock: Seconds since the epoch.
+
+    Raises:
+        ParameterError: One of them is out of range.
     """
 
-    release: Release
-    used: tuple[str, ...] = ()
+    capacity: int
+    expires: float
+    when_full: WhenFull
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        _validate.at_least(2, capacity=self.capacity)
+        _validate.one_of(("forget", "refuse"), when_full=self.when_full)
+        if self.expires != math.inf:
+            _validate.positive(expires=self.expires)
+
+    def current(self, entries: Entries, event: bytes) -> Entry | None:
+        """The entry of an event, unless it expired."""
+        entry = entries.get(event)
+        fresh = entry is not None and entry.created >= self.clock() - self.expires
+        return entry if fresh else None
+
+    def store(self, entries: Entries, event: bytes, digest: bytes, released: str) -> None:
+        """Set an event's entry."""
+        self.make_room(entries, event)
+        entries.put(event, Entry(digest=digest, created=self.clock(), released=released))
+
+    def make_room(self, entries: Entries, *events: bytes) -> None:
+        """Make room for entries of these events: before a charge, so a full memo costs nothing.
+
+        What is sealed lives twice as long after a release: an answer to it is noted while the
+        release lives, and then lives as long itself, with values that the sealed data restore.
+
+        Raises:
+            EventRefused: It is full.
+        """
+        now = self.clock()
+        entries.forget(now - self.expires, now - 2 * self.expires)
+        while len(entries) + sum(entries.get(e) is None for e in events) > self.capacity:
+            if self.when_full == "refuse":
+                raise EventRefused(
+                    f"expected room in the memo, got {len(entries)} entries; raise capacity= or "
+                    'use when_full="forget", which charges forgotten events again'
+                )
+            entries.forget_oldest()
 
 
-def to_json(released: Released) -> str:
-    """All of a release but its adjacency."""
-    release, used = released
-    data = {**vars(release), "certificate": release.certificate.to_dict()}
-    return json.dumps({**data, "used": used} if used else data)
+class MemoryMemo(Entries):
+    """Entries of one process. The session's lock keeps others out."""
 
+    def __init__(self) -> None:
+        self._entries: dict[bytes, Entry] = {}
 
-def from_json(text: str, releaser: Releaser) -> Released:
-    """The release; its adjacency is that of the releaser, which made it."""
-    data = json.loads(text)
-    used = tuple(data.pop("used", ()))
-    certificate = Certificate.from_dict(data["certificate"], releaser.certificate.adjacency)
-    return Released(Release(**{**data, "certificate": certificate}), used)
+    @contextmanager
+    def exclusive(self, wait: float = WAIT) -> Iterator[Entries]:
+        """The entries, at once."""
+        yield self
 
+    def get(self, event: bytes) -> Entry | None:
+        """The entry of an event, however old."""
+        return self._entries.get(event)
 
-def public(text: str, origin: Origin, releaser: Releaser) -> Release:
-    """What goes out as it is: of the private texts at most a function of what was released."""
-    tokens, own = releaser.count(text), releaser.certificate
-    certificate = Certificate(
-        guarantee=PureDP(epsilon=0.0),
-        adjacency=own.adjacency,
-        method="proof",
-        assumptions=(_ASSUMPTIONS[origin],),
-        claimed=0.0,
-        epsilon=0.0,
-        mechanism=origin,
-        space=own.space,
-    )
-    return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
+    def put(self, event: bytes, entry: Entry) -> None:
+        """Set an event's entry; it is then the newest."""
+        self._entries.pop(event, None)
+        self._entries[event] = entry
+
+    def forget(self, before: float, unused: float) -> None:
+        """Drop all entries created earlier."""
+        while self._entries and next(iter(self._entries.values())).created < before:
+            self.forget_oldest()
+
+    def forget_oldest(self) -> None:
+        """Drop one entry."""
+        del self._entries[next(iter(self._entries))]
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 class ReleaseMemo:
@@ -170,6 +209,24 @@ class ReleaseMemo:
                     self._limits.store(entries, key, digest, released)
                     if private is not None:
                         self._limits.store(entries, private, b"", "")
+
+    def note_all(self, rows: Iterable[tuple[bytes, str]], left: bool = False) -> None:
+        """Stores remote answers by keys that no private event has.
+
+        Args:
+            rows: Keys and texts.
+            left: As :meth:`note_left` does.
+
+        Raises:
+            EventRefused: The memo is full.
+        """
+        if left:
+            for note, text in rows:
+                self.note_left(note, text)
+            return
+        with self.exclusive() as entries:
+            for note, text in rows:
+                self._limits.store(entries, note, b"", json.dumps(text))
 
     def note_left(self, note: bytes, text: str) -> None:
         """Store a remote answer, now or before whatever is done next here.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from dp_middleware.conversation.events import ReleaseMemo
+from dp_middleware.conversation.memo import ReleaseMemo
 from dp_middleware.conversation.names import Digests, Event
 from dp_middleware.conversation.saved import Row, Saved, saved
 from dp_middleware.conversation.transcript import opening

@@ -41,12 +41,7 @@ class Releaser(Protocol):
         """Charge, draw and write."""
 
     def kept_in(self, entries: Any, now: float) -> AbstractContextManager[object]:
-        """While it releases, what it remembers is read from these entries and kept there.
-
-        Args:
-            entries: Of the memo.
-            now: Seconds since the epoch, on the memo's clock.
-        """
+        """While it releases, what it remembers is read from these entries and kept there."""
 
 
 class Released(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Any, Literal, NoReturn, Self
 
 from dp_middleware import _validate
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.events import Limits, MemoryMemo, ReleaseMemo, WhenFull
 from dp_middleware.conversation.exchange import Exchange, Restorers, Tools, checked_tools
+from dp_middleware.conversation.memo import Entries, Limits, ReleaseMemo, WhenFull
 from dp_middleware.conversation.memo_file import FileMemo
 from dp_middleware.conversation.messages import Message, events_of
 from dp_middleware.conversation.names import (
@@ -52,10 +52,10 @@ Place = tuple[str | None, str | None, str]
 class Session:
     """Releases the messages of conversations: one release and one charge per event.
 
-    An event is a message of a transcript, known by its id. Seen again with the same text and
-    role, it is answered from the memo and costs nothing. With another text it is drawn and charged
-    for anew, and *that* it changed is public. Under a new id an old
-    text is a new release: looked up by content, equal outputs would reveal equal inputs.
+    An event is a message of a transcript, known by its id. Seen again with the same text and role,
+    it is answered from the memo and costs nothing. With another text it is a new release, and
+    *that* it changed is public. Under a new id an old text is a new release: looked up by content,
+    equal outputs would reveal equal inputs.
 
     What a remote model answered is public: after :meth:`note_remote` its event is answered with
     just that, whatever the transcript shows in its place, as no mechanism has protected an answer
@@ -118,9 +118,7 @@ class Session:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
         self.sanitizer = sanitizer
         self._digests = digests = Digests(key)
-        entries: MemoryMemo | FileMemo = MemoryMemo()
-        if memo is not None:
-            entries = FileMemo(memo, digests.of, sanitizer.ledger)
+        entries = Entries() if memo is None else FileMemo(memo, digests.of, sanitizer.ledger)
         self._memo = ReleaseMemo(entries, limits, digests)
         self._warned = set[str]()  # tools that are called with pseudonyms
         self._begin()

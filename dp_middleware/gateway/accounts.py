@@ -24,11 +24,6 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     """Counts what a request released, and returns the headers that tell it; public numbers.
 
     The id of the release holds the account itself, signed.
-
-    Args:
-        call: The request.
-        exchange: What went out.
-        seconds: That it took.
     """
     own = call.session.sanitizer.certificate
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]

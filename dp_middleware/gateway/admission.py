@@ -35,12 +35,7 @@ def hash_of(secret: str, key: str) -> str:
 
 
 class Clients:
-    """The clients by their keys.
-
-    Args:
-        secret: Of the gateway.
-        clients: As configured.
-    """
+    """The clients by their keys."""
 
     def __init__(self, secret: str, clients: Iterable[Client]) -> None:
         self._secret, self._clients = secret, tuple(clients)
@@ -63,12 +58,7 @@ class Clients:
 
 
 class Gate:
-    """Counts requests of one worker, and limits them.
-
-    Args:
-        limits: As configured.
-        clock: Seconds.
-    """
+    """Counts requests of one worker, and limits them."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
@@ -115,21 +105,24 @@ class Gate:
         if request.headers.get("content-encoding", "identity") != "identity":
             raise Failure(415, "expected a body without content-encoding", "invalid_encoding")
         most = self._limits.body_bytes
-        too_large = Failure(413, f"expected a body of at most {most} bytes", "too_large")
         announced = request.headers.get("content-length", "0")
         if not announced.isdecimal() or len(announced) > 20 or int(announced) > most:
-            raise too_large
+            raise _too_large(most)
         data = bytearray()
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 async for piece in request.stream():
                     data += piece
                     if len(data) > most:
-                        raise too_large
+                        raise _too_large(most)
         except (TimeoutError, ClientDisconnect):
             data.clear()
             raise Failure(408, "the request's body took too long", "timeout") from None
         return _object(bytes(data))
+
+
+def _too_large(most: int) -> Failure:
+    return Failure(413, f"expected a body of at most {most} bytes", "too_large")
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -61,7 +61,7 @@ async def _extracted(turn: Turn, extraction: Extraction) -> Response:
     )
     if not turn.body.get("stream"):
         return JSONResponse(shown, headers=turn.headers)
-    events = "".join(map(sse, _chunks(shown))) + DONE
+    events = b"".join(map(sse, _chunks(shown))) + DONE
     return Response(events, media_type="text/event-stream", headers=turn.headers)
 
 

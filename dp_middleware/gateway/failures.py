@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from starlette.responses import JSONResponse
 
 from dp_middleware import errors
+
+T = TypeVar("T")
+
+LACKING = (TypeError, KeyError, AttributeError, ValueError, OverflowError)
+"""What reading an answer of another protocol raises."""
 
 
 class Failure(errors.DPMiddlewareError):
@@ -92,18 +96,17 @@ def garbage() -> Failure:
     return Failure(502, message, "upstream_garbage", kind="server_error")
 
 
-@contextmanager
-def reading() -> Iterator[None]:
-    """In this block, what an upstream's answer lacks is a failure of the upstream, not of ours.
+def read(work: Callable[..., T], *args: Any) -> T:
+    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours.
 
     Raises:
         Failure: It is of another protocol.
     """
     try:
-        yield
+        return work(*args)
     except errors.DPMiddlewareError:
         raise
-    except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
+    except LACKING:
         raise garbage() from None
 
 

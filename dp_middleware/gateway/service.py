@@ -90,11 +90,6 @@ class Sessions:
     would be charged for them again. All certificates are computed and all memos opened at once,
     so that no request waits for one.
 
-    Args:
-        settings: Of the gateway.
-        ledger: Charged.
-        releases: Makes what releases, from a policy.
-
     Raises:
         DPMiddlewareError: As of ``releases``, or a memo that was written with another secret.
     """
@@ -133,12 +128,7 @@ class Sessions:
 
 
 class Gateway:
-    """Made once per worker; opened before the first request, in threads that may take minutes.
-
-    Args:
-        settings: The operator's.
-        releases: Makes what releases, from a policy.
-    """
+    """Made once per worker; opened before the first request, in threads that may take minutes."""
 
     def __init__(self, settings: Settings, releases: Releases) -> None:
         self.settings, self._releases = settings, releases

@@ -46,11 +46,6 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
     In a conversation that the client has named, a text at the same place is the same event, so
     that a repeated request costs nothing; without a name every request is a new one, with
     pseudonyms of its own, whose originals no other answer may show.
-
-    Args:
-        call: The request.
-        given: What it holds, checked.
-        name: Of the field with the texts.
     """
     texts = [given[name]] if isinstance(given[name], str) else given[name]
     conversation = named(call)

@@ -26,7 +26,7 @@ from dp_middleware.gateway.service import Call
 T = TypeVar("T")
 
 HEADER = "x-dp-conversation"
-DONE = "data: [DONE]\n\n"
+DONE = b"data: [DONE]\n\n"
 
 _NAME = re.compile(r"[\x21-\x7e]{1,200}")
 _LAST = 10.0  # seconds for the end of an answer
@@ -91,10 +91,6 @@ def named(call: Call) -> str | None:
 async def released(call: Call, read: Callable[[Call], Plan]) -> Turn:
     """Charges and draws for all that is private in a request, in a thread.
 
-    Args:
-        call: The request.
-        read: Reads it.
-
     Raises:
         Failure: Something in it cannot be released; nothing was charged.
         DPMiddlewareError: The release failed; nothing was sent. Holds no text.
@@ -142,32 +138,38 @@ def _words_only(answer: str) -> bool:
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
     """Runs a function that handles private text in a thread: its failures hold none of it.
 
-    Args:
-        work: The function.
-        threads: In which it runs; default: those that release.
-
     Raises:
         DPMiddlewareError: The library's as it is, of others the type only.
     """
     return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
 
 
-def sse(event: dict[str, Any], name: str = "") -> str:
+def sse(event: dict[str, Any], named: bool = False) -> bytes:
     """Spells a server-sent event with its data as JSON, and with its name if it has one."""
-    head = f"event: {name}\n" if name else ""
-    return f"{head}data: {json.dumps(event)}\n\n"
+    head = f"event: {event['type']}\n" if named else ""
+    return f"{head}data: {json.dumps(event)}\n\n".encode()
 
 
 class Events(Protocol):
-    """What a wire makes of the events of its upstream."""
+    """What a wire makes of the events of its upstream.
 
-    def feed(self, event: dict[str, Any]) -> Sequence[str]:
-        """Returns what the client is sent, as :func:`sse` spells it."""
+    Attributes:
+        named: Whether they have names: their types.
+    """
+
+    named: bool
+
+    def feed(self, event: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        """Returns the events that the client is sent for one.
+
+        Raises:
+            Failure: It is none of this protocol.
+        """
 
     def complete(self) -> bool:
         """Tells whether the answer is whole."""
 
-    def broken(self, failure: Failure) -> str:
+    def broken(self, failure: Failure) -> dict[str, Any]:
         """Returns the event that ends an answer which is not, in the wire's form."""
 
     def note(self, *, left: bool = False) -> None:
@@ -177,17 +179,11 @@ class Events(Protocol):
 class EventStream(Response):
     """A streamed answer: all of it happens in one task, which ends when the client leaves.
 
-    Args:
-        turn: What was asked.
-        path: Of the upstream.
-        events: Makes the client's events.
-        ends: The last one.
-
     Attributes:
         begun: Whether something was sent.
     """
 
-    def __init__(self, turn: Turn, path: str, events: Events, ends: str = "") -> None:
+    def __init__(self, turn: Turn, path: str, events: Events, ends: bytes = b"") -> None:
         self.status_code, self.background, self.begun = 200, None, False
         self.init_headers({**_EVENT_STREAM, **turn.headers})
         self._turn, self._path, self._events, self._ends = turn, path, events, ends
@@ -219,22 +215,23 @@ class EventStream(Response):
                 await send(start)
                 self.begun = True
                 async for event in events:
-                    for text in self._events.feed(event):
-                        await send({**body, "body": text.encode()})
+                    for shown in self._events.feed(event):
+                        await send({**body, "body": sse(shown, self._events.named)})
             noted = True
             await in_thread(self._events.note)
-            last = self._ends if self._events.complete() else self._events.broken(_BROKEN_OFF)
+            failure = None if self._events.complete() else _BROKEN_OFF
         except DPMiddlewareError as error:
             if not self.begun:
                 raise
-            last = self._events.broken(failure_of(error))
+            failure = failure_of(error)
         finally:
             if self.begun and not noted:
                 self._events.note(left=True)
+        last = self._ends
+        if failure is not None:
+            last = sse(self._events.broken(failure), self._events.named)
         async with asyncio.timeout(_LAST):  # a client that reads nothing is not waited for
-            if last:
-                await send({**body, "body": last.encode()})
-            await send({**body, "body": b"", "more_body": False})
+            await send({**body, "body": last, "more_body": False})
 
 
 _BROKEN_OFF = Failure(502, "the upstream's answer broke off", "upstream_ended", kind="server_error")

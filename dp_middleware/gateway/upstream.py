@@ -81,12 +81,7 @@ class _Answer(httpx.AsyncByteStream):
 
 
 class Upstream:
-    """A client of the upstream, for one event loop.
-
-    Args:
-        settings: Of the gateway.
-        measures: Count its answers.
-    """
+    """A client of the upstream, for one event loop."""
 
     def __init__(self, settings: Settings, measures: Measures) -> None:
         self._settings, self._terms, self._measures = settings, settings.upstream, measures

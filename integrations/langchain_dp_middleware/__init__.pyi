@@ -1,5 +1,5 @@
+from ._answers import note_answer as note_answer
 from ._findings import Finding as Finding
-from ._messages import note_answer as note_answer
 from .agents import DPAgentMiddleware as DPAgentMiddleware
 from .chain_check import check_chain as check_chain
 from .chat_model import DPChatModel as DPChatModel

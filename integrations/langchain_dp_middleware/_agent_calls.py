@@ -15,12 +15,12 @@ from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.saved import Saved
-from langchain_dp_middleware._answers import restored
-from langchain_dp_middleware._boundary import Input, remedied
+from langchain_dp_middleware._answers import answer_of, restored
+from langchain_dp_middleware._boundary import remedied
 from langchain_dp_middleware._messages import (
+    Input,
     MessageRules,
     Reading,
-    answer_of,
     public_reading,
     read_message,
 )

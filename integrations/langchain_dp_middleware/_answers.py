@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
@@ -11,14 +12,18 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
 from pydantic import BaseModel
 
+import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.conversation.reply import Reply
+from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import Receipt
-from langchain_dp_middleware._messages import METADATA, answer_of
 
+METADATA = "dp"  # of an answer that an adapter has shown
+_REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
 _GIVEN = ("arguments", "args", "input", "partial_json")  # keys of what a named tool is given
 
 
@@ -27,12 +32,14 @@ class Entered:
     """A call behind the boundary: all that the rest is given, and the way back of its answer.
 
     Attributes:
+        rest: What runs there; nothing, if the released input is the output.
         input: Released.
         config: Of the call.
         exchange: Restores what returns; ``None``: nothing is.
         receipt: What was released and charged.
     """
 
+    rest: Runnable[Any, Any] = field(default_factory=RunnablePassthrough)
     input: Any
     config: RunnableConfig
     exchange: Exchange | None = None
@@ -115,9 +122,80 @@ def _said(exchange: Exchange, value: Any) -> Any:
     return exchange.restore(value) if isinstance(value, str) else value
 
 
+# what is sent again ------------------------------------------------------------------------------
+
+
+def answer_of(message: AIMessage) -> Message:
+    """Returns all that the remote model is told again of its answer."""
+    calls = tuple(
+        ToolCall(call["id"] or "", call["name"], json.dumps(call["args"]))
+        for call in message.tool_calls
+    )
+    texts, extra = tuple[str, ...](), dict[str, Any]()
+    if isinstance(message.content, str):
+        texts = (message.content,)
+    else:
+        extra["content"] = _json_of(message.content)
+    if message.invalid_tool_calls:
+        extra["invalid_tool_calls"] = _json_of(message.invalid_tool_calls)
+    kwargs = {k: v for k, v in message.additional_kwargs.items() if k not in _REPEATED or not calls}
+    if (calls or extra) and kwargs:
+        extra["additional_kwargs"] = _json_of(kwargs)
+    return Message(role="assistant", texts=texts, calls=calls, extra=extra, id=message.id)
+
+
+def message_again(sent: Message) -> AIMessage:
+    """Makes an answer again, from what :func:`answer_of` gave for it and nothing else."""
+    fields = dict(sent.extra)
+    calls = [
+        {"name": call.name, "args": json.loads(call.arguments), "id": call.id or None}
+        for call in sent.calls
+    ]
+    content = fields.pop("content", sent.text)
+    return AIMessage(content=content, tool_calls=calls, id=sent.id, **fields)
+
+
+def _json_of(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def note_answer(
+    session: dp.Session,
+    remote: AIMessage,
+    *,
+    event_id: str | None = None,
+    conversation: str = "",
+) -> None:
+    """Tell the session what the remote model answered: its words and its calls of tools.
+
+    Args:
+        session: Lets the answer out again in a later transcript.
+        remote: The message as the **remote** model wrote it, never one that a local model
+            extracted.
+        event_id: Id of the message that stands for it in the transcript; default its own. One
+            that has none is known by its words; see :meth:`dp.Session.note_remote`.
+        conversation: Thread or session id of the call; default: any call without one.
+
+    Raises:
+        EventRefused: A message with this id was released as a private one.
+        ParameterError: What an adapter has shown under pseudonyms, with the originals.
+    """
+    if session.restores and METADATA in remote.response_metadata:
+        raise ParameterError(
+            "expected the remote model's own words, got a shown answer, with originals; "
+            'let the adapter note it, as PrivateHead(..., answers="note") does, or set ai="pass", '
+            "which gives it pseudonyms again"
+        )
+    name = remote.id if event_id is None else event_id
+    session.note_remote(name, answer_of(remote).words(), conversation=conversation)
+
+
 def note(exchange: Exchange, remote: AIMessage) -> None:
     """Notes what a remote model answered: by its words, by those shown of it, and by its id."""
     exchange.note(answer_of(remote), answer_of(restored(exchange, remote)))
+
+
+# what is shown in pieces -------------------------------------------------------------------------
 
 
 class _Stream:

@@ -1,11 +1,11 @@
-"""Messages of LangChain as messages of a transcript, and back."""
+"""Messages of LangChain as messages of a transcript, and the copies that go out for them."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from langchain_core.messages import (
@@ -16,14 +16,14 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
+from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 
-import dp_middleware as dp
-from dp_middleware.conversation.messages import ONCE, Message, Once, Role, ToolCall
+from dp_middleware.conversation.messages import ONCE, Message, Once, Role
 from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError
+from langchain_dp_middleware._answers import answer_of, message_again
 
-METADATA = "dp"  # of an answer that an adapter has shown
-_REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
+_EXPECTED = "expected text, a string or chat prompt value, or a list of messages"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,24 +70,123 @@ class Reading:
     build: Callable[[Message], Any]
 
 
-def read_messages(
-    messages: Sequence[Any], rules: MessageRules, where: str = "the input"
-) -> list[Reading]:
-    """Reads a transcript; a str stays one and never comes again.
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """What is private in an input, as one transcript, and how its copy is made.
+
+    Attributes:
+        readings: Of the transcript.
+        build: Makes the copy of the input from the copies of these, in their order.
+    """
+
+    readings: list[Reading]
+    build: Callable[[list[Any]], Any] = list
+
+    @property
+    def transcript(self) -> list[Message]:
+        """For a session."""
+        return [reading.message for reading in self.readings]
+
+    def copy(self, sent: Sequence[Message]) -> Any:
+        """Makes what goes out."""
+        pairs = zip(self.readings, sent, strict=True)
+        return self.build([reading.build(message) for reading, message in pairs])
+
+
+# inputs ------------------------------------------------------------------------------------------
+
+
+def read_transcript(value: object, rules: MessageRules) -> Input:
+    """Reads what chat models take."""
+    return Input(readings=_read_all(messages_in(value), rules, "the input"))
+
+
+def read_input(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> Input:
+    """Reads what is private in an input, which is never changed; lists of messages go first.
+
+    Args:
+        value: Text, a prompt value, a list of messages, or a dict. Private.
+        keys: Keys of a dict whose values are private, the others being public; None: every value
+            is private and must be text.
+        rules: For messages.
 
     Raises:
-        ParameterError: Something in it cannot be released. Names its place, never itself.
+        ParameterError: Something in ``value`` cannot be released. Names its place, never itself.
     """
+    if not isinstance(value, dict):
+        if keys is None:
+            return _read_value(value, rules, "the input")
+        raise ParameterError(f"expected a dict with the keys {keys}, got {type(value).__name__}")
+    for key in keys or ():
+        if key not in value:
+            raise ParameterError(f"expected a dict with the keys {keys}, key {key!r} is missing")
+    for key, part in value.items() if keys is None else ():
+        if not isinstance(part, str):
+            raise ParameterError(
+                f"expected text under key {key!r}, got {type(part).__name__}; name the private "
+                "keys with keys=, which declares the others public"
+            )
+    private = [key for key in value if keys is None or key in keys]
+    inputs = {key: _read_value(value[key], rules, f"key {key!r}") for key in private}
+    order = sorted(inputs, key=lambda key: isinstance(value[key], str | StringPromptValue))
+
+    def build(copies: list[Any]) -> dict[Any, Any]:
+        rest = iter(copies)
+        sizes = {key: len(inputs[key].readings) for key in order}
+        built = {key: inputs[key].build(list(islice(rest, sizes[key]))) for key in order}
+        return {**value, **built}
+
+    return Input(readings=[r for key in order for r in inputs[key].readings], build=build)
+
+
+def _read_value(value: object, rules: MessageRules, where: str) -> Input:
+    """Reads one transcript, or one text."""
+    if isinstance(value, str):
+        return Input(readings=[_read_text(value, rules)], build=lambda copies: copies[0])
+    if isinstance(value, StringPromptValue):
+        reading = _read_text(value.text, rules)
+        return Input(readings=[reading], build=lambda copies: StringPromptValue(text=copies[0]))
+    if isinstance(value, ChatPromptValue):
+        readings = _read_all(value.messages, rules, where)
+        return Input(readings=readings, build=lambda copies: ChatPromptValue(messages=copies))
+    if isinstance(value, list):
+        return Input(readings=_read_all(value, rules, where))
+    raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
+
+
+def messages_in(value: object) -> list[Any]:
+    """Returns the messages, or texts that stand for one, in what chat models take.
+
+    Raises:
+        ParameterError: They take no such thing.
+    """
+    if isinstance(value, ChatPromptValue | list | tuple):
+        return list(value.messages if isinstance(value, ChatPromptValue) else value)
+    if isinstance(value, StringPromptValue | str):
+        return [value if isinstance(value, str) else value.text]
+    raise ParameterError(f"{_EXPECTED}, got {type(value).__name__}")
+
+
+def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
+    """Refuses a value that is not allowed."""
+    if value not in allowed:
+        raise ParameterError(f"expected {name} in {allowed}, got {value!r}")
+
+
+# messages ----------------------------------------------------------------------------------------
+
+
+def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[Reading]:
+    """Reads a transcript; a str stays one and never comes again."""
     return [
-        read_text(message, rules)
+        _read_text(message, rules)
         if isinstance(message, str)
         else read_message(message, rules, f"{where}, message {i}")
         for i, message in enumerate(messages)
     ]
 
 
-def read_text(text: str, rules: MessageRules) -> Reading:
-    """Reads a text that is no message."""
+def _read_text(text: str, rules: MessageRules) -> Reading:
     return _private("user", ONCE, [text], lambda texts: texts[0], rules)
 
 
@@ -108,9 +207,8 @@ def read_message(x: object, rules: MessageRules, where: str) -> Reading:
     if isinstance(message, SystemMessage):
         kept = {k: v for k, v in message.additional_kwargs.items() if k == "__openai_role__"}
         if rules.system == "release":
-            return _read_content(
-                message, "system", SystemMessage, rules, where, additional_kwargs=kept
-            )
+            options: Any = {"additional_kwargs": kept}
+            return _read_content(message, "system", SystemMessage, rules, where, **options)
         copy = SystemMessage(content=message.content, id=message.id, additional_kwargs=kept)
         return public_reading(copy)
     raise ParameterError(
@@ -121,6 +219,22 @@ def read_message(x: object, rules: MessageRules, where: str) -> Reading:
 def public_reading(copy: BaseMessage) -> Reading:
     """Makes a message of which nothing is private go out as this copy."""
     return Reading(message=Message(role="system", public=True), build=lambda _: copy)
+
+
+def message_of(x: object, where: str) -> BaseMessage:
+    """Makes a message of what LangChain takes for one: (role, content), or a dict of both.
+
+    Raises:
+        ParameterError: It is none; quotes nothing of it.
+    """
+    if isinstance(x, BaseMessage):
+        return x
+    if isinstance(x, tuple | dict):
+        with contextlib.suppress(Exception):  # LangChain's message quotes the content
+            return convert_to_messages([x])[0]
+    raise ParameterError(
+        f"{where}: expected a message, (role, content) or a dict with role and content"
+    )
 
 
 def _read_content(
@@ -134,17 +248,16 @@ def _read_content(
     """The blocks of a message are the parts of one event: their number and order are public."""
     content, name = message.content, message.id
     if isinstance(content, str):
-        texts: list[str] = [content]
-        blocks: list[Any] | None = None
-    else:
-        blocks = [_block(block, rules, f"{where}, block {i}") for i, block in enumerate(content)]
-        blocks = [block for block in blocks if block is not None]
-        texts = [block[1] for block in blocks if isinstance(block, tuple)]
+        return _private(
+            role, name, [content], lambda said: kind(content=said[0], id=name, **public), rules
+        )
+    blocks = [_block(block, rules, f"{where}, block {i}") for i, block in enumerate(content)]
+    texts = [block[1] for block in blocks if isinstance(block, tuple)]
 
     def build(released: list[str]) -> BaseMessage:
         rest = iter(released)
-        copy: Any = released[0] if blocks is None else [_rebuilt(b, rest) for b in blocks]
-        return kind(content=copy, id=name, **public)
+        copies = [_rebuilt(block, rest) for block in blocks if block is not None]
+        return kind(content=copies, id=name, **public)
 
     return _private(role, name, texts, build, rules)
 
@@ -157,6 +270,9 @@ def _private(
     rules: MessageRules,
 ) -> Reading:
     """Texts of which the values in public templates are private, mostly all; one event."""
+    if not rules.templates and texts:
+        message = Message(role=role, texts=tuple(texts), id=name)
+        return Reading(message=message, build=lambda sent: build(list(sent.texts)))
     cut = [parts_of(rules.templates, role, text) for text in texts]
     values = tuple(value for parts in cut for value in parts.values)
 
@@ -164,8 +280,9 @@ def _private(
         released = iter(sent.texts)
         return build([parts.joined(released) for parts in cut])
 
-    message = Message(role=role, texts=values, id=name, public=not values)
-    return Reading(message=message, build=again)
+    return Reading(
+        message=Message(role=role, texts=values, id=name, public=not values), build=again
+    )
 
 
 def _block(block: Any, rules: MessageRules, where: str) -> Any:
@@ -189,93 +306,3 @@ def _rebuilt(block: Any, released: Any) -> Any:
         return block
     text = next(released)
     return text if block[0] == "text" else {"type": "text", "text": text}
-
-
-def message_of(x: object, where: str) -> BaseMessage:
-    """Makes a message of what LangChain takes for one: (role, content), or a dict of both.
-
-    Raises:
-        ParameterError: It is none; quotes nothing of it.
-    """
-    if isinstance(x, BaseMessage):
-        return x
-    if isinstance(x, tuple | dict):
-        with contextlib.suppress(Exception):  # LangChain's message quotes the content
-            return convert_to_messages([x])[0]
-    raise ParameterError(
-        f"{where}: expected a message, (role, content) or a dict with role and content"
-    )
-
-
-def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
-    """Refuse a value that is not allowed."""
-    if value not in allowed:
-        raise ParameterError(f"expected {name} in {allowed}, got {value!r}")
-
-
-# remote answers ----------------------------------------------------------------------------------
-
-
-def answer_of(message: AIMessage) -> Message:
-    """Returns all that the remote model is told again of its answer."""
-    calls = tuple(
-        ToolCall(call["id"] or "", call["name"], json.dumps(call["args"]))
-        for call in message.tool_calls
-    )
-    texts, extra = tuple[str, ...](), dict[str, Any]()
-    if isinstance(message.content, str):
-        texts = (message.content,)
-    else:
-        extra["content"] = _json_of(message.content)
-    if message.invalid_tool_calls:
-        extra["invalid_tool_calls"] = _json_of(message.invalid_tool_calls)
-    kwargs = {k: v for k, v in message.additional_kwargs.items() if k not in _REPEATED or not calls}
-    if (calls or extra) and kwargs:
-        extra["additional_kwargs"] = _json_of(kwargs)
-    return Message(role="assistant", texts=texts, calls=calls, extra=extra, id=message.id)
-
-
-def message_again(sent: Message) -> AIMessage:
-    """Makes an answer again, from what :func:`answer_of` gave for it and nothing else."""
-    fields = dict(sent.extra)
-    calls = [
-        {"name": call.name, "args": json.loads(call.arguments), "id": call.id or None}
-        for call in sent.calls
-    ]
-    content = fields.pop("content", sent.text)
-    return AIMessage(content=content, tool_calls=calls, id=sent.id, **fields)
-
-
-def _json_of(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))
-
-
-def note_answer(
-    session: dp.Session,
-    remote: AIMessage,
-    *,
-    event_id: str | None = None,
-    conversation: str = "",
-) -> None:
-    """Tell the session what the remote model answered: its words and its calls of tools.
-
-    Args:
-        session: Lets the answer out again in a later transcript.
-        remote: The message as the **remote** model wrote it, never one that a local model
-            extracted.
-        event_id: Id of the message that stands for it in the transcript; default its own. One
-            that has none is known by its words; see :meth:`dp.Session.note_remote`.
-        conversation: Thread or session id of the call; default: any call without one.
-
-    Raises:
-        EventRefused: A message with this id was released as a private one.
-        ParameterError: What an adapter has shown under pseudonyms, with the originals.
-    """
-    if session.restores and METADATA in remote.response_metadata:
-        raise ParameterError(
-            "expected the remote model's own words, got a shown answer, with originals; "
-            'let the adapter note it, as PrivateHead(..., answers="note") does, or set ai="pass", '
-            "which gives it pseudonyms again"
-        )
-    name = remote.id if event_id is None else event_id
-    session.note_remote(name, answer_of(remote).words(), conversation=conversation)

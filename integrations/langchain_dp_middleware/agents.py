@@ -26,9 +26,9 @@ from langchain_dp_middleware._agent_calls import (
     with_schemas,
 )
 from langchain_dp_middleware._answers import restored
+from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
 from langchain_dp_middleware._extraction import Extraction
 from langchain_dp_middleware._messages import MessageRules, one_of
-from langchain_dp_middleware._session import conversation_of, require_epsilon, session_for
 from langchain_dp_middleware.tracing import refuse_recorders
 
 try:

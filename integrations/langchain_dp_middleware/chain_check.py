@@ -19,12 +19,9 @@ from langchain_core.runnables.passthrough import RunnableAssign
 from langsmith.utils import tracing_is_enabled
 
 from dp_middleware.errors import ParameterError, UntrustedHost
-from dp_middleware.models.object_graph import reachable
-from dp_middleware.models.parts import inherits
-from langchain_dp_middleware._calls import PrivateBinding
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
-from langchain_dp_middleware._retriever_trust import require_local
+from langchain_dp_middleware._calls import Head, PrivateBinding
+from langchain_dp_middleware._findings import WRAP, Finding, bare, held_by, is_local
+from langchain_dp_middleware._parts import is_model, is_ours, require_local
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
 _TRACED = "LangSmith records raw text, as the environment or a context says"
@@ -36,9 +33,9 @@ def check_chain(runnable: Any, *, local: Collection[Any] = ()) -> list[Finding]:
 
     Follows the input through sequences, parallel steps, branches and fallbacks. It is raw until
     a component of this package releases it; documents of a retriever, results of tools and answers
-    of local models are raw wherever they come from. Looks into functions' closures, partials and
-    what they wrap; globals, and what a function builds or imports when it is called, are not
-    seen, so no finding is no proof.
+    of local models are raw wherever they come from. Looks into declared fields, closures and
+    partials; globals, and what a function builds or imports when it is called, are not seen, so no
+    finding is no proof.
 
     Args:
         runnable: A chain; its input is taken to be private.
@@ -122,13 +119,11 @@ class _Chain:
         """A function, tool, parser or prompt: what it holds may be given its input."""
 
         def may_use_input(y: Any) -> bool:
-            known = is_ours(y) or is_model(y) or inherits(y, "langchain_core", "Runnable")
-            return known and y is not x
+            return y is not x and (is_ours(y) or is_model(y) or isinstance(y, Runnable))
 
-        held = reachable(x, may_use_input)
         out = [
             self.visit(part, raw, f"{where}, {type(x).__name__}")
-            for part in held
+            for part in held_by(x, may_use_input)
             if isinstance(part, Runnable) or is_model(part)
         ]
         is_tool = any(kind.__name__ == "BaseTool" for kind in type(x).__mro__)

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
@@ -20,20 +20,19 @@ from pydantic import Field, field_validator
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.templates import Template
-from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._answers import Entered, note, restored
-from langchain_dp_middleware._boundary import cross, read_transcript
-from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._model_head import BoundModel, ModelHead
-from langchain_dp_middleware._notes import with_notes
-from langchain_dp_middleware._session import (
+from dp_middleware.errors import BudgetExhausted, ParameterError
+from langchain_dp_middleware._answers import Entered, restored
+from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
-    conversation_of,
+    cross,
     fields_of,
     session_for,
 )
+from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._messages import MessageRules, read_transcript
+from langchain_dp_middleware._model_head import BoundModel, ModelHead
+from langchain_dp_middleware._notes import note_all, with_notes
 from langchain_dp_middleware._templates import templates_of
 
 
@@ -138,22 +137,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             model = self.model_copy(update={"tools": tools})
         return model._head(self.inner.with_structured_output(schema, **kwargs))
 
-    def with_fallbacks(self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any) -> Any:
-        """The inner model's own, behind the boundary: a fallback gets the same release."""
-        return self._head().with_fallbacks(fallbacks, **kwargs)
-
-    def with_retry(self, **kwargs: Any) -> Runnable[Any, Any]:
-        """The inner model's own, behind the boundary: the same release is sent again."""
-        return cast("Runnable[Any, Any]", self._head().with_retry(**kwargs))
-
-    def pipe(self, *others: Any, **kwargs: Any) -> Any:
-        """The inner model's own, behind the boundary: what is piped is given its answers."""
-        return self._head().pipe(*others, **kwargs)
-
-    def __or__(self, other: Any) -> Any:
-        """As :meth:`pipe`."""
-        return self._head() | other
-
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What is made of the model is made of the inner one, behind the boundary."""
         if name in ("bind", "with_config"):
@@ -161,6 +144,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         if name == "configurable_fields":
             return super()._derived(name, *args, **kwargs)
         return getattr(self._head(), name)(*args, **kwargs)
+
+    def _wrapped(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Retries and fallbacks send the same release; what is piped is given its answers."""
+        if name in ("with_fallbacks", "with_retry", "pipe", "__or__"):
+            return getattr(self._head(), name)(*args, **kwargs)
+        return super()._wrapped(name, *args, **kwargs)
 
     def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
         return ModelHead(model=self, then=rest or self.inner)
@@ -176,7 +165,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """Release every transcript, all of which are looked at before one is charged."""
-        released, exchanges = self._released_lists(messages)
+        released, exchanges = self._released(*messages)
         answers = self.inner.generate(released, stop, callbacks, **kw)
         return _answered(answers, exchanges)
 
@@ -184,22 +173,22 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """As :meth:`generate`; the release runs in a thread."""
-        released, exchanges = await asyncio.to_thread(self._released_lists, messages)
+        released, exchanges = await asyncio.to_thread(self._released, *messages)
         answers = await self.inner.agenerate(released, stop, callbacks, **kw)
         return await asyncio.to_thread(_answered, answers, exchanges)
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        released, exchange = self._released(messages)
+        [released], [exchange] = self._released(messages)
         return restored(exchange, self.inner._generate(released, *args, **kwargs))
 
     def _generate_with_cache(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        released, exchange = self._released(messages)
+        [released], [exchange] = self._released(messages)
         return restored(exchange, self.inner._generate_with_cache(released, *args, **kwargs))
 
     async def _agenerate_with_cache(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Any:
-        released, exchange = await asyncio.to_thread(self._released, messages)
+        [released], [exchange] = await asyncio.to_thread(self._released, messages)
         answers = await self.inner._agenerate_with_cache(released, *args, **kwargs)
         return restored(exchange, answers)
 
@@ -222,41 +211,39 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     # the boundary ----------------------------------------------------------------------------
 
     @property
-    def _rest(self) -> Runnable[Any, Any]:
+    def _behind(self) -> Runnable[Any, Any]:
         return self.inner
 
-    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
-        return self._rest if exchange is None else with_notes(self._rest, exchange)
-
-    @property
-    def _reply(self) -> Runnable[Any, Any] | None:
-        if self.on_exhausted is None:
-            return None
-        return FakeListChatModel(responses=[self.on_exhausted])
-
-    @property
-    def _behind(self) -> Runnable[Any, Any]:
-        return self._rest
-
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        released, exchange = self._released(value, config)
+        try:
+            return self.entered(value, config, self.inner)
+        except BudgetExhausted:
+            if self.on_exhausted is None:
+                raise
+            reply = FakeListChatModel(responses=[self.on_exhausted])
+            return Entered(rest=reply, input="", config=config or RunnableConfig())
+
+    def entered(
+        self, value: Any, config: RunnableConfig | None, rest: Runnable[Any, Any]
+    ) -> Entered:
+        """Releases the input of a call of what is behind the boundary."""
+        [(released, exchange)] = self._crossed([value], config)
         fields = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
         own: Any = {name: field for name, field in fields.items() if field}
-        merged = merge_configs(own, ensure_config(config))
-        return Entered(input=released, config=merged, exchange=exchange, receipt=exchange.receipt)
+        return Entered(
+            rest=with_notes(rest, exchange),
+            input=released,
+            config=merge_configs(own, ensure_config(config)),
+            exchange=exchange,
+            receipt=exchange.receipt,
+        )
 
-    def _released_lists(
-        self, transcripts: list[list[BaseMessage]]
-    ) -> tuple[list[Any], list[Exchange]]:
+    def _released(self, *transcripts: list[BaseMessage]) -> tuple[list[Any], list[Exchange]]:
         """What ``generate`` takes is not converted: the inner model would fail after the charge."""
         if not all(isinstance(m, BaseMessage) for messages in transcripts for m in messages):
             raise ParameterError("expected lists of messages, got something else; use invoke()")
         crossed = self._crossed(transcripts)
         return [released for released, _ in crossed], [exchange for _, exchange in crossed]
-
-    def _released(self, value: Any, config: RunnableConfig | None = None) -> tuple[Any, Exchange]:
-        [crossed] = self._crossed([value], config)
-        return crossed
 
     def _crossed(
         self, values: Sequence[Any], config: RunnableConfig | None = None
@@ -269,17 +256,15 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             templates=self.public_templates,
             said=self.on_exhausted,
         )
-        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
+        at = guarded(session_for, self.session, config, self.max_epsilon)
         read = partial(read_transcript, rules=rules)
-        return cross(at, values, read, rules, conversation_of(config), tools=self.tools)
+        return cross(at, values, read, rules, config, tools=self.tools)
 
 
 def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
     """What the caller is shown of the answers to transcripts, which are noted."""
-    rows: Any = []
+    rows = []
     for row, exchange in zip(answers.generations, exchanges, strict=True):
-        for generation in row:
-            if isinstance(message := getattr(generation, "message", None), AIMessage):
-                note(exchange, message)
+        note_all(exchange, row)
         rows.append(restored(exchange, row))
     return answers.model_copy(update={"generations": rows})

@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentTransformer, Document
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.conversation.session import ONCE, session_of
-from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
+from langchain_dp_middleware._boundary import at_most, for_subject
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
 
@@ -50,7 +50,6 @@ class DPDocumentTransformer(BaseDocumentTransformer):
     def __init__(
         self, session: Any, *, metadata: Collection[str] = (), epsilon: float | None = None
     ) -> None:
-        require_epsilon(epsilon=epsilon)
         self._session = at_most(session_of(session), epsilon)
         self._metadata = public_keys(metadata)
 

@@ -15,7 +15,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.models.embedders import embedding_service
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
-from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
+from langchain_dp_middleware._boundary import at_most, for_subject, require_epsilon
 
 
 class DPEmbeddings(Embeddings):

@@ -7,28 +7,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
+    EPSILON_SPEC,
     cross,
     names_of,
-    read_input,
     refuse_outer_run,
-)
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._messages import MessageRules, one_of
-from langchain_dp_middleware._notes import with_notes
-from langchain_dp_middleware._session import (
-    EPSILON_SPEC,
-    conversation_of,
     require_epsilon,
     session_for,
 )
+from langchain_dp_middleware._calls import Head
+from langchain_dp_middleware._messages import MessageRules, one_of, read_input
+from langchain_dp_middleware._notes import with_notes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,18 +124,16 @@ class PrivateHead(Head):
         return [EPSILON_SPEC, *self._rest.config_specs]
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        """The release itself is the output of a head without a rest: nothing is restored."""
+        """Lets the release itself be the output of a head without a rest: nothing is restored."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        at = guarded(lambda: session_for(self.session, merged, self.max_epsilon))
+        at = guarded(session_for, self.session, merged, self.max_epsilon)
         read = partial(read_input, keys=names_of(self.keys), rules=self.rules)
-        tools, name = checked_tools(self.tools), conversation_of(merged)
-        [(released, exchange)] = cross(at, [value], read, self.rules, name, tools=tools)
+        tools = checked_tools(self.tools)
+        [(released, exchange)] = cross(at, [value], read, self.rules, merged, tools=tools)
         if self.then is None:
             return Entered(input=released, config=merged)
-        return Entered(input=released, config=merged, exchange=exchange, receipt=exchange.receipt)
-
-    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
-        if exchange is None or self.answers != "note":
-            return self._rest
-        return with_notes(self._rest, exchange)
+        rest = self.then if self.answers == "ignore" else with_notes(self.then, exchange)
+        return Entered(
+            rest=rest, input=released, config=merged, exchange=exchange, receipt=exchange.receipt
+        )

@@ -19,22 +19,21 @@ from pydantic import Field
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._answers import signed
-from langchain_dp_middleware._boundary import cross, read_transcript, refuse_outer_run
-from langchain_dp_middleware._calls import RefusedWrappers
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import (
+from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
-    conversation_of,
+    cross,
     fields_of,
+    refuse_outer_run,
     session_for,
 )
+from langchain_dp_middleware._calls import RefusedWrappers
+from langchain_dp_middleware._messages import MessageRules, read_transcript
 from langchain_dp_middleware._turns import Asked, messages_of, turn_of
 
 REMEDY = (
@@ -243,38 +242,31 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         if settings := sorted(name for name, option in options.items() if option is not None):
             raise ParameterError(f"expected settings on the two models themselves, got {settings}")
         messages = messages_of(value)
-        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
+        at = guarded(session_for, self.session, config, self.max_epsilon)
+        rules = MessageRules(said=self.on_exhausted)
+        read = partial(read_transcript, rules=rules)
         try:
-            released, exchange = self._released(at, messages, config)
+            [(released, exchange)] = cross(at, [messages], read, rules, config, remedy=_NOTE)
         except BudgetExhausted:
             if self.on_exhausted is None:
                 raise
             return AIMessage(self.on_exhausted, id=f"dp-{uuid4()}")
+        history, text, instruction = turn_of(released, self.instruction)
         unit = at.sanitizer.certificate.unit
-        sent = turn_of(released, self.instruction).for_remote(unit)
+        sent = [*history, *inferdpt.for_remote(text, instruction, unit)]
         with set_config_context(config) as context:
             draft = context.run(self.remote, sent)
-        question = guarded(self._for_extractor, messages, draft, at)
+        question = guarded(self._question, messages, draft, at)
         asked = Asked(exchange=exchange, question=question, draft=draft)
         asked.note()
         return asked
 
-    def _released(
-        self, at: dp.Session, messages: list[BaseMessage], config: RunnableConfig
-    ) -> tuple[list[BaseMessage], Exchange]:
-        rules = MessageRules(said=self.on_exhausted)
-        read, name = partial(read_transcript, rules=rules), conversation_of(config)
-        [crossed] = cross(at, [messages], read, rules, name, remedy=_NOTE)
-        return crossed
-
-    def _for_extractor(
-        self, messages: list[BaseMessage], draft: str, at: dp.Session
-    ) -> inferdpt.Messages:
-        turn = turn_of(messages, self.instruction)
+    def _question(self, messages: list[BaseMessage], draft: str, at: dp.Session) -> Any:
+        """What the extractor is given, with the raw documents for those that were released."""
+        history, text, instruction = turn_of(messages, self.instruction)
         if self.passages is not None:
-            rules = self.passages.restore(at.sanitizer.subject, turn.instruction)
-            turn = replace(turn, instruction=rules)
-        return turn.for_extractor(draft)
+            instruction = self.passages.restore(at.sanitizer.subject, instruction)
+        return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 
     # description -----------------------------------------------------------------------------
 

@@ -13,10 +13,9 @@ from dp_middleware.conversation.boundary import guarded
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import receipts
 from langchain_dp_middleware._answers import Entered
-from langchain_dp_middleware._boundary import read_input, refuse_outer_run
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import refuse_epsilon
+from langchain_dp_middleware._boundary import refuse_epsilon, refuse_outer_run
+from langchain_dp_middleware._calls import Head
+from langchain_dp_middleware._messages import MessageRules, read_input
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +69,7 @@ class PrivRewriteRunnable(Head):
         text, build = guarded(lambda: _one_text(value))
         with receipts() as receipt, set_config_context(merged) as context:
             release = context.run(guarded, lambda: self.rewriter.rewrite(text), what="the rewrite")
-        return Entered(input=build(release.text), config=merged, receipt=receipt)
+        return Entered(rest=self._rest, input=build(release.text), config=merged, receipt=receipt)
 
 
 def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:

@@ -19,10 +19,15 @@ from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded import recording
 from langchain_dp_middleware._answers import Entered
-from langchain_dp_middleware._boundary import refuse_outer_run
+from langchain_dp_middleware._boundary import (
+    EPSILON_SPEC,
+    MODEL_CONFIG,
+    fields_of,
+    refuse_outer_run,
+    session_for,
+)
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._retriever_trust import require_local
-from langchain_dp_middleware._session import EPSILON_SPEC, MODEL_CONFIG, fields_of, session_for
+from langchain_dp_middleware._parts import require_local
 from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import quiet
 
@@ -106,12 +111,12 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The released documents; ``kwargs`` go to the local retriever."""
         entered = self._enter(input, config, **kwargs)
-        return self._rest.invoke(entered.input, entered.config)
+        return entered.rest.invoke(entered.input, entered.config)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; search and release run in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
-        return await self._rest.ainvoke(entered.input, entered.config)
+        return await entered.rest.ainvoke(entered.input, entered.config)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun

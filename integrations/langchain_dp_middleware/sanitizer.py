@@ -12,14 +12,15 @@ from pydantic import Field
 from dp_middleware.conversation.boundary import guarded
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
+    MODEL_CONFIG,
     cross,
+    fields_of,
     names_of,
-    read_input,
     refuse_outer_run,
+    session_for,
 )
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import MODEL_CONFIG, conversation_of, fields_of, session_for
+from langchain_dp_middleware._messages import MessageRules, read_input
 
 REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
@@ -95,9 +96,9 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", REMEDY)
         at = guarded(
-            lambda: session_for(self.session, config, self.max_epsilon, default=self.epsilon)
+            partial(session_for, default=self.epsilon), self.session, config, self.max_epsilon
         )
         rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
         read = partial(read_input, keys=self.keys, rules=rules)
-        [(released, _)] = cross(at, [value], read, rules, conversation_of(config))
+        [(released, _)] = cross(at, [value], read, rules, config)
         return Entered(input=released, config=config)

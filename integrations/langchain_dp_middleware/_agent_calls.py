@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
-from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.saved import Saved
 from langchain_dp_middleware._answers import answer_of, restored
 from langchain_dp_middleware._boundary import remedied
@@ -25,12 +31,11 @@ from langchain_dp_middleware._messages import (
     read_message,
 )
 
-T = TypeVar("T")
-
 _MARK = "dp_public"
+_PUBLIC = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PublicResults:
     """Tells what a public tool returned from what others wrote in its name.
 
@@ -46,55 +51,37 @@ class PublicResults:
     session: dp.Session
     tools: Collection[str]
 
-    def mark(self, result: T, tool: str) -> T:
-        """What a call of a tool returned, a message or a ``Command``, with marks if it is public.
+    def mark(self, result: Any, tool: str) -> Any:
+        """Marks what a call of a tool returned, a message or a ``Command``, if it is public.
 
-        Errors get none: they quote the arguments.
+        Errors get no mark: they quote the arguments.
         """
         if tool not in self.tools:
             return result
         if isinstance(result, ToolMessage):
-            return cast("T", self._with_mark(result))
+            return self._with_mark(result)
         update = getattr(result, "update", None)
         if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
             return result
         messages = [self._with_mark(message) for message in update["messages"]]
-        changed: Any = {**update, "messages": messages}
-        return cast("T", replace(cast("Any", result), update=changed))
+        return replace(result, update={**update, "messages": messages})
 
     def knows(self, message: BaseMessage) -> bool:
-        """Whether a public tool returned exactly this."""
+        """Tells whether a public tool returned exactly this."""
         if not isinstance(message, ToolMessage) or message.name not in self.tools:
             return False
-        return bool(message.additional_kwargs.get(_MARK) == self._mark(message))
+        return bool(message.additional_kwargs.get(_MARK) == guarded(self._mark, message))
 
     def _with_mark(self, message: Any) -> Any:
         if not isinstance(message, ToolMessage) or message.status != "success":
             return message
-        extra = {**message.additional_kwargs, _MARK: self._mark(message)}
+        extra = {**message.additional_kwargs, _MARK: guarded(self._mark, message)}
         return message.model_copy(update={"additional_kwargs": extra})
 
     def _mark(self, message: ToolMessage) -> str:
-        parts = (_MARK, str(message.name), message.tool_call_id, message.status)
-
-        def work() -> str:
-            content = json.dumps(message.content, sort_keys=True, default=str)
-            return self.session.digest(*parts, content)
-
-        return guarded(work)
-
-
-def merge(
-    left: Mapping[str, Saved | None] | None, right: Mapping[str, Saved | None] | None
-) -> dict[str, Saved]:
-    """Reducer: newer entries replace older ones, ``None`` takes one out."""
-    both = {**(left or {}), **(right or {})}
-    return {name: entry for name, entry in both.items() if entry is not None}
-
-
-def saved_in(state: Any) -> Mapping[str, Saved]:
-    """The entries in an agent's state."""
-    return state.get("dp_releases") or {}
+        content = json.dumps(message.content, sort_keys=True, default=str)
+        parts = (str(message.name), message.tool_call_id, message.status, content)
+        return self.session.digest(_MARK, *parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,20 +100,11 @@ class ModelCall:
     messages: list[Any] = field(repr=False)
     system: SystemMessage | None = field(default=None, repr=False)
 
-    def remote(self, result: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """The result, with ids for what the remote model wrote."""
-        return [
-            m.model_copy(update={"id": str(uuid4())})
-            if isinstance(m, AIMessage) and not m.id
-            else m
-            for m in result
-        ]
-
     def shown(self, remote: Sequence[BaseMessage], *, extracted: bool) -> list[BaseMessage]:
-        """What the state shows of a result, which is noted.
+        """Notes a result, with ids, and returns what the state shows of it.
 
         Args:
-            remote: The result, with ids.
+            remote: The result.
             extracted: Whether a local model's words will stand for those of the remote one.
         """
         shown = [restored(self.exchange, message) for message in remote]
@@ -139,19 +117,11 @@ class ModelCall:
     def saved(
         self, remote: Sequence[BaseMessage], known: Mapping[str, Saved], names: Collection[Any]
     ) -> dict[str, Saved]:
-        """Entries for the state: of the answers, and of messages with these ids that are new."""
+        """Returns entries for the state: of the answers, and of new messages with these ids."""
         late = {name: row for name, row in self.exchange.saved.items() if name in names}
-        answers = {
-            str(said.id): self.own.saved_answer(answer_of(said))
-            for said in remote
-            if isinstance(said, AIMessage)
-        }
-        return {**changed(late, known), **answers}
-
-
-def changed(rows: Mapping[str, Saved], known: Mapping[str, Saved]) -> dict[str, Saved]:
-    """The entries that are not in the state."""
-    return {name: row for name, row in rows.items() if known.get(name) != row}
+        answers = [answer_of(said) for said in remote if isinstance(said, AIMessage)]
+        rows = {str(answer.id): self.own.saved_answer(answer) for answer in answers}
+        return {**changed(late, known), **rows}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,15 +157,15 @@ class Releaser:
         Raises:
             DPMiddlewareError: Text-free; see :func:`cross`.
         """
-
         passes = self._passes(messages, saved)
 
         def work() -> tuple[Exchange, list[Any]]:
             readings = [self._read(message, k) for k, message in enumerate(messages)]
             if system is not None:
                 prompt = read_message(system.model_copy(update={"id": None}), self.rules, "system")
-                readings = [replace(prompt, message=_aside(prompt.message)), *readings]
-            private = Input(readings=readings, build=list)
+                aside = replace(prompt.message, aside=True)
+                readings = [replace(prompt, message=aside), *readings]
+            private = Input(readings=readings)
             with remedied():
                 exchange = self.session.exchange(
                     private.transcript,
@@ -214,35 +184,33 @@ class Releaser:
         state: Mapping[str, Any],
         system: SystemMessage | None,
     ) -> ModelCall:
-        """What one call sends; other middleware may have changed the agent's own messages."""
+        """Makes what one call sends; other middleware may have changed the agent's messages."""
         own, saved = None, saved_in(state)
         before: list[AnyMessage] = list(state.get("messages") or ())
         if self.conversation is None and before and before != list(messages):
             own, _ = self.exchange(with_ids(before), saved)
         private = None if self.rules.system == "pass" else system
-        exchange, sent = self.exchange(
-            with_ids(messages),
-            saved,
-            system=private,
-            conversation=None if own is None else own.conversation,
-        )
+        name = None if own is None else own.conversation
+        exchange, sent = self.exchange(with_ids(messages), saved, system=private, conversation=name)
         if private is not None:
             system, *sent = sent
         return ModelCall(exchange=exchange, own=own or exchange, messages=sent, system=system)
 
-    def readable(
-        self, messages: Sequence[AnyMessage], passages: dp.Passages | None
-    ) -> Sequence[AnyMessage]:
-        """For a local model: raw documents where public tools returned released ones. Private."""
-        if passages is None:
-            return messages
-        subject = self.session.sanitizer.subject
-        return [
-            m.model_copy(update={"content": passages.restore(subject, str(m.text))})
-            if self.public.knows(m)
-            else m
-            for m in messages
-        ]
+    def turn(self, messages: Sequence[AnyMessage], passages: dp.Passages | None) -> str:
+        """Returns the user's last message and what tools found for it, for a local model. Private.
+
+        Where a public tool returned released documents stand the raw ones.
+        """
+        texts: list[str] = []
+        for message in reversed(messages):
+            if isinstance(message, HumanMessage | ToolMessage):
+                text = str(message.text)
+                if passages is not None and self.public.knows(message):
+                    text = passages.restore(self.session.sanitizer.subject, text)
+                texts.append(text)
+            if isinstance(message, HumanMessage):
+                break
+        return "\n\n".join(reversed(texts))
 
     def _passes(
         self, messages: Sequence[AnyMessage], saved: Mapping[str, Saved]
@@ -257,23 +225,33 @@ class Releaser:
     def _read(self, message: AnyMessage, place: int) -> Reading:
         if not self.public.knows(message):
             return read_message(message, self.rules, f"message {place}")
-        names = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
-        fields = {name: getattr(message, name) for name in names}
+        fields: Any = {name: getattr(message, name) for name in _PUBLIC}
         return public_reading(ToolMessage(**fields))
 
 
-def _aside(message: Message) -> Message:
-    return replace(message, aside=True)
+# the state ---------------------------------------------------------------------------------------
 
 
-def with_schemas(tools: Tools, response_format: Any) -> Tools:
-    """The tools that get originals, and the schemas of an answer, which are called like tools."""
-    specs = getattr(response_format, "schema_specs", ())
-    return tools if tools == "all" else {*tools, *(spec.name for spec in specs)}
+def merge(
+    left: Mapping[str, Saved | None] | None, right: Mapping[str, Saved | None] | None
+) -> dict[str, Saved]:
+    """Reducer: newer entries replace older ones, ``None`` takes one out."""
+    both = {**(left or {}), **(right or {})}
+    return {name: entry for name, entry in both.items() if entry is not None}
+
+
+def saved_in(state: Any) -> Mapping[str, Saved]:
+    """Returns the entries in an agent's state."""
+    return state.get("dp_releases") or {}
+
+
+def changed(rows: Mapping[str, Saved], known: Mapping[str, Saved]) -> dict[str, Saved]:
+    """Returns the entries that are not in the state."""
+    return {name: row for name, row in rows.items() if known.get(name) != row}
 
 
 def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The messages, those without an id named by their place: after which message, and how far.
+    """Returns the messages, those without an id named by their place: behind which, and how far.
 
     So a retry finds the releases of messages that another middleware put in.
     """
@@ -287,3 +265,11 @@ def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             anchor, distance = message.id, 0
         copies.append(message)
     return copies
+
+
+def answers_with_ids(result: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Returns a result, with ids for what the remote model wrote."""
+    return [
+        m.model_copy(update={"id": str(uuid4())}) if isinstance(m, AIMessage) and not m.id else m
+        for m in result
+    ]

@@ -173,7 +173,7 @@ def note_answer(
         remote: The message as the **remote** model wrote it, never one that a local model
             extracted.
         event_id: Id of the message that stands for it in the transcript; default its own. One
-            that has none is known by its words; see :meth:`dp.Session.note_remote`.
+            that has none is known by its words.
         conversation: Thread or session id of the call; default: any call without one.
 
     Raises:

@@ -63,9 +63,7 @@ def cross(
         The copy that goes out for each, and the exchange that restores its answer.
 
     Raises:
-        ParameterError: Something in an input cannot be released; nothing was charged.
-        EventRefused: An AI message that the session does not know; nothing was charged.
-        DPMiddlewareError: The release failed. Has no cause and no context: these may quote.
+        DPMiddlewareError: Something cannot be released, or the release failed. Holds no text.
     """
     name = conversation_of(config)
 
@@ -84,11 +82,7 @@ def cross(
 
 @contextmanager
 def remedied(remedy: str = NOTE_OR_DECLARE) -> Iterator[None]:
-    """Says of an AI message that the session does not know what to do about it.
-
-    Raises:
-        UnknownAnswer: There is one.
-    """
+    """Says of an AI message that the session does not know what to do about it."""
     try:
         yield
     except UnknownAnswer:
@@ -99,11 +93,7 @@ def remedied(remedy: str = NOTE_OR_DECLARE) -> Iterator[None]:
 
 
 def refuse_outer_run(config: RunnableConfig | None, name: str, remedy: str = USAGE) -> None:
-    """Raises inside a sequence, graph node, tool or ``@traceable``: these recorded the input.
-
-    Raises:
-        ParameterError: There is an outer run, in ``config`` or around the call.
-    """
+    """Raises inside a sequence, graph node, tool or ``@traceable``: these recorded the input."""
     managers = [ensure_config(place).get("callbacks") for place in (config, None)]
     inside = any(getattr(manager, "parent_run_id", None) is not None for manager in managers)
     if inside or get_current_run_tree() is not None:
@@ -129,21 +119,16 @@ def session_for(
 ) -> dp.Session:
     """Returns the session at the epsilon and for the subject that a call asks for.
 
-    The epsilon may come from a client. The subject must not: a session takes one only where it was
-    made with ``subjects="many"``. It is not among the ``config_specs``, which clients are shown.
+    The epsilon may come from a client, so it has a ceiling; the subject must not.
 
     Args:
         session: The adapter's.
-        config: ``{"configurable": {"dp_epsilon": 0.5}}`` asks for another epsilon,
-            ``{"configurable": {"dp_subject": "ann"}}`` for another subject.
-        ceiling: Nats per token occurrence, the most that a call gets; ``None``: the sanitizer's
-            own certified epsilon.
-        default: Nats per token occurrence, what a call gets that asks for nothing; ``None``: the
-            sanitizer's own.
+        config: Of the call.
+        ceiling: Nats per token occurrence, the most that a call gets; ``None``: its own.
+        default: What a call gets that asks for nothing; ``None``: the sanitizer's own.
 
     Raises:
-        ParameterError: What was asked for is not a positive number, or no subject that a call may
-            name.
+        ParameterError: What was asked for is no epsilon, or no subject that a call may name.
         NotPrepared: What was asked for takes a search, for which no call waits.
     """
     asked = _configurable(config).get(EPSILON)
@@ -158,11 +143,7 @@ def session_for(
 
 
 def for_subject(session: dp.Session, config: RunnableConfig | None) -> dp.Session:
-    """Returns the session in the name of the subject that a call names, or as it is.
-
-    Raises:
-        ParameterError: The session takes no subject from a call.
-    """
+    """Returns the session in the name of the subject that a call names, or as it is."""
     subject = _configurable(config).get(SUBJECT)
     if subject is None:
         return session
@@ -182,11 +163,7 @@ def refuse_epsilon(config: RunnableConfig | None, name: str, remedy: str) -> Non
 
 
 def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
-    """Also of the run around the call: an agent's thread.
-
-    Raises:
-        ParameterError: A name that looks like ours and is not, perhaps a misspelled one.
-    """
+    """Also of the run around the call: an agent's thread."""
     own: Mapping[str, Any] = ensure_config(config).get("configurable") or {}
     if unknown := sorted({k for k in own if k.startswith("dp_")} - {EPSILON, SUBJECT}):
         raise ParameterError(
@@ -201,12 +178,7 @@ def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
 def fields_of(
     kind: type[BaseModel], session: object, options: Mapping[str, Any], **parts: Any
 ) -> dict[str, Any]:
-    """Returns the fields of a pydantic adapter: its session, its parts, the caller's options.
-
-    Raises:
-        ParameterError: An option that it does not have: named, without its value. Or no session,
-            or a ceiling that is no epsilon.
-    """
+    """Returns the fields of a pydantic adapter; an unknown option is named without its value."""
     if unknown := sorted(set(options) - set(kind.model_fields)):
         raise ParameterError(
             f"{kind.__name__} has no {', '.join(unknown)}; expected some of "
@@ -217,11 +189,7 @@ def fields_of(
 
 
 def names_of(keys: Collection[str] | None) -> tuple[str, ...] | None:
-    """Returns the private keys of a dict.
-
-    Raises:
-        ParameterError: A single str, or none at all.
-    """
+    """Returns the private keys of a dict, checked."""
     if keys is None:
         return None
     if isinstance(keys, str) or not keys:

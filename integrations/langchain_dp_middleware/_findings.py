@@ -1,23 +1,34 @@
-"""What the checks find."""
+"""What the checks find, and what they take for a model: ours, local, or remote."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableBinding
 
+import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.models.trust import locate, require_trusted
-from langchain_dp_middleware._parts import code_of, is_ours, parts_in
+from dp_middleware.models.object_graph import reachable as reachable
+from dp_middleware.models.parts import inherits
+from dp_middleware.models.trust import Location, locate, locate_all, require_trusted
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
+_VENDORS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "google"}
+_OURS = ("dp_middleware", "langchain_dp_middleware")
+_LOCAL = frozenset(
+    f"langchain_community.{name}"
+    for name in (
+        *("BM25Retriever", "TFIDFRetriever", "KNNRetriever", "SVMRetriever"),
+        *("FAISS", "InMemoryDocstore"),
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something in an agent that sends raw text out, or keeps the middleware from working.
+    """Something that sends raw text out, or keeps the middleware from working.
 
     Attributes:
         where: Names the part: nodes, middleware, tools.
@@ -33,10 +44,24 @@ class Finding:
         return f"{self.where}: {self.what}; {self.remedy}"
 
 
-def is_local(model: Any) -> bool:
-    """Tells whether a model runs in process or on loopback."""
+def is_model(x: Any) -> bool:
+    """Tells whether it is a model, a vendor's client, or what stands for one until it is called."""
+    kind, names = type(x), ("Client", "OpenAI", "Anthropic", "Groq", "Mistral")
+    is_client = kind.__module__.partition(".")[0] in _VENDORS and kind.__name__.endswith(names)
+    stands_in = kind.__name__ in ("_ConfigurableModel", "RemoteGraph")
+    return is_client or stands_in or inherits(x, "langchain_core", "BaseLanguageModel")
+
+
+def is_ours(x: Any) -> bool:
+    """Tells whether it releases before it sends: the models inside of it are no findings."""
+    packages = {base.__module__.partition(".")[0] for base in type(x).__mro__}
+    return isinstance(x, dp.InferDPT | dp.PrivRewrite) or "langchain_dp_middleware" in packages
+
+
+def is_local(x: Any) -> bool:
+    """Tells whether a model, or a retriever with all that it is made of, runs on this machine."""
     try:
-        require_trusted(locate(model))
+        require_trusted(locate(x) if is_model(x) else _place_of(x))
     except UntrustedHost:
         return False
     return True
@@ -49,11 +74,25 @@ def bare(model: Any) -> Any:
     return model
 
 
-def held_by(root: Any, is_found: Callable[[Any], bool]) -> list[Any]:
-    """Returns what is looked for among the declared parts of an object, not what is inside it."""
+def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
+    """Refuses a retriever that would take the raw query out of this computer.
 
-    def is_whole(part: Any) -> bool:
-        kind = code_of(type(part).__module__)
-        return is_found(part) or kind in ("computes", "network")
+    Raises:
+        UntrustedHost: A part of it may send the query elsewhere than to the ``trusted_hosts``.
+        ParameterError: ``trusted_hosts`` is not a collection of host names.
+    """
+    place = _place_of(retriever)
+    if place.unknown:
+        raise UntrustedHost(
+            f"cannot tell where {', '.join(sorted(place.unknown))} in {type(retriever).__name__} "
+            "sends a query; use a local index and embedding model, or give your own retriever a "
+            "property location, a dp_middleware Location, that says where it runs"
+        )
+    require_trusted(place, trusted_hosts)
 
-    return [part for part in parts_in(root, is_whole) if is_found(part)]
+
+def _place_of(retriever: Any) -> Location:
+    def releases(x: object) -> bool:
+        return type(x).__module__.partition(".")[0] in _OURS
+
+    return locate_all(retriever, local=_LOCAL, releases=releases)

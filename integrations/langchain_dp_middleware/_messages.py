@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -18,12 +18,13 @@ from langchain_core.messages import (
 )
 from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 
-from dp_middleware.conversation.messages import ONCE, Message, Once, Role
-from dp_middleware.conversation.templates import Template, parts_of
+from dp_middleware.conversation.messages import ONCE, Message
+from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import answer_of, message_again
 
 _EXPECTED = "expected text, a string or chat prompt value, or a list of messages"
+_PUBLIC_OF_TOOLS = ("tool_call_id", "name", "status")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +60,7 @@ class MessageRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A message, or a text, of LangChain's as one of a transcript.
-
-    Attributes:
-        message: Of the transcript.
-        build: Makes the copy of what goes out for it.
-    """
+    """A message, or a text, of LangChain's as one of a transcript; ``build`` makes its copy."""
 
     message: Message = field(repr=False)
     build: Callable[[Message], Any]
@@ -72,12 +68,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """What is private in an input, as one transcript, and how its copy is made.
-
-    Attributes:
-        readings: Of the transcript.
-        build: Makes the copy of the input from the copies of these, in their order.
-    """
+    """What is private in an input, as one transcript; ``build`` makes its copy of their copies."""
 
     readings: list[Reading]
     build: Callable[[list[Any]], Any] = list
@@ -91,9 +82,6 @@ class Input:
         """Makes what goes out."""
         pairs = zip(self.readings, sent, strict=True)
         return self.build([reading.build(message) for reading, message in pairs])
-
-
-# inputs ------------------------------------------------------------------------------------------
 
 
 def read_transcript(value: object, rules: MessageRules) -> Input:
@@ -141,25 +129,20 @@ def read_input(value: object, keys: tuple[str, ...] | None, rules: MessageRules)
 
 def _read_value(value: object, rules: MessageRules, where: str) -> Input:
     """Reads one transcript, or one text."""
+    if not isinstance(value, str | list | StringPromptValue | ChatPromptValue):
+        raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
+    readings = _read_all(messages_in(value), rules, where)
     if isinstance(value, str):
-        return Input(readings=[_read_text(value, rules)], build=lambda copies: copies[0])
+        return Input(readings=readings, build=lambda copies: copies[0])
     if isinstance(value, StringPromptValue):
-        reading = _read_text(value.text, rules)
-        return Input(readings=[reading], build=lambda copies: StringPromptValue(text=copies[0]))
+        return Input(readings=readings, build=lambda copies: StringPromptValue(text=copies[0]))
     if isinstance(value, ChatPromptValue):
-        readings = _read_all(value.messages, rules, where)
         return Input(readings=readings, build=lambda copies: ChatPromptValue(messages=copies))
-    if isinstance(value, list):
-        return Input(readings=_read_all(value, rules, where))
-    raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
+    return Input(readings=readings)
 
 
 def messages_in(value: object) -> list[Any]:
-    """Returns the messages, or texts that stand for one, in what chat models take.
-
-    Raises:
-        ParameterError: They take no such thing.
-    """
+    """Returns the messages, or texts that stand for one, in what chat models take."""
     if isinstance(value, ChatPromptValue | list | tuple):
         return list(value.messages if isinstance(value, ChatPromptValue) else value)
     if isinstance(value, StringPromptValue | str):
@@ -178,42 +161,44 @@ def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
 
 def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[Reading]:
     """Reads a transcript; a str stays one and never comes again."""
+    once = Message(role="user", id=ONCE)
     return [
-        _read_text(message, rules)
+        _reading(once, message, lambda copy: copy, rules, where)
         if isinstance(message, str)
         else read_message(message, rules, f"{where}, message {i}")
         for i, message in enumerate(messages)
     ]
 
 
-def _read_text(text: str, rules: MessageRules) -> Reading:
-    return _private("user", ONCE, [text], lambda texts: texts[0], rules)
-
-
 def read_message(x: object, rules: MessageRules, where: str) -> Reading:
-    """Reads a message; its copy is built anew: metadata, artifact and author are cut.
-
-    Raises:
-        ParameterError: It cannot be released.
-    """
-    message = message_of(x, where)
+    """Reads a message; its copy is built anew: metadata, artifact and author are cut."""
+    message, public = message_of(x, where), dict[str, Any]()
     if isinstance(message, AIMessage):
         return Reading(message=answer_of(message), build=message_again)
-    if isinstance(message, HumanMessage):
-        return _read_content(message, "user", HumanMessage, rules, where)
+    role = next((role for role, kind in _ROLES.items() if isinstance(message, kind)), None)
+    if role is None:
+        raise ParameterError(
+            f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
+        )
     if isinstance(message, ToolMessage):
-        public = {name: getattr(message, name) for name in ("tool_call_id", "name", "status")}
-        return _read_content(message, "tool", ToolMessage, rules, where, **public)
+        public = {name: getattr(message, name) for name in _PUBLIC_OF_TOOLS}
     if isinstance(message, SystemMessage):
         kept = {k: v for k, v in message.additional_kwargs.items() if k == "__openai_role__"}
-        if rules.system == "release":
-            options: Any = {"additional_kwargs": kept}
-            return _read_content(message, "system", SystemMessage, rules, where, **options)
-        copy = SystemMessage(content=message.content, id=message.id, additional_kwargs=kept)
-        return public_reading(copy)
-    raise ParameterError(
-        f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
-    )
+        public = {"additional_kwargs": kept}
+
+    def build(content: Any) -> BaseMessage:
+        return _ROLES[role](content=content, id=message.id, **public)
+
+    if role == "system" and rules.system == "pass":
+        return public_reading(build(message.content))
+    return _reading(Message(role=role, id=message.id), message.content, build, rules, where)
+
+
+_ROLES: dict[Any, type[BaseMessage]] = {
+    "user": HumanMessage,
+    "tool": ToolMessage,
+    "system": SystemMessage,
+}
 
 
 def public_reading(copy: BaseMessage) -> Reading:
@@ -222,11 +207,7 @@ def public_reading(copy: BaseMessage) -> Reading:
 
 
 def message_of(x: object, where: str) -> BaseMessage:
-    """Makes a message of what LangChain takes for one: (role, content), or a dict of both.
-
-    Raises:
-        ParameterError: It is none; quotes nothing of it.
-    """
+    """Makes a message of (role, content), or a dict of both; an error quotes nothing of it."""
     if isinstance(x, BaseMessage):
         return x
     if isinstance(x, tuple | dict):
@@ -237,72 +218,47 @@ def message_of(x: object, where: str) -> BaseMessage:
     )
 
 
-def _read_content(
-    message: BaseMessage,
-    role: Role,
-    kind: type[BaseMessage],
-    rules: MessageRules,
-    where: str,
-    **public: Any,
+def _reading(
+    event: Message, content: Any, build: Callable[[Any], Any], rules: MessageRules, where: str
 ) -> Reading:
     """The blocks of a message are the parts of one event: their number and order are public."""
-    content, name = message.content, message.id
-    if isinstance(content, str):
-        return _private(
-            role, name, [content], lambda said: kind(content=said[0], id=name, **public), rules
-        )
-    blocks = [_block(block, rules, f"{where}, block {i}") for i, block in enumerate(content)]
-    texts = [block[1] for block in blocks if isinstance(block, tuple)]
-
-    def build(released: list[str]) -> BaseMessage:
-        rest = iter(released)
-        copies = [_rebuilt(block, rest) for block in blocks if block is not None]
-        return kind(content=copies, id=name, **public)
-
-    return _private(role, name, texts, build, rules)
-
-
-def _private(
-    role: Role,
-    name: str | Once | None,
-    texts: Sequence[str],
-    build: Callable[[list[str]], Any],
-    rules: MessageRules,
-) -> Reading:
-    """Texts of which the values in public templates are private, mostly all; one event."""
-    if not rules.templates and texts:
-        message = Message(role=role, texts=tuple(texts), id=name)
-        return Reading(message=message, build=lambda sent: build(list(sent.texts)))
-    cut = [parts_of(rules.templates, role, text) for text in texts]
-    values = tuple(value for parts in cut for value in parts.values)
+    whole = isinstance(content, str)
+    blocks = [
+        _block(block, event.role, rules, f"{where}, block {i}")
+        for i, block in enumerate([content] if whole else content)
+    ]
+    texts = [text for block in blocks if isinstance(block, _Text) for text in block.parts.values]
 
     def again(sent: Message) -> Any:
-        released = iter(sent.texts)
-        return build([parts.joined(released) for parts in cut])
+        rest = iter(sent.texts)
+        copies = [b.copy(rest) if isinstance(b, _Text) else b for b in blocks if b is not None]
+        return build(copies[0] if whole else copies)
 
-    return Reading(
-        message=Message(role=role, texts=values, id=name, public=not values), build=again
-    )
-
-
-def _block(block: Any, rules: MessageRules, where: str) -> Any:
-    """A text with what is made of it, a block that is public, or None for one that is dropped."""
-    if isinstance(block, str):
-        return "text", block
-    is_text = isinstance(block, dict) and block.get("type") == "text"
-    if is_text and isinstance(text := block.get("text"), str):
-        return "block", text
-    if rules.on_other == "drop":
-        return None
-    if rules.on_other == "pass":
-        return block
-    raise ParameterError(
-        f"{where}: only text blocks can be released; take other blocks out, or set on_other="
-    )
+    message = replace(event, texts=tuple(texts), public=not texts)
+    return Reading(message=message, build=again)
 
 
-def _rebuilt(block: Any, released: Any) -> Any:
-    if not isinstance(block, tuple):
-        return block
-    text = next(released)
-    return text if block[0] == "text" else {"type": "text", "text": text}
+@dataclass(frozen=True, kw_only=True)
+class _Text:
+    """A text, of which the values in public templates are private, mostly all."""
+
+    parts: Parts
+    is_block: bool
+
+    def copy(self, released: Iterator[str]) -> Any:
+        text = self.parts.joined(released)
+        return {"type": "text", "text": text} if self.is_block else text
+
+
+def _block(block: Any, role: str, rules: MessageRules, where: str) -> Any:
+    """A text, a block that is public, or None for one that is dropped."""
+    is_block = isinstance(block, dict) and block.get("type") == "text"
+    text = block.get("text") if is_block else block
+    if isinstance(text, str):
+        parts = parts_of(rules.templates, role, text) if rules.templates else Parts((text,))
+        return _Text(parts=parts, is_block=is_block)
+    if rules.on_other == "raise":
+        raise ParameterError(
+            f"{where}: only text blocks can be released; take other blocks out, or set on_other="
+        )
+    return block if rules.on_other == "pass" else None

@@ -16,11 +16,7 @@ from langchain_dp_middleware._messages import message_of, messages_in
 
 
 def messages_of(value: object) -> list[BaseMessage]:
-    """Makes messages of a text, prompt value or list; a bare text is new at every call.
-
-    Raises:
-        ParameterError: Not a transcript of system, human and AI messages with a human one last.
-    """
+    """Makes messages of a text, prompt value or list; a bare text is new at every call."""
     messages = [
         HumanMessage(x, id=str(uuid4()))
         if isinstance(x, str)
@@ -44,9 +40,7 @@ def turn_of(
 ) -> tuple[inferdpt.Messages, str, str]:
     """Splits a transcript: what came before its last message, that one's text, the instruction.
 
-    Args:
-        messages: Its system messages are the instruction, if there are any.
-        instruction: Stands in for them.
+    The system messages are the instruction, if there are any.
     """
     rules = [message.text for message in messages if isinstance(message, SystemMessage)]
     *before, last = [message for message in messages if not isinstance(message, SystemMessage)]

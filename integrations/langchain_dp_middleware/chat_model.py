@@ -39,18 +39,11 @@ from langchain_dp_middleware._templates import templates_of
 class DPChatModel(ReleasedCalls, BaseChatModel):
     """Stands for a remote chat model and hands it released messages, at every public method.
 
-    For whatever takes a model: agents, third-party chains, summarizers. Tools, structured
-    output, streaming and the model's own settings keep working. The inner model's answers are
-    noted in the session, so that a later transcript may hold them; one whose stream was given up
-    is not, see :func:`note_answer`.
-
-    Callbacks and tracers of the inner model's runs get released text. Those of an enclosing
-    sequence, graph or agent record what that is given, raw; put a :class:`PrivateHead` in front
-    of it where they may not. Structured output, retries and fallbacks stand behind the boundary
-    and so may be traced, also those of a model with bound tools.
-
-    Messages, epsilon and conversations are as for :class:`PrivateHead`. With the memo of its
-    session, a retry of messages sends the same release again and costs nothing.
+    For whatever takes a model: agents, third-party chains, summarizers. Tools, structured output,
+    streaming and the model's own settings keep working. Its answers are noted in the session, so
+    that a later transcript may hold them. Callbacks of the inner model's runs, of structured
+    output, retries and fallbacks get released text. Those of an enclosing sequence, graph or agent
+    record what that is given, raw; put a :class:`PrivateHead` in front of it where they may not.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
@@ -61,24 +54,13 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
-            text that is the fixed parts of one of them around values, to the letter, only the
-            values are released. A text that none of them made, or that could be cut in two ways,
-            is released whole. That a text is so made is public.
+            text that one of them made, only the values are released; that it did is public.
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             None: the error. Not for ``generate`` and what is made with ``|``.
         tools: As of :class:`PrivateHead`.
 
     Raises:
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> from langchain_core.language_models import FakeListChatModel
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-        >>> model = DPChatModel(sanitizer, FakeListChatModel(responses=["fine"]))
-        >>> model.invoke([("human", "red blue")]).text
-        'fine'
     """
 
     model_config = MODEL_CONFIG

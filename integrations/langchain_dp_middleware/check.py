@@ -11,8 +11,15 @@ from typing import Any
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.models.trust import locate
 from langchain_dp_middleware._calls import PrivateBinding
-from langchain_dp_middleware._findings import WRAP, Finding, bare, held_by, is_local
-from langchain_dp_middleware._parts import is_model, is_ours
+from langchain_dp_middleware._findings import (
+    WRAP,
+    Finding,
+    bare,
+    is_local,
+    is_model,
+    is_ours,
+    reachable,
+)
 from langchain_dp_middleware.agents import DPAgentMiddleware
 from langchain_dp_middleware.chain_check import check_chain
 
@@ -37,27 +44,20 @@ _NOTICES = {  # middleware that writes AI messages, which later turns would have
 
 
 def check_agent(agent: Any, *, local: Collection[Any] = ()) -> list[Finding]:
-    """What in an agent bypasses :class:`DPAgentMiddleware`, without running it.
+    """Finds what in an agent bypasses :class:`DPAgentMiddleware`, without running it.
 
     Looks at the agent's model, at the order of its middleware, at its checkpointer and store, and
-    at the models and agents that middleware, tools and other nodes hold: in their fields, closures
-    and arguments of partials. Globals and what a tool builds or imports when it is called are not
-    seen, so no finding is no proof.
-
-    A model is fine inside a :class:`DPChatModel` or another adapter of this package; elsewhere
-    than the agent's own if it runs in process or on loopback; and wherever it is, if it is named
-    in ``local``.
+    at the models and agents that middleware, tools and other nodes hold in their fields, closures
+    and partials. Globals and what a tool builds when it is called are not seen: no finding is no
+    proof. A model is fine in an adapter of this package; elsewhere than the agent's own if it runs
+    in process or on loopback; and wherever it is, if it is named in ``local``.
 
     Args:
-        agent: What ``create_agent`` or ``StateGraph.compile`` returned, also behind a
-            :class:`PrivateHead`.
+        agent: What ``create_agent`` or ``StateGraph.compile`` returned, also behind a head.
         local: Models, checkpointers and stores that may see raw text.
 
     Raises:
         ParameterError: Not an agent.
-
-    Example:
-        ``assert not check_agent(create_agent(model, middleware=[DPAgentMiddleware(session)]))``
     """
     graph = _graph_in(agent)
     if graph is None:
@@ -79,50 +79,46 @@ class _Check:
             return
         self._seen.append(graph)
         if graph.debug:
-            what = "debug=True prints the state"
-            yield Finding(where=f"{above}agent", what=what, remedy="leave it out")
-        yield from self._memory(graph, above)
-        wraps, model = _layers(_free(_function(graph, "model"), _HANDLER)), _own_model(graph)
-        covered = any(isinstance(layer, DPAgentMiddleware) for layer in wraps)
-        if model is not None and not covered and not self._is_fine(model, own=not above):
-            what = f"{type(model).__name__} is sent raw messages"
-            remedy = "put DPAgentMiddleware(session) last in middleware="
-            yield Finding(where=f"{above}model", what=what, remedy=remedy)
-        yield from _order(graph, wraps, above)
-        roots = [getattr(node, "bound", None) for node in graph.nodes.values()]
-        others = held_by(roots, lambda x: isinstance(x, AgentMiddleware))
-        for layer in {id(layer): layer for layer in (*wraps, *others)}.values():
-            yield from self._middleware(layer, wraps, above)
-        for name, part in _other_parts(graph):
-            yield from self._inside(part, f"{above}{name}")
-
-    def _memory(self, graph: Any, above: str) -> Iterator[Finding]:
+            yield _found(f"{above}agent", "debug=True prints the state", "leave it out")
         for kept in (graph.checkpointer, graph.store):
             known = isinstance(kept, bool | None) or type(kept).__name__ in _ON_THIS_MACHINE
             if not known and not any(kept is allowed for allowed in self._local):
-                yield Finding(
-                    where=f"{above}memory",
-                    what=f"{type(kept).__name__} keeps raw messages, perhaps elsewhere",
-                    remedy="keep them on this machine, or name it in local= if it does",
-                )
+                what = f"{type(kept).__name__} keeps raw messages, perhaps elsewhere"
+                yield _found(f"{above}memory", what, "keep them here, or name it in local=")
+        wraps, model = _layers(_free(_function(graph, "model"), _HANDLER)), _own_model(graph)
+        covered = model is None or any(isinstance(layer, DPAgentMiddleware) for layer in wraps)
+        if not covered and not self._is_fine(model, own=not above):
+            what = f"{type(model).__name__} is sent raw messages"
+            yield _found(
+                f"{above}model", what, "put DPAgentMiddleware(session) last in middleware="
+            )
+        for name in _behind_ours(graph, wraps):
+            what = "comes after DPAgentMiddleware, and can put raw text in behind it"
+            yield _found(f"{above}middleware {name}", what, "put DPAgentMiddleware last")
+        roots = [getattr(node, "bound", None) for node in graph.nodes.values()]
+        others = reachable(roots, lambda x: isinstance(x, AgentMiddleware))
+        for layer in {id(layer): layer for layer in (*wraps, *others)}.values():
+            yield from self._middleware(layer, wraps, f"{above}middleware {layer.name}")
+        for name, part in _other_parts(graph):
+            yield from self._inside(part, f"{above}{name}")
 
-    def _middleware(self, layer: Any, wraps: list[Any], above: str) -> Iterator[Finding]:
-        name, where = type(layer).__name__, f"{above}middleware {layer.name}"
+    def _middleware(self, layer: Any, wraps: list[Any], where: str) -> Iterator[Finding]:
+        name = type(layer).__name__
         inner = [*dropwhile(lambda other: other is not layer, wraps)][1:]
         if name == _REDIRECTS and any(isinstance(x, DPAgentMiddleware) for x in inner):
             return
         if name == _BORROWS and layer.model is None:
             what = "sends raw messages to the agent's own model"
-            yield Finding(where=where, what=what, remedy=f"{WRAP}: pass model=")
+            yield _found(where, what, f"{WRAP}: pass model=")
         field, bad, good = _NOTICES.get(name, ("", None, None))
         if field and getattr(layer, field, None) == bad:
             what = f"{field}={bad!r} writes AI messages, which later turns refuse to send"
-            yield Finding(where=where, what=what, remedy=f"use {field}={good!r}")
+            yield _found(where, what, f"use {field}={good!r}")
         if not isinstance(layer, DPAgentMiddleware):
             yield from self._inside(layer, where)
 
     def _inside(self, part: Any, where: str) -> Iterator[Finding]:
-        for held in held_by(part, lambda x: is_model(x) or isinstance(x, Pregel) or is_ours(x)):
+        for held in reachable(part, lambda x: is_model(x) or isinstance(x, Pregel) or is_ours(x)):
             inner = _graph_in(held)
             if inner is not None:
                 yield from self.graph(inner, f"{where} > ")
@@ -130,8 +126,7 @@ class _Check:
                 findings = check_chain(held, local=self._local)
                 yield from (replace(finding, where=where) for finding in findings)
             elif not self._is_fine(held, own=False):
-                what = f"{type(bare(held)).__name__} would be sent what {where} sees"
-                yield Finding(where=where, what=what, remedy=WRAP)
+                yield _found(where, f"{type(bare(held)).__name__} would be sent what it sees", WRAP)
 
     def _is_fine(self, model: Any, *, own: bool) -> bool:
         model = bare(model)
@@ -143,19 +138,18 @@ class _Check:
         return is_ours(self._remote) or not is_remote
 
 
-def _order(graph: Any, wraps: list[Any], above: str) -> Iterator[Finding]:
-    """Middleware inside of ours: what it puts into a request is not released."""
+def _found(where: str, what: str, remedy: str) -> Finding:
+    return Finding(where=where, what=what, remedy=remedy)
+
+
+def _behind_ours(graph: Any, wraps: list[Any]) -> list[str]:
+    """Names of middleware inside of ours: what it puts into a request is not released."""
     names = [name for name in graph.nodes if name.endswith(".before_model")]
     behind = []
     for layers in (wraps, [_function(graph, name).__self__ for name in names]):
         ours = [i for i, layer in enumerate(layers) if isinstance(layer, DPAgentMiddleware)]
         behind += [layer.name for layer in layers[max(ours) + 1 :]] if ours else []
-    for name in dict.fromkeys(behind):
-        yield Finding(
-            where=f"{above}middleware {name}",
-            what="comes after DPAgentMiddleware, and can put raw text in behind it",
-            remedy="put DPAgentMiddleware last in middleware=",
-        )
+    return list(dict.fromkeys(behind))
 
 
 # how create_agent puts models, middleware and tools into a graph ---------------------------------
@@ -195,7 +189,7 @@ def _layers(handler: Any) -> list[Any]:
     outer, inner = _free(handler, "outer"), _free(handler, "inner")
     if outer is not None and inner is not None:
         return [*_layers(outer), *_layers(inner)]
-    return held_by(handler, lambda x: isinstance(x, AgentMiddleware))[:1]
+    return reachable(handler, lambda x: isinstance(x, AgentMiddleware))[:1]
 
 
 def _other_parts(graph: Any) -> Iterator[tuple[str, Any]]:

@@ -31,28 +31,19 @@ from langchain_dp_middleware._notes import with_notes
 class PrivateHead(Head):
     """First step of a chain; what stands to its right receives released text only.
 
-    ``PrivateHead(sanitizer, keys=["question"]) | prompt | model | parser`` is again a
-    PrivateHead. Every call releases its input in a plain function call, without callbacks, and
-    then runs the rest of the chain; callbacks, tracers, events and the model see the rest.
+    ``PrivateHead(sanitizer, keys=["question"]) | prompt | model | parser`` is again a PrivateHead.
+    Every call releases its input in a plain function call, without callbacks, and then runs the
+    rest, which callbacks, tracers and events see. Binding, retries, fallbacks and listeners apply
+    to the rest. Inside another run, which has recorded its input, the head refuses to run.
 
-    Human and tool messages are released without their metadata, artifact and author's name; the
-    blocks of one are the parts of one text. System messages pass by default, and AI messages only
-    if the session knows them as answers of the remote model. Ids, roles, names of tools, and the
-    numbers of messages, blocks and tokens are public, and so are ``config`` and keyword arguments
-    of a call. What returns gets back the originals of pseudonyms that stood in this very input.
+    Human and tool messages are released without their metadata, artifact and author's name. System
+    messages pass by default, AI messages only if the session knows them as remote answers. Ids,
+    roles, names of tools, numbers of messages, blocks and tokens, ``config`` and keyword arguments
+    are public. What returns gets back the originals of pseudonyms that stood in this very input.
 
-    A message with an id is released and charged once, however often it is sent, and so is a
-    transcript without ids as far as its beginning stays the same;
-    ``config={"configurable": {"thread_id": ...}}`` keeps conversations apart that begin alike. A
-    text that is no message is a new event at every call.
-
-    ``config={"configurable": {"dp_epsilon": 0.5}}`` lowers the epsilon of a call, and raises
-    it up to ``max_epsilon``; what was used is charged.
-
-    Binding, retries, fallbacks and listeners apply to the rest: a retry sends the same release
-    again and costs nothing. Do not put the head into a RunnableSequence, RunnableParallel,
-    graph node or traced function: these record its input before it can release it. It refuses
-    to run there.
+    A message with an id is released once, and so is a transcript without ids as far as its
+    beginning stays the same; a text that is no message is new at every call. The ``configurable``
+    of a config names the conversation (``thread_id``) and the epsilon of a call (``dp_epsilon``).
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
@@ -66,28 +57,23 @@ class PrivateHead(Head):
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
-            nothing but prompts, is noted in the session as a remote answer, and may go out again
-            in a later transcript. The answers of other models in the rest are not, as these may
-            see raw text by another way. Default: ``"ignore"``.
+            nothing but prompts, is noted in the session as a remote answer. Default: ``"ignore"``.
         tools: Names of the tools whose calls get the originals of pseudonyms, or ``"all"``; others
             get the pseudonyms.
 
     Raises:
         ParameterError: From a call, before anything is charged or sent: an input that cannot be
             released, a missing key, or a head inside another run.
-        EventRefused: From a call, before anything is charged or sent: an AI message that the
-            session does not know.
+        EventRefused: From a call: an AI message that the session does not know.
         DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
 
     Example:
         >>> import dp_middleware as dp
         >>> from langchain_core.runnables import RunnableLambda
-        >>> space = dp.EmbeddingSpace(
-        ...     dp.Vocabulary(["red", "green", "blue"]), [[1, 0], [0, 1], [1, 1]]
-        ... )
+        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
         >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
         >>> chain = PrivateHead(sanitizer, keys=["text"]) | RunnableLambda(lambda d: d["text"])
-        >>> set(chain.invoke({"text": "red blue"}).split()) <= {"red", "green", "blue"}
+        >>> set(chain.invoke({"text": "red blue"}).split()) <= {"red", "blue"}
         True
     """
 

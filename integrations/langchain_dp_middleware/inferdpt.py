@@ -52,18 +52,12 @@ _OTHERS = "use DPChatModel, or an agent with DPAgentMiddleware(session, extracto
 class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     """Answers from the raw text with a local model, helped by a remote one that never sees it.
 
-    The messages are released and sent to ``remote``; ``extractor``, which must be in process,
-    on loopback or on a trusted host, writes the answer from the raw messages and the remote
-    model's draft. Its calls leave no record. The answer is **private**: it holds what no
-    mechanism has protected. In a later transcript it is replaced by the draft that it came from:
-    known by its id, or without one, as in the histories of many clients, by its place behind the
-    same messages.
-
-    System messages are the instruction, public and sent as they are. Human messages are
-    released; other roles are refused. Callbacks of a call see what the remote model is sent.
-    It refuses to run inside another run, which would record raw text and the answer.
-
-    Streaming gives the answer as the extractor writes it, after the whole draft has arrived.
+    The messages are released and sent to ``remote``; ``extractor`` writes the answer from the raw
+    messages and the remote model's draft. Its calls leave no record. The answer is **private**. In
+    a later transcript it is replaced by the draft that it came from, known by its id, or without
+    one by its place behind the same messages. System messages are the instruction, public and sent
+    as they are; human messages are released; other roles are refused. Callbacks of a call see what
+    the remote model is sent. It refuses to run inside another run, which would record the answer.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
@@ -74,8 +68,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             None: the error.
         remote: What :func:`dp.chat_model` takes.
-        extractor: What :func:`dp.chat_model` takes; a function must be declared, with
-            ``dp.chat_model(function, local=True)``.
+        extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host. A
+            function must be declared, with ``dp.chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
         passages: Those of a :class:`DPRetriever`: where system messages hold the released documents
             that it found, the extractor reads the raw ones.
@@ -85,17 +79,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         RemoteError: From a call: the remote model failed; what was charged stays spent.
         ExtractorError: From a call: the extractor failed.
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> model = InferDPTChatModel(
-        ...     dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space),
-        ...     remote=lambda messages: "a draft",
-        ...     extractor=dp.chat_model(lambda messages: "the answer", local=True),
-        ... )
-        >>> model.invoke("red blue").text
-        'the answer'
     """
 
     model_config = MODEL_CONFIG

@@ -31,19 +31,14 @@ REMEDY = (
 class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
     """Releases what passes through: text, prompt values, messages, or chosen keys of a dict.
 
-    In the middle of a chain the raw text has been in LangChain's hands already: callbacks and
-    tracers of the enclosing sequence record it. So it refuses to run inside another run unless
-    ``traced="allow"`` declares that whatever records the chain may see raw text. What is sent
-    further is released in any case. Without such a reason use :class:`PrivateHead`.
-
-    ``config={"configurable": {"dp_epsilon": 0.5}}`` works as for the head, and so does
-    ``configurable_fields(epsilon=ConfigurableField(id="dp_epsilon"))``, which also lists it in the
-    schema of the config. Copies made by ``configurable_fields`` share the session.
+    In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
+    refuses to run inside another run unless ``traced="allow"`` declares that these may see it.
+    Without such a reason use :class:`PrivateHead`, as of which are the parameters and configs.
     Dumped, it shows its public parameters, never the session, and cannot be loaded without one.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
-        keys: As for :class:`PrivateHead`.
+        keys: Private keys of a dict.
         epsilon: Nats per token occurrence, asked for at every call; None: the sanitizer's own.
         max_epsilon: The most that ``epsilon`` or a call's config gets; None: the sanitizer's own.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
@@ -53,13 +48,6 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
 
     Raises:
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> step = DPSanitizer(dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space))
-        >>> len(step.invoke("red blue").split())
-        2
     """
 
     model_config = MODEL_CONFIG

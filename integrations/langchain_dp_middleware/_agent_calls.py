@@ -39,13 +39,9 @@ _PUBLIC = ("content", "tool_call_id", "name", "status", "id")  # an artifact sta
 class PublicResults:
     """Tells what a public tool returned from what others wrote in its name.
 
-    A reviewer's rejection, an emulated tool and a notice in front of a result are messages with
-    the tool's name too, and may hold private text. The mark is keyed and holds for one content,
-    so that it neither can be written by others nor outlives an edit.
-
-    Attributes:
-        session: Its key makes the marks.
-        tools: Names of the tools whose results are public.
+    A reviewer's rejection, an emulated tool and a notice in front of a result have the tool's name
+    too, and may be private. The mark is keyed and holds for one content: it can neither be written
+    by others nor outlive an edit.
     """
 
     session: dp.Session
@@ -86,33 +82,30 @@ class PublicResults:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCall:
-    """What is sent to an agent's model in one call.
+    """What is sent to an agent's model in one call, and the exchange that restores its answer.
 
-    Attributes:
-        exchange: Of what is sent: restores the answer.
-        own: Of the agent's own messages, in whose conversation the answer is noted.
-        messages: That are sent.
-        system: That is sent as the system prompt, if there is one.
+    The answer is noted in ``own``, the exchange of the agent's own messages; ``extracts``: a local
+    model's words will stand for it.
     """
 
     exchange: Exchange
     own: Exchange
+    extracts: bool
     messages: list[Any] = field(repr=False)
     system: SystemMessage | None = field(default=None, repr=False)
 
-    def shown(self, remote: Sequence[BaseMessage], *, extracted: bool) -> list[BaseMessage]:
-        """Notes a result, with ids, and returns what the state shows of it.
-
-        Args:
-            remote: The result.
-            extracted: Whether a local model's words will stand for those of the remote one.
-        """
+    def answers(self, result: Sequence[BaseMessage]) -> tuple[list[BaseMessage], list[BaseMessage]]:
+        """Notes a result; returns it, with ids for the remote model's, and what is shown of it."""
+        remote = [
+            m if m.id or not isinstance(m, AIMessage) else m.model_copy(update={"id": str(uuid4())})
+            for m in result
+        ]
         shown = [restored(self.exchange, message) for message in remote]
         for said, seen in zip(remote, shown, strict=True):
             if isinstance(said, AIMessage):
                 answer = answer_of(said)
-                self.own.note(answer, answer if extracted else answer_of(seen))
-        return shown
+                self.own.note(answer, answer if self.extracts else answer_of(seen))
+        return remote, shown
 
     def saved(
         self, remote: Sequence[BaseMessage], known: Mapping[str, Saved], names: Collection[Any]
@@ -126,16 +119,7 @@ class ModelCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Releaser:
-    """Releases the messages of one run of an agent.
-
-    Attributes:
-        session: Charges, draws and remembers.
-        conversation: Public name of the thread, if it has one.
-        rules: For what is not the text of a human or of a tool.
-        public: Knows the results of tools that are sent as they are.
-        tools: That are called with originals.
-        extracts: Whether a local model writes the answers in the state.
-    """
+    """Releases the messages of one run of an agent; ``extracts``: a local model writes answers."""
 
     session: dp.Session
     conversation: str | None
@@ -152,11 +136,7 @@ class Releaser:
         system: SystemMessage | None = None,
         conversation: str | None = None,
     ) -> tuple[Exchange, list[Any]]:
-        """Releases a transcript, behind a system prompt if there is one: what goes out.
-
-        Raises:
-            DPMiddlewareError: Text-free; see :func:`cross`.
-        """
+        """Releases a transcript, behind a system prompt if there is one: what goes out."""
         passes = self._passes(messages, saved)
 
         def work() -> tuple[Exchange, list[Any]]:
@@ -194,7 +174,10 @@ class Releaser:
         exchange, sent = self.exchange(with_ids(messages), saved, system=private, conversation=name)
         if private is not None:
             system, *sent = sent
-        return ModelCall(exchange=exchange, own=own or exchange, messages=sent, system=system)
+        own, extracts = own or exchange, self.extracts
+        return ModelCall(
+            exchange=exchange, own=own, extracts=extracts, messages=sent, system=system
+        )
 
     def turn(self, messages: Sequence[AnyMessage], passages: dp.Passages | None) -> str:
         """Returns the user's last message and what tools found for it, for a local model. Private.
@@ -251,7 +234,7 @@ def changed(rows: Mapping[str, Saved], known: Mapping[str, Saved]) -> dict[str, 
 
 
 def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Returns the messages, those without an id named by their place: behind which, and how far.
+    """Returns messages, those without an id named by their place: behind which, and how far.
 
     So a retry finds the releases of messages that another middleware put in.
     """
@@ -265,11 +248,3 @@ def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             anchor, distance = message.id, 0
         copies.append(message)
     return copies
-
-
-def answers_with_ids(result: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Returns a result, with ids for what the remote model wrote."""
-    return [
-        m.model_copy(update={"id": str(uuid4())}) if isinstance(m, AIMessage) and not m.id else m
-        for m in result
-    ]

@@ -39,41 +39,39 @@ USAGE = "the head goes first: PrivateHead(...) | prompt | model"
 
 
 def cross(
-    session: dp.Session,
+    adapter: Any,
     values: Sequence[Any],
-    read: Callable[[Any], Input],
-    rules: MessageRules,
+    read: Callable[[Any, MessageRules], Input],
     config: RunnableConfig | None,
     *,
+    epsilon: float | None = None,
     tools: Tools = (),
     remedy: str = NOTE_OR_DECLARE,
 ) -> list[tuple[Any, Exchange]]:
     """Charges and draws for every private text of some inputs, in no run of LangChain.
 
     Args:
-        session: Releases.
+        adapter: Its fields are the session, the most that a call gets, and the rules of messages.
         values: The inputs. Private.
         read: Reads one, as :func:`read_transcript` or :func:`read_input`.
-        rules: For messages.
-        config: Names the conversation, its thread or session id, if it has one.
+        config: Of the call: its epsilon, its subject, its conversation.
+        epsilon: Nats per token occurrence of a call that asks for none; None: the session's.
         tools: Which are called with originals.
         remedy: What to do about an AI message that the session does not know.
 
     Returns:
         The copy that goes out for each, and the exchange that restores its answer.
-
-    Raises:
-        DPMiddlewareError: Something cannot be released, or the release failed. Holds no text.
     """
-    name = conversation_of(config)
+    rules = MessageRules.of(adapter)
+    options: Any = {"unknown": rules.passes, "tools": tools}
 
     def work() -> list[tuple[Any, Exchange]]:
-        inputs = [read(value) for value in values]
+        session = session_for(adapter.session, config, adapter.max_epsilon, default=epsilon)
+        inputs = [read(value, rules) for value in values]
         transcripts = [private.transcript for private in inputs]
+        name = conversation_of(config)
         with remedied(remedy):
-            exchanges = session.exchanges(
-                transcripts, conversation=name, unknown=rules.passes, tools=tools
-            )
+            exchanges = session.exchanges(transcripts, conversation=name, **options)
         pairs = zip(inputs, exchanges, strict=True)
         return [(private.copy(exchange.sent), exchange) for private, exchange in pairs]
 

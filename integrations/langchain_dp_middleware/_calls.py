@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _REMEDIES = {
     "map": "call batch()",
     "as_tool": "call it inside no tool",
-    "pipe": "put a PrivateHead first",
-    "__or__": "put a PrivateHead first",
     "with_retry": "retry around the call, or put the part that fails behind a PrivateHead",
     "with_fallbacks": "fall back around the call, or put the part that fails behind a PrivateHead",
     "configurable_alternatives": "choose before you wrap",
@@ -61,10 +59,7 @@ def _by(way: str, name: str) -> Any:
 class RefusedWrappers:
     """Refuses what would see raw input before the adapter does, also on all that derives from it.
 
-    Raises:
-        ParameterError: From ``with_fallbacks`` and ``configurable_alternatives``: the others would
-            be given raw input. From ``map``, ``as_tool``, ``with_retry`` and ``|``: LangChain would
-            trace it, unless what is recorded was declared public.
+    LangChain would trace it, unless what is recorded was declared public, or hand it to others.
     """
 
     @property
@@ -115,7 +110,7 @@ class RefusedWrappers:
         if ("send" if name in _HANDS_ON else "record") not in self._allowed:
             raise ParameterError(
                 f"{name}() of {type(self._component).__name__} would trace raw inputs or hand "
-                f"them on; {_REMEDIES[name]}"
+                f"them on; {_REMEDIES.get(name, 'put a PrivateHead first')}"
             )
 
 

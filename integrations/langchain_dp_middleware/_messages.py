@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -37,25 +37,31 @@ class MessageRules:
             ``"pass"``: one that is not known is declared public and sent.
         on_other: A block that is not text (image, audio, file): ``"raise"``; ``"drop"``: not
             sent; ``"pass"``: declared public.
-        templates: Public prompts: of a private text that one of them made only the values are
+        public_templates: Of a private text that one of these prompts made only the values are
             released, the others whole.
-        said: A public answer, which may be sent though no remote model wrote it.
+        on_exhausted: A public answer, which may be sent though no remote model wrote it.
     """
 
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
-    templates: tuple[Template, ...] = ()
-    said: str | None = None
+    public_templates: tuple[Template, ...] = ()
+    on_exhausted: str | None = None
 
     def __post_init__(self) -> None:
         one_of(("pass", "release"), "system", self.system)
         one_of(("noted", "pass"), "ai", self.ai)
         one_of(("raise", "drop", "pass"), "on_other", self.on_other)
 
+    @classmethod
+    def of(cls, adapter: object) -> MessageRules:
+        """Reads the rules off an adapter's fields of these names."""
+        names = [rule.name for rule in fields(cls) if hasattr(adapter, rule.name)]
+        return cls(**{name: getattr(adapter, name) for name in names})
+
     def passes(self, words: str) -> bool:
         """Tells whether an answer that is not known may be sent."""
-        return self.ai == "pass" or words == self.said
+        return self.ai == "pass" or words == self.on_exhausted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +95,13 @@ def read_transcript(value: object, rules: MessageRules) -> Input:
     return Input(readings=_read_all(messages_in(value), rules, "the input"))
 
 
-def read_input(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> Input:
+def read_input(keys: tuple[str, ...] | None, value: object, rules: MessageRules) -> Input:
     """Reads what is private in an input, which is never changed; lists of messages go first.
 
     Args:
-        value: Text, a prompt value, a list of messages, or a dict. Private.
         keys: Keys of a dict whose values are private, the others being public; None: every value
             is private and must be text.
+        value: Text, a prompt value, a list of messages, or a dict. Private.
         rules: For messages.
 
     Raises:
@@ -227,7 +233,7 @@ def _reading(
         _block(block, event.role, rules, f"{where}, block {i}")
         for i, block in enumerate([content] if whole else content)
     ]
-    texts = [text for block in blocks if isinstance(block, _Text) for text in block.parts.values]
+    texts = [text for block in blocks if isinstance(block, _Text) for text in block.values]
 
     def again(sent: Message) -> Any:
         rest = iter(sent.texts)
@@ -240,13 +246,14 @@ def _reading(
 
 @dataclass(frozen=True, kw_only=True)
 class _Text:
-    """A text, of which the values in public templates are private, mostly all."""
+    """A text, all of it private, or the values in a public template alone."""
 
-    parts: Parts
+    values: tuple[str, ...] = field(repr=False)
+    parts: Parts | None
     is_block: bool
 
     def copy(self, released: Iterator[str]) -> Any:
-        text = self.parts.joined(released)
+        text = next(released) if self.parts is None else self.parts.joined(released)
         return {"type": "text", "text": text} if self.is_block else text
 
 
@@ -255,8 +262,10 @@ def _block(block: Any, role: str, rules: MessageRules, where: str) -> Any:
     is_block = isinstance(block, dict) and block.get("type") == "text"
     text = block.get("text") if is_block else block
     if isinstance(text, str):
-        parts = parts_of(rules.templates, role, text) if rules.templates else Parts((text,))
-        return _Text(parts=parts, is_block=is_block)
+        if not rules.public_templates:
+            return _Text(values=(text,), parts=None, is_block=is_block)
+        parts = parts_of(rules.public_templates, role, text)
+        return _Text(values=parts.values, parts=parts, is_block=is_block)
     if rules.on_other == "raise":
         raise ParameterError(
             f"{where}: only text blocks can be released; take other blocks out, or set on_other="

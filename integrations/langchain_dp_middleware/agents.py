@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Tools, checked_tools
@@ -21,7 +21,6 @@ from langchain_dp_middleware._agent_calls import (
     ModelCall,
     PublicResults,
     Releaser,
-    answers_with_ids,
     changed,
     merge,
     saved_in,
@@ -136,7 +135,8 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             raise ParameterError("expected public_tools to be a collection of names, got one str")
         require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
-        self._rules = MessageRules(system=system, ai=ai, on_other=on_other, said=on_exhausted)
+        rules: Any = {"system": system, "ai": ai, "on_other": on_other}
+        self._rules = MessageRules(**rules, on_exhausted=on_exhausted)
         self._tools = checked_tools(tools)
         self._public = PublicResults(session=self._session, tools=frozenset(public_tools))
         if turn_releases is not None and not turn_releases >= 1:
@@ -158,9 +158,9 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
                 releaser.session.sanitizer.require_budget(self._turn_releases)
             exchange, _ = releaser.exchange(messages, saved)
         except BudgetExhausted:
-            if self._rules.said is None:
+            if self._rules.on_exhausted is None:
                 raise
-            reply = AIMessage(self._rules.said, id=str(uuid4()))
+            reply = AIMessage(self._rules.on_exhausted, id=str(uuid4()))
             return {"messages": [reply], "dp_releases": update, "jump_to": "end"}
         update |= changed(exchange.saved, saved)
         return {"dp_releases": update} if update else None
@@ -178,37 +178,31 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         """Send what was released, note what the remote model answered, and restore it."""
         releaser, call, swapped = self._swapped(request)
         response = handler(swapped)
-        remote, shown = self._shown(call, response)
+        remote, shown = call.answers(response.result)
         for k, question in self._questions(releaser, request, shown):
             shown[k] = _with_text(shown[k], self._extractor(question))
         return _extended(request, call, response, remote, shown)
 
     async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
     ) -> ExtendedModelResponse[Any]:
         """As :meth:`wrap_model_call`."""
         releaser, call, swapped = await asyncio.to_thread(self._swapped, request)
         response = await handler(swapped)
-        remote, shown = await asyncio.to_thread(self._shown, call, response)
+        remote, shown = await asyncio.to_thread(call.answers, response.result)
         for k, question in self._questions(releaser, request, shown):
             shown[k] = _with_text(shown[k], await self._extractor.acall(question))
         return _extended(request, call, response, remote, shown)
 
     def wrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
-    ) -> ToolMessage | Command[Any]:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
+    ) -> Any:
         """Mark what a public tool returned."""
         return self._public.mark(handler(request), request.tool_call["name"])
 
     async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
-    ) -> ToolMessage | Command[Any]:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
         """As :meth:`wrap_tool_call`."""
         return self._public.mark(await handler(request), request.tool_call["name"])
 
@@ -235,13 +229,6 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         call = releaser.call(request.messages, request.state, request.system_message)
         swapped = request.override(messages=call.messages, system_message=call.system)
         return releaser, call, swapped
-
-    def _shown(
-        self, call: ModelCall, response: ModelResponse[Any]
-    ) -> tuple[list[BaseMessage], list[BaseMessage]]:
-        """What the remote model answered, and what is shown of it."""
-        remote = answers_with_ids(response.result)
-        return remote, call.shown(remote, extracted=self._extractor is not None)
 
     def _questions(
         self, releaser: Releaser, request: ModelRequest[Any], shown: list[BaseMessage]

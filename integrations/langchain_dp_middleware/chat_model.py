@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
@@ -17,7 +16,6 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, field_validator
 
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import BudgetExhausted, ParameterError
@@ -27,10 +25,9 @@ from langchain_dp_middleware._boundary import (
     MODEL_CONFIG,
     cross,
     fields_of,
-    session_for,
 )
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules, read_transcript
+from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._model_head import BoundModel, ModelHead
 from langchain_dp_middleware._notes import note_all, with_notes
 from langchain_dp_middleware._templates import templates_of
@@ -41,23 +38,22 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     For whatever takes a model: agents, third-party chains, summarizers. Tools, structured output,
     streaming and the model's own settings keep working. Its answers are noted in the session, so
-    that a later transcript may hold them. Callbacks of the inner model's runs, of structured
-    output, retries and fallbacks get released text. Those of an enclosing sequence, graph or agent
-    record what that is given, raw; put a :class:`PrivateHead` in front of it where they may not.
+    that a later transcript may hold them. Callbacks of the inner model's runs get released text.
+    Those of an enclosing sequence, graph or agent record what that is given, raw; put a
+    :class:`PrivateHead` in front of it where they may not.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         inner: The remote chat model.
-        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
-            sanitizer's own epsilon.
-        system: See :class:`MessageRules`, as for the next two.
+        max_epsilon: As of :class:`PrivateHead`, as the next three and ``tools``.
+        system: ``"pass"`` or ``"release"``.
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
             text that one of them made, only the values are released; that it did is public.
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             None: the error. Not for ``generate`` and what is made with ``|``.
-        tools: As of :class:`PrivateHead`.
+        tools: Names of the tools that are called with originals, or ``"all"``.
 
     Raises:
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
@@ -163,17 +159,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         [released], [exchange] = self._released(messages)
         return restored(exchange, self.inner._generate(released, *args, **kwargs))
 
-    def _generate_with_cache(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        [released], [exchange] = self._released(messages)
-        return restored(exchange, self.inner._generate_with_cache(released, *args, **kwargs))
-
-    async def _agenerate_with_cache(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> Any:
-        [released], [exchange] = await asyncio.to_thread(self._released, messages)
-        answers = await self.inner._agenerate_with_cache(released, *args, **kwargs)
-        return restored(exchange, answers)
-
     # description -----------------------------------------------------------------------------
 
     @property
@@ -209,7 +194,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, value: Any, config: RunnableConfig | None, rest: Runnable[Any, Any]
     ) -> Entered:
         """Releases the input of a call of what is behind the boundary."""
-        [(released, exchange)] = self._crossed([value], config)
+        [(released, exchange)] = cross(self, [value], read_transcript, config, tools=self.tools)
         fields = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
         own: Any = {name: field for name, field in fields.items() if field}
         return Entered(
@@ -224,23 +209,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         """What ``generate`` takes is not converted: the inner model would fail after the charge."""
         if not all(isinstance(m, BaseMessage) for messages in transcripts for m in messages):
             raise ParameterError("expected lists of messages, got something else; use invoke()")
-        crossed = self._crossed(transcripts)
+        crossed = cross(self, transcripts, read_transcript, None, tools=self.tools)
         return [released for released, _ in crossed], [exchange for _, exchange in crossed]
-
-    def _crossed(
-        self, values: Sequence[Any], config: RunnableConfig | None = None
-    ) -> list[tuple[Any, Exchange]]:
-        """A released transcript for each value, and what restores its answer."""
-        rules = MessageRules(
-            system=self.system,
-            ai=self.ai,
-            on_other=self.on_other,
-            templates=self.public_templates,
-            said=self.on_exhausted,
-        )
-        at = guarded(session_for, self.session, config, self.max_epsilon)
-        read = partial(read_transcript, rules=rules)
-        return cross(at, values, read, rules, config, tools=self.tools)
 
 
 def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:

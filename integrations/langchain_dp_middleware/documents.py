@@ -67,12 +67,8 @@ def release_documents(
 ) -> list[Document]:
     """Returns released copies: page content, id and the metadata named, nothing else.
 
-    Args:
-        session: Charges, draws and remembers.
-        documents: Private.
-        metadata: Public keys.
-        identify: Gives the event id of a document, public, or ``ONCE``.
-        passages: Remember what was released for which document.
+    ``identify`` gives the event id of a document, public, or ``ONCE``; ``passages`` remember what
+    was released for which document.
     """
 
     def work() -> list[Document]:

@@ -92,13 +92,13 @@ class DPEmbeddings(Embeddings):
         """As :meth:`embed_documents`; the release runs in a thread."""
         if self._vectors is not None:
             return await asyncio.to_thread(self.embed_documents, texts)
-        return await self._inner.aembed_documents(await self._areleased(texts))
+        return await self._inner.aembed_documents(await asyncio.to_thread(self._released, texts))
 
     async def aembed_query(self, text: str) -> list[float]:
         """As :meth:`embed_query`; the release runs in a thread."""
         if self._vectors is not None:
             return await asyncio.to_thread(self.embed_query, text)
-        return await self._inner.aembed_query(*await self._areleased([text]))
+        return await self._inner.aembed_query(*await asyncio.to_thread(self._released, [text]))
 
     def _released(self, texts: Sequence[str]) -> list[str]:
         def work() -> list[str]:
@@ -107,9 +107,6 @@ class DPEmbeddings(Embeddings):
             return [release.text for release in session.release_many(events)]
 
         return guarded(work)
-
-    async def _areleased(self, texts: Sequence[str]) -> list[str]:
-        return await asyncio.to_thread(self._released, texts)
 
 
 class ServiceEmbeddings(Embeddings):

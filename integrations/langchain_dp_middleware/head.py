@@ -10,7 +10,6 @@ from typing import Any, Literal
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from langchain_dp_middleware._answers import Entered
@@ -20,7 +19,6 @@ from langchain_dp_middleware._boundary import (
     names_of,
     refuse_outer_run,
     require_epsilon,
-    session_for,
 )
 from langchain_dp_middleware._calls import Head
 from langchain_dp_middleware._messages import MessageRules, one_of, read_input
@@ -91,18 +89,13 @@ class PrivateHead(Head):
         object.__setattr__(self, "session", session_of(self.session))
         require_epsilon(max_epsilon=self.max_epsilon)
         one_of(("ignore", "note"), "answers", self.answers)
-        self.rules  # noqa: B018 - refuses what is none
+        MessageRules.of(self)  # refuses what is none
         checked_tools(self.tools)
         object.__setattr__(self, "keys", names_of(self.keys))
 
     def __repr__(self) -> str:
         rest = "" if self.then is None else f"\n| {self.then!r}"
         return f"PrivateHead({self.session!r}, keys={self.keys!r}){rest}"
-
-    @property
-    def rules(self) -> MessageRules:
-        """What happens to what is not the text of a human or of a tool."""
-        return MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -113,10 +106,8 @@ class PrivateHead(Head):
         """Lets the release itself be the output of a head without a rest: nothing is restored."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        at = guarded(session_for, self.session, merged, self.max_epsilon)
-        read = partial(read_input, keys=names_of(self.keys), rules=self.rules)
-        tools = checked_tools(self.tools)
-        [(released, exchange)] = cross(at, [value], read, self.rules, merged, tools=tools)
+        read, tools = partial(read_input, names_of(self.keys)), checked_tools(self.tools)
+        [(released, exchange)] = cross(self, [value], read, merged, tools=tools)
         if self.then is None:
             return Entered(input=released, config=merged)
         rest = self.then if self.answers == "ignore" else with_notes(self.then, exchange)

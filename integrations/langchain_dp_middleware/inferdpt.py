@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
 
@@ -29,11 +28,11 @@ from langchain_dp_middleware._boundary import (
     MODEL_CONFIG,
     cross,
     fields_of,
+    for_subject,
     refuse_outer_run,
-    session_for,
 )
 from langchain_dp_middleware._calls import RefusedWrappers
-from langchain_dp_middleware._messages import MessageRules, read_transcript
+from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._turns import Asked, messages_of, turn_of
 
 REMEDY = (
@@ -225,30 +224,28 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         if settings := sorted(name for name, option in options.items() if option is not None):
             raise ParameterError(f"expected settings on the two models themselves, got {settings}")
         messages = messages_of(value)
-        at = guarded(session_for, self.session, config, self.max_epsilon)
-        rules = MessageRules(said=self.on_exhausted)
-        read = partial(read_transcript, rules=rules)
         try:
-            [(released, exchange)] = cross(at, [messages], read, rules, config, remedy=_NOTE)
+            [(released, exchange)] = cross(self, [messages], read_transcript, config, remedy=_NOTE)
         except BudgetExhausted:
             if self.on_exhausted is None:
                 raise
             return AIMessage(self.on_exhausted, id=f"dp-{uuid4()}")
         history, text, instruction = turn_of(released, self.instruction)
-        unit = at.sanitizer.certificate.unit
+        unit = self.session.sanitizer.certificate.unit
         sent = [*history, *inferdpt.for_remote(text, instruction, unit)]
         with set_config_context(config) as context:
             draft = context.run(self.remote, sent)
-        question = guarded(self._question, messages, draft, at)
+        question = guarded(self._question, messages, draft, config)
         asked = Asked(exchange=exchange, question=question, draft=draft)
         asked.note()
         return asked
 
-    def _question(self, messages: list[BaseMessage], draft: str, at: dp.Session) -> Any:
+    def _question(self, messages: list[BaseMessage], draft: str, config: RunnableConfig) -> Any:
         """What the extractor is given, with the raw documents for those that were released."""
         history, text, instruction = turn_of(messages, self.instruction)
         if self.passages is not None:
-            instruction = self.passages.restore(at.sanitizer.subject, instruction)
+            subject = for_subject(self.session, config).sanitizer.subject
+            instruction = self.passages.restore(subject, instruction)
         return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 
     # description -----------------------------------------------------------------------------

@@ -29,11 +29,6 @@ class PrivRewriteRunnable(Head):
 
     Attributes:
         rewriter: A ``dp.PrivRewrite``.
-
-    Raises:
-        ParameterError: From a call, before anything is charged: not one text, an epsilon in the
-            config, or inside another run.
-        DPMiddlewareError: From a call: the rewrite failed. Holds no text.
     """
 
     rewriter: dp.PrivRewrite
@@ -59,7 +54,7 @@ class PrivRewriteRunnable(Head):
 
 def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
     """The private text of an input, and how the rewrite is put in its place."""
-    private = read_input(value, None, MessageRules())
+    private = read_input(None, value, MessageRules())
     events = [message for message in private.transcript if not message.public]
     if len(events) != 1 or len(events[0].texts) != 1 or events[0].role == "assistant":
         raise ParameterError(

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from pydantic import Field
 
-from dp_middleware.conversation.boundary import guarded
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
     MODEL_CONFIG,
@@ -17,10 +16,9 @@ from langchain_dp_middleware._boundary import (
     fields_of,
     names_of,
     refuse_outer_run,
-    session_for,
 )
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules, read_input
+from langchain_dp_middleware._messages import read_input
 
 REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
@@ -33,21 +31,12 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
 
     In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
     refuses to run inside another run unless ``traced="allow"`` declares that these may see it.
-    Without such a reason use :class:`PrivateHead`, as of which are the parameters and configs.
-    Dumped, it shows its public parameters, never the session, and cannot be loaded without one.
+    Without such a reason use :class:`PrivateHead`, which has the same fields but for two. Dumped,
+    it shows its public parameters, never the session, and cannot be loaded without one.
 
     Attributes:
-        session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
-        keys: Private keys of a dict.
         epsilon: Nats per token occurrence, asked for at every call; None: the sanitizer's own.
-        max_epsilon: The most that ``epsilon`` or a call's config gets; None: the sanitizer's own.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
-        system: See :class:`MessageRules`, as for the next two.
-        ai: ``"noted"`` or ``"pass"``.
-        on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
-
-    Raises:
-        DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
     """
 
     model_config = MODEL_CONFIG
@@ -83,10 +72,6 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", REMEDY)
-        at = guarded(
-            partial(session_for, default=self.epsilon), self.session, config, self.max_epsilon
-        )
-        rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
-        read = partial(read_input, keys=self.keys, rules=rules)
-        [(released, _)] = cross(at, [value], read, rules, config)
+        read = partial(read_input, self.keys)
+        [(released, _)] = cross(self, [value], read, config, epsilon=self.epsilon)
         return Entered(input=released, config=config)

@@ -42,6 +42,7 @@ from dp_middleware.errors import (
     ParameterError,
 )
 from dp_middleware.testing import ToolCall, TraceSafeContract
+from dp_middleware.testing.calls import result_of
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 NO_WAIT = {"initial_delay": 0.0, "backoff_factor": 0.0, "jitter": False}
@@ -110,53 +111,35 @@ def fresh(probe):
 # the contract ------------------------------------------------------------------------------------
 
 
-def _invoke(agent, probe):
-    with untraced():
-        return agent.invoke(fresh(probe), thread(probe.new_id()))["messages"][-1]
+def _quiet(call, read=lambda found: found):
+    """A call with fresh messages in a fresh thread, whose result is read inside of the block."""
+
+    def run(agent, probe):
+        def begin(agent, probe):
+            return call(agent, fresh(probe), thread(probe.new_id()))
+
+        with untraced():
+            return read(result_of(begin, agent, probe))
+
+    return run
 
 
-async def _ainvoke(agent, probe):
-    with untraced():
-        return (await agent.ainvoke(fresh(probe), thread(probe.new_id())))["messages"][-1]
+def _last(state):
+    return state["messages"][-1]
 
 
-def _tokens(agent, probe):
-    with untraced():
-        return [
-            chunk.text
-            for chunk, _ in agent.stream(
-                fresh(probe), thread(probe.new_id()), stream_mode="messages"
-            )
-            if isinstance(chunk, AIMessage)
-        ]
+def _texts(pieces):
+    return [chunk.text for chunk, _ in pieces if isinstance(chunk, AIMessage)]
 
 
-async def _atokens(agent, probe):
-    with untraced():
-        stream = agent.astream(fresh(probe), thread(probe.new_id()), stream_mode="messages")
-        return [chunk.text async for chunk, _ in stream if isinstance(chunk, AIMessage)]
+def _answers(events):
+    return [event["data"] for event in events if event["event"] == "on_chat_model_end"]
 
 
-async def _events(agent, probe):
-    with untraced():
-        config = thread(probe.new_id())
-        events = [each async for each in agent.astream_events(fresh(probe), config, version="v2")]
-    return [each["data"] for each in events if each["event"] == "on_chat_model_end"]
-
-
-def _batch(agent, probe):
-    with untraced():
-        found = agent.batch([fresh(probe), fresh(probe)], thread(probe.new_id()))
-    return [each["messages"][-1] for each in found]
-
-
-def _releases(agent, probe):
+def _releases(updates):
     """What the state keeps beside the raw messages."""
-    with untraced():
-        updates = list(agent.stream(fresh(probe), thread(probe.new_id()), stream_mode="updates"))
-    return [
-        part["dp_releases"] for each in updates for part in each.values() if "dp_releases" in part
-    ]
+    parts = [part for update in updates for part in update.values()]
+    return [part["dp_releases"] for part in parts if "dp_releases" in part]
 
 
 def _again(agent, probe):
@@ -180,16 +163,17 @@ def _private(probe):
 
 
 CALLS = {
-    "invoke": _invoke,
-    "ainvoke": _ainvoke,
-    "batch": _batch,
-    "stream tokens": _tokens,
-    "astream tokens": _atokens,
-    "astream_events": _events,
+    "invoke": _quiet(lambda a, v, c: a.invoke(v, c), _last),
+    "ainvoke": _quiet(lambda a, v, c: a.ainvoke(v, c), _last),
+    "batch": _quiet(lambda a, v, c: a.batch([v], c)[0], _last),
+    "stream tokens": _quiet(lambda a, v, c: a.stream(v, c, stream_mode="messages"), _texts),
+    "astream tokens": _quiet(lambda a, v, c: a.astream(v, c, stream_mode="messages"), _texts),
+    "astream_events": _quiet(lambda a, v, c: a.astream_events(v, c, version="v2"), _answers),
 }
+RELEASES = _quiet(lambda a, v, c: a.stream(v, c, stream_mode="updates"), _releases)
 FEWER_CALLS = {name: CALLS[name] for name in ("invoke", "ainvoke", "stream tokens")}
 REPLAYS = {"invoke": _again}
-RETRIES = {"invoke": _invoke, "ainvoke": _ainvoke}
+RETRIES = {name: CALLS[name] for name in ("invoke", "ainvoke")}
 REFUSALS = {
     "image": _refused(_private, HumanMessage([IMAGE])),
     "AI message of another": _refused(_private, lambda p: AIMessage(p.private_text), _private),
@@ -211,7 +195,7 @@ BEGUN = {
 
 @pytest.mark.slow
 class TestContract(TraceSafeContract):
-    calls = CALLS | {"releases": _releases}
+    calls = CALLS | {"releases": RELEASES}
     quiet = untraced
     begun = BEGUN
     replays = REPLAYS

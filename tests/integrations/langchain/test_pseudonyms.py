@@ -234,6 +234,29 @@ def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_
     assert calls[0].tool_calls[0]["args"] == {"name": "Mirela Tamburi"}
 
 
+def test_an_agent_runs_asynchronously(agent, remote, looked_up):
+    remote.script.extend(
+        [
+            lambda request: [
+                ToolCall(
+                    name="look_up",
+                    arguments={"name": request["messages"][-1]["content"].removesuffix("?")},
+                )
+            ],
+            "done",
+        ]
+    )
+
+    async def run():
+        with untraced():
+            config = {"configurable": {"thread_id": "t"}}
+            return await agent.ainvoke({"messages": [("user", "Mirela Tamburi?")]}, config)
+
+    assert asyncio.run(run())["messages"][-1].content == "done"
+    assert looked_up == ["Mirela Tamburi"]
+    assert private(remote) == []
+
+
 # whose originals ---------------------------------------------------------------------------------
 
 

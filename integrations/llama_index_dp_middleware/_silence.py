@@ -21,7 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def unspanned(method: Method) -> Method:
-    """Mark a method that takes raw text, so that LlamaIndex makes no span of it.
+    """Marks a method that takes raw text, so that LlamaIndex makes no span of it.
 
     Spans are put around methods when a class is created, and hold all arguments and the result;
     methods that have one already are left alone.
@@ -49,18 +49,18 @@ def unrecorded() -> Iterator[None]:
 
 
 def call_silently(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a function in :func:`unrecorded`."""
+    """Calls a function in :func:`unrecorded`."""
     with unrecorded():
         return function(*args, **kwargs)
 
 
 async def acall_silently(function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-    """Await a coroutine function in :func:`unrecorded`."""
+    """Awaits a coroutine function in :func:`unrecorded`."""
     with unrecorded():
         return await function(*args, **kwargs)
 
 
-def silent_pieces(pieces: Pieces) -> Pieces:
+def _silent_pieces(pieces: Pieces) -> Pieces:
     """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
     with unrecorded():
         return cast(Pieces, carried(pieces))
@@ -72,8 +72,9 @@ def _watch() -> None:
         carry(kind)
 
 
-def _silent(name: str, wrap: Callable[[Any], Any] = lambda result: result) -> Any:
-    """A method of :class:`QuietLLM` that runs its base class's unrecorded."""
+def _silent(name: str) -> Any:
+    """Makes a method of :class:`QuietLLM` that runs its base class's unrecorded."""
+    wrap: Callable[[Any], Any] = _silent_pieces if "stream" in name else lambda result: result
 
     def inherited(self: QuietLLM, args: tuple[Any, ...]) -> Any:
         model = self.answering(args[0]) if "structured" in name and args else self
@@ -103,11 +104,11 @@ class QuietLLM(FunctionCallingLLM):
 
     predict = _silent("predict")
     apredict = _silent("apredict")
-    stream = _silent("stream", silent_pieces)
-    astream = _silent("astream", silent_pieces)
+    stream = _silent("stream")
+    astream = _silent("astream")
     structured_predict = _silent("structured_predict")
     astructured_predict = _silent("astructured_predict")
-    stream_structured_predict = _silent("stream_structured_predict", silent_pieces)
-    astream_structured_predict = _silent("astream_structured_predict", silent_pieces)
+    stream_structured_predict = _silent("stream_structured_predict")
+    astream_structured_predict = _silent("astream_structured_predict")
     predict_and_call = _silent("predict_and_call")
     apredict_and_call = _silent("apredict_and_call")

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.base.response.schema import (
+    RESPONSE_TYPE,
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import BaseNode, QueryBundle, QueryType
+from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 import dp_middleware as dp
+from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.receipts import receipts
-from llama_index_dp_middleware._extraction import ResponseExtraction
-from llama_index_dp_middleware._responses import restored
-from llama_index_dp_middleware._restoring import Restoring
-from llama_index_dp_middleware._retrieval import LocalSearch
+from dp_middleware.models.local import local_model
+from dp_middleware.privacy.receipts import Receipt, receipts
+from llama_index_dp_middleware._responses import apieces, for_extractor, restored
+from llama_index_dp_middleware._search import LocalSearch
 from llama_index_dp_middleware._silence import unspanned
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
 
@@ -29,19 +34,18 @@ class DPQueryEngine(BaseQueryEngine):
     The engine, its spans and its models see the released query. ``query`` and ``aquery`` make no
     span or event of their own.
 
-    With ``retriever``, a **local** one over raw text finds nodes for the raw query, unrecorded;
-    the engine's synthesizer is given released copies of the nodes and the released query. Which
-    nodes are found, how many and in which order depends on raw text and **has no guarantee**. The
-    engine's own retriever and postprocessors are not used.
+    With ``retriever``, a **local** one over raw text finds nodes for the raw query, unrecorded; the
+    engine's synthesizer is given released copies of the nodes and the released query, its own
+    retriever and postprocessors are not used. Which nodes are found, how many and in which order
+    **has no guarantee**.
 
     With a session of pseudonyms the answer has the originals that stood in its query and in its
-    ``source_nodes``, and ``metadata["dp"]`` as below. All queries and nodes of
-    such a session have the same pseudonyms.
+    ``source_nodes``. All queries and nodes of such a session have the same pseudonyms.
 
     With ``extractor``, a local model writes the final answer from the raw query, the raw nodes that
-    ``retriever`` found and the remote answer. It is private, and must not leave again unsanitized;
-    ``metadata["remote_text"]`` is what the remote model wrote, ``metadata["dp"]`` what was released
-    and charged, with its certificate.
+    ``retriever`` found and the remote answer. It is private, and must not leave again unsanitized.
+    Of both kinds of answers ``metadata["remote_text"]`` is what the remote model wrote,
+    ``metadata["dp"]`` what was released and charged, with its certificate.
 
     Args:
         session: Releases the query and the nodes.
@@ -82,9 +86,8 @@ class DPQueryEngine(BaseQueryEngine):
         self._transform = DPQueryTransform(session)
         self._search = LocalSearch(self._transform.session, retriever, metadata, trusted)
         self._inner = query_engine
-        self._extraction = None
-        if extractor is not None:
-            self._extraction = ResponseExtraction(extractor, trusted, streaming=streaming)
+        self._extractor = None if extractor is None else local_model(extractor, trusted)
+        self._streaming = streaming
 
     def __repr__(self) -> str:
         return f"DPQueryEngine({self._transform.session!r}, {type(self._inner).__name__})"
@@ -116,12 +119,16 @@ class DPQueryEngine(BaseQueryEngine):
             answer = self._inner.query(released)
         else:
             answer = self._inner.synthesize(released, nodes)
-        restoring = self._restoring(query_bundle, passages, answer)
-        if self._extraction is None:
-            return restored(restoring, answer, receipt)
-        return self._extraction.extract(
-            query_bundle.query_str, passages, answer, receipt, restoring.text
-        )
+        exchange = self._exchange(query_bundle, passages, answer)
+        if self._extractor is None:
+            return restored(exchange, answer, receipt)
+        if isinstance(answer, StreamingResponse):
+            answer = answer.get_response()
+        remote, kept = self._kept(answer, receipt)
+        question = for_extractor(query_bundle.query_str, passages, exchange.restore(remote))
+        if self._streaming:
+            return StreamingResponse(response_gen=self._extractor.stream(question), **kept)
+        return Response(self._extractor(question), **kept)
 
     @unspanned
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -133,19 +140,29 @@ class DPQueryEngine(BaseQueryEngine):
             answer = await self._inner.aquery(released)
         else:
             answer = await self._inner.asynthesize(released, nodes)
-        restoring = await asyncio.to_thread(self._restoring, query_bundle, passages, answer)
-        if self._extraction is None:
-            return await asyncio.to_thread(restored, restoring, answer, receipt)
-        return await self._extraction.aextract(
-            query_bundle.query_str, passages, answer, receipt, restoring.text
-        )
+        exchange = await asyncio.to_thread(self._exchange, query_bundle, passages, answer)
+        if self._extractor is None:
+            return restored(exchange, answer, receipt)
+        if isinstance(answer, AsyncStreamingResponse):
+            answer = await answer.get_response()
+        remote, kept = self._kept(answer, receipt)
+        question = for_extractor(query_bundle.query_str, passages, exchange.restore(remote))
+        if self._streaming:
+            return AsyncStreamingResponse(apieces(self._extractor.stream(question)), **kept)
+        return Response(await self._extractor.acall(question), **kept)
 
-    def _restoring(
-        self, query: QueryBundle, passages: Sequence[BaseNode], answer: RESPONSE_TYPE
-    ) -> Restoring:
-        """The way back of an answer to what was released for a query and its nodes."""
+    def _exchange(
+        self, query: QueryBundle, passages: list[NodeWithScore], answer: RESPONSE_TYPE
+    ) -> Exchange:
+        """Returns the way back of an answer to what was released for a query and its nodes."""
         quoted = [scored.node.get_content() for scored in answer.source_nodes]
-        return Restoring(self._transform.exchange(query, passages, quoted))
+        return self._transform.exchange(query, passages, quoted)
+
+    @staticmethod
+    def _kept(answer: RESPONSE_TYPE, receipt: Receipt) -> tuple[str, dict[str, Any]]:
+        """Returns what the remote model wrote, and what an extracted response keeps of it."""
+        metadata = {"remote_text": str(answer), "dp": receipt.to_dict()}
+        return str(answer), {"source_nodes": answer.source_nodes, "metadata": metadata}
 
 
 def _bundle(query: QueryType) -> QueryBundle:

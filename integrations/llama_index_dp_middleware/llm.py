@@ -27,8 +27,8 @@ from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._messages import templates_of
 from llama_index_dp_middleware._silence import QuietLLM, unspanned
-from llama_index_dp_middleware._templates import templates_of
 from llama_index_dp_middleware._transcript import System, Transcript
 
 _SETTINGS = (
@@ -41,32 +41,22 @@ _SETTINGS = (
 )
 
 
-def _of_system(text: str) -> Template:
-    return Template(fixed=(text,), role="system")
-
-
 class DPLLM(QuietLLM):
     """Releases messages and prompts, then calls the inner model, which is the one that records.
 
-    User and tool messages are released, without their metadata; the blocks of one message as one
+    User and tool messages are released without their metadata, the blocks of one message as one
     text. Messages have no ids here, so a transcript must start at its conversation's beginning: it
-    may grow, and what was sent is sent again with the same bytes and costs nothing; when an agent's
-    memory drops or rewrites its beginning, messages are released anew, under the same pseudonyms.
-    Answers of the inner model may go out again; an assistant's message that it did not write (an
-    extracted answer, a tool's result returned directly) is refused.
+    may grow, and what was sent is sent again with the same bytes and costs nothing; behind a
+    beginning that was dropped or rewritten messages are released again. Answers of the inner model
+    may go out again, no others.
 
     **System messages are released** too: memories write what users said into them. Those before
-    the history are known by their place: another text there is an edit, released and charged alone,
-    as :class:`dp_middleware.Session` does it. What you wrote yourself, such as an agent's
-    ``system_prompt``, passes as it is where ``public_system`` names it, and so does the inner
-    model's ``system_prompt``. ``system="pass"`` sends all as they are; it is for conversations
-    without memory blocks, summaries or anything else that puts private text there. Tools' names,
-    descriptions and all keyword arguments of a call are public as well.
+    the history are known by their place: another text there is an edit, released and charged alone.
+    Keyword arguments of a call, and names and descriptions of tools, are public.
 
     With a session of pseudonyms answers and thoughts have the originals that stood in their own
     messages, and so have the arguments of ``tools``, also in pieces; ``raw`` stays what the remote
-    model wrote. A shown answer that is sent again goes out in the remote model's own words,
-    wherever it stands in the transcript.
+    model wrote. A shown answer that is sent again goes out in the remote model's own words.
 
     What stands above the model (an agent's events, a query engine's spans) records raw text: run
     it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:
@@ -74,14 +64,15 @@ class DPLLM(QuietLLM):
 
     Args:
         session: Releases messages and prompts.
-        inner: The remote model.
+        inner: The remote model; its own ``system_prompt`` is public.
         public_system: Public texts: a text block of a system message that is one of them, to the
             letter, is sent as it is.
         public_templates: Public prompts, as LlamaIndex's templates or as texts with ``{values}``:
             of a text that is the fixed parts of one of them around values, to the letter, only the
             values are released. A text that none of them made, or that could be cut in two ways,
             is released whole. That a text is so made is public.
-        system: What happens to all other system messages.
+        system: ``"pass"`` sends all other system messages as they are: only where no memory block,
+            summary or anything else puts private text there.
         conversation: Its public name, if it has one; else messages go on in the conversation that
             they continue.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
@@ -125,11 +116,12 @@ class DPLLM(QuietLLM):
             )
         if isinstance(public_system, str) or not all(isinstance(t, str) for t in public_system):
             raise ParameterError("expected public_system=['...'], a collection of texts")
-        texts = filter(None, {*public_system, inner.system_prompt})
+        named = filter(None, {*public_system, inner.system_prompt})
+        public = (Template(fixed=(text,), role="system") for text in named)
         transcript = Transcript(
             session=session_of(session),
             system=system,
-            templates=(*templates_of(public_templates), *(_of_system(t) for t in texts)),
+            templates=(*templates_of(public_templates), *public),
             conversation=conversation,
             tools=checked_tools(tools),
             inner=inner,
@@ -202,8 +194,9 @@ class DPLLM(QuietLLM):
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
         call = self._transcript.release_prompt(prompt)
-        pieces = call.model.stream_complete(call.sent, formatted=formatted, **kwargs)
-        return call.note_pieces(pieces)
+        return call.note_pieces(
+            call.model.stream_complete(call.sent, formatted=formatted, **kwargs)
+        )
 
     @unspanned
     async def astream_complete(
@@ -221,19 +214,13 @@ class DPLLM(QuietLLM):
         tools: Any,
         user_msg: str | ChatMessage | None = None,
         chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
+        *args: Any,
         tool_required: bool = False,  # by this name LlamaIndex knows that it may be asked for
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """The inner model's arguments; it makes a span of this call, so it gets no messages."""
+        """Returns the inner model's arguments; it makes a span, so it gets no messages."""
         prepared: dict[str, Any] = self._inner._prepare_chat_with_tools_compat(
-            tools,
-            chat_history=[],
-            verbose=verbose,
-            allow_parallel_tool_calls=allow_parallel_tool_calls,
-            tool_required=tool_required,
-            **kwargs,
+            tools, None, [], *args, tool_required=tool_required, **kwargs
         )
         last = ChatMessage(user_msg) if isinstance(user_msg, str) else user_msg
         return {**prepared, "messages": [*(chat_history or []), *([] if last is None else [last])]}
@@ -250,15 +237,12 @@ class DPLLM(QuietLLM):
 
     def answering(self, output: Any) -> DPLLM:
         """Returns the same model: an output is no tool, and has the originals."""
-        transcript, names = (
-            self._transcript,
-            {output.__name__, output.model_json_schema().get("title")},
-        )
-        tools: Tools = (
-            "all" if transcript.tools == "all" else {*transcript.tools, *filter(None, names)}
-        )
+        tools = self._transcript.tools
+        if tools != "all":
+            title = output.model_json_schema().get("title")
+            tools = {*tools, *filter(None, (output.__name__, title))}
         twin = self.model_copy()
-        twin._inner, twin._transcript = self._inner, replace(transcript, tools=tools)
+        twin._inner, twin._transcript = self._inner, replace(self._transcript, tools=tools)
         return twin
 
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:

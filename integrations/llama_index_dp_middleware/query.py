@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.prompts.mixin import PromptDictType
-from llama_index.core.schema import BaseNode, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
@@ -19,9 +19,9 @@ from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._epsilon import at_asked
-from llama_index_dp_middleware._nodes import CONVERSATION
+from llama_index_dp_middleware._blocks import in_block
 from llama_index_dp_middleware._silence import unspanned
+from llama_index_dp_middleware.nodes import CONVERSATION
 
 
 class DPQueryTransform(BaseQueryTransform):
@@ -75,13 +75,13 @@ class DPQueryTransform(BaseQueryTransform):
         return QueryBundle(sent.text)
 
     def exchange(
-        self, bundle: QueryBundle, nodes: Sequence[BaseNode] = (), quoted: Iterable[str] = ()
+        self, bundle: QueryBundle, nodes: Sequence[NodeWithScore] = (), quoted: Iterable[str] = ()
     ) -> Exchange:
-        """What goes out for a query and the nodes that were found for it: the query comes last.
+        """Releases a query behind the nodes that were found for it.
 
         Args:
             bundle: Private.
-            nodes: Private, as they were found for it.
+            nodes: Private.
             quoted: Public: released nodes that an engine found itself.
 
         Raises:
@@ -94,18 +94,17 @@ class DPQueryTransform(BaseQueryTransform):
                 self._events[id(bundle)] = str(uuid4())
                 weakref.finalize(bundle, self._events.pop, id(bundle), None)
             event_id = self._events[id(bundle)]
-        query = Message(role="user", texts=(bundle.query_str,), id=event_id)
-        passages = {node.id_: node for node in nodes}
+        passages = {scored.node.id_: scored.node.get_content() for scored in nodes}
         transcript = [
-            *(Message(role="tool", texts=(n.get_content(),), id=i) for i, n in passages.items()),
-            query,
+            *(Message(role="tool", texts=(text,), id=name) for name, text in passages.items()),
+            Message(role="user", texts=(bundle.query_str,), id=event_id),
         ]
-        at = at_asked(self.session)
-        return at.exchange(transcript, conversation=CONVERSATION, quoted=quoted)
+        session = in_block(self.session)
+        return session.exchange(transcript, conversation=CONVERSATION, quoted=quoted)
 
 
 def require_words(bundle: QueryBundle) -> None:
-    """Refuse a query with an image, before anything is charged or sees it.
+    """Refuses a query with an image, before anything is charged or sees it.
 
     Raises:
         ParameterError: It has one.

@@ -10,17 +10,16 @@ from contextvars import ContextVar
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 
-_asked: ContextVar[float] = ContextVar("llama_index_dp_middleware_epsilon", default=math.inf)
-
+_epsilon: ContextVar[float] = ContextVar("llama_index_dp_middleware_epsilon", default=math.inf)
 _subject: ContextVar[str | None] = ContextVar("llama_index_dp_middleware_subject", default=None)
 
 
 @contextmanager
 def epsilon(value: float) -> Iterator[None]:
-    """In this block all components release at this epsilon, or at their own if it is smaller.
+    """Lets all components in this block release at this epsilon, or at their own if smaller.
 
     Of nested blocks the smallest epsilon holds. What was released at another epsilon is released
-    and charged anew. Tasks that begin in the block and threads of ``asyncio.to_thread`` belong to
+    and charged again. Tasks that begin in the block and threads of ``asyncio.to_thread`` belong to
     it; **other threads and processes**, such as those of ``num_workers``, do not: give them
     ``session.at(value)``.
 
@@ -37,17 +36,21 @@ def epsilon(value: float) -> Iterator[None]:
         >>> with epsilon(2.0):  # doctest: +SKIP
         ...     engine.query("the raw question")
     """
-    _require_epsilon(value)
-    token = _asked.set(min(float(value), _asked.get()))
+    number: object = value
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not (is_number and 0 < value < math.inf):
+        shown = number if isinstance(number, int | float) else type(number).__name__
+        raise ParameterError(f"expected epsilon > 0 and finite, got {shown}")
+    token = _epsilon.set(min(float(value), _epsilon.get()))
     try:
         yield
     finally:
-        _asked.reset(token)
+        _epsilon.reset(token)
 
 
 @contextmanager
 def subject(name: str) -> Iterator[None]:
-    """In this block sessions release in the name of a subject, whose budget is charged.
+    """Charges all releases in this block to a subject.
 
     Conversations of different subjects never share a release, also not with one component. Of
     nested blocks the innermost holds. A ``dp.VectorResponse`` keeps its own subject. Threads and
@@ -73,15 +76,9 @@ def subject(name: str) -> Iterator[None]:
         _subject.reset(token)
 
 
-def at_asked(session: dp.Session) -> dp.Session:
-    """The session at the block's epsilon and for its subject, or as it is outside of one."""
-    asked, name = _asked.get(), _subject.get()
-    if asked < session.sanitizer.certificate.epsilon:
-        session = session.prepared_at(asked)
+def in_block(session: dp.Session) -> dp.Session:
+    """Returns the session at the block's epsilon and for its subject."""
+    value, name = _epsilon.get(), _subject.get()
+    if value < session.sanitizer.certificate.epsilon:
+        session = session.prepared_at(value)
     return session if name is None else session.for_subject(name)
-
-
-def _require_epsilon(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        shown = value if isinstance(value, int | float) else type(value).__name__
-        raise ParameterError(f"expected epsilon > 0 and finite, got {shown}")

@@ -14,8 +14,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("llama-index-core", "llama-index") from None
 
-from llama_index_dp_middleware._blocks import epsilon, subject
-from llama_index_dp_middleware._silence import unrecorded
+from llama_index_dp_middleware._blocks import epsilon, subject, unrecorded
 from llama_index_dp_middleware.chat_engine import DPChatEngine
 from llama_index_dp_middleware.embedding import DPEmbedding, ServiceEmbedding
 from llama_index_dp_middleware.engine import DPQueryEngine

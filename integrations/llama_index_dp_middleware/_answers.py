@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    ChatResponse,
-    CompletionResponse,
-    ContentBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
+from llama_index.core.base.llms import types as llms
+from llama_index.core.llms.llm import LLM
 from pydantic import BaseModel
 
 from dp_middleware.conversation.boundary import guarded
@@ -26,7 +18,7 @@ from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._messages import answer_of
 
 T = TypeVar("T")
-Response = TypeVar("Response", ChatResponse, CompletionResponse)
+Response = TypeVar("Response", llms.ChatResponse, llms.CompletionResponse)
 
 Show = Callable[[Hashable, str, bool], str]
 """Shows a text at a named place of an answer; ``True``: it is the arguments of a call."""
@@ -35,25 +27,28 @@ _ARGUMENTS = ("arguments", "args", "partial_json")  # of a call, in what provide
 _THOUGHTS = "thinking_delta"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Call(Generic[T]):
-    """A call of a model.
+    """A call of a model and its answer; what could still become a pseudonym is held back.
+
+    Args:
+        exchange: What goes out for it.
+        structured: Whether the answer is an object: JSON in its text, ``raw`` made of it.
 
     Attributes:
-        exchange: What goes out for it.
-        structured: Whether answers are objects: JSON in their text, ``raw`` made of it.
         model: Answers.
         sent: To the model.
     """
 
-    exchange: Exchange
-    structured: bool
-    model: Any
-    sent: T
+    def __init__(self, exchange: Exchange, structured: bool, model: LLM, sent: T) -> None:
+        self.model, self.sent = model, sent
+        self._exchange, self._structured = exchange, structured
+        self._growing: dict[Hashable, tuple[Restorer, str, str]] = {}  # with what was said, shown
+        self._words, self._thoughts = self._restorer(), self._restorer()  # of deltas
+        self._last: tuple[Any, Any] | None = None  # piece, and what was shown of it
 
     def note(self, response: Response) -> Response:
         """Notes an answer, which may go out again, and returns what is shown of it."""
-        shown = Answer(self.exchange, self.structured).whole(response)
+        shown = self._whole(response)
         self._note(response, shown, left=False)
         return self._signed(shown)
 
@@ -64,33 +59,30 @@ class Call(Generic[T]):
 
         One that is left is noted as far as it went, and its connection closed.
         """
-        answer = Answer(self.exchange, self.structured)
-        with closing(pieces), self._noting(answer):
+        with closing(pieces), self._noting():
             for piece in pieces:
-                yield self._signed(answer.feed(piece))
-            for rest in answer.close():
-                yield self._signed(rest)
+                yield self._feed(piece)
+            yield from self._close()
 
     async def anote_pieces(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
         """As :meth:`note_pieces`."""
-        answer = Answer(self.exchange, self.structured)
         async with aclosing(pieces):
-            with self._noting(answer):
+            with self._noting():
                 async for piece in pieces:
-                    yield self._signed(answer.feed(piece))
-                for rest in answer.close():
-                    yield self._signed(rest)
+                    yield self._feed(piece)
+                for rest in self._close():
+                    yield rest
 
     def _signed(self, response: Response) -> Response:
         """Puts what was released and charged into ``additional_kwargs["dp"]``."""
-        if receipt := self.exchange.receipt.to_dict():
+        if receipt := self._exchange.receipt.to_dict():
             response.additional_kwargs["dp"] = receipt
         return response
 
     @contextmanager
-    def _noting(self, answer: Answer) -> Iterator[None]:
+    def _noting(self) -> Iterator[None]:
         """Notes the last piece; where the reader went, garbage is collected: it never waits."""
         left = False
         try:
@@ -99,71 +91,46 @@ class Call(Generic[T]):
             left = True
             raise
         finally:
-            if answer.last is not None:
-                self._note(*answer.last, left=left)
+            if self._last is not None:
+                self._note(*self._last, left=left)
 
     def _note(self, remote: Response, shown: Response, *, left: bool) -> None:
         with suppress(ParameterError):  # an answer that cannot be sent again
             for own, other in zip(_forms(remote), _forms(shown), strict=True):
-                self.exchange.note(own, other, left=left)
+                self._exchange.note(own, other, left=left)
 
+    # what is shown -------------------------------------------------------------------------------
 
-def _forms(response: ChatResponse | CompletionResponse) -> list[Message]:
-    """Returns what an answer may be when it is sent again: chat engines keep stripped text."""
-    message = response.message if isinstance(response, ChatResponse) else ChatMessage(response.text)
-    own = answer_of(message)
-    stripped = Message(role="assistant", texts=((message.content or "").strip(),))
-    return [own, stripped] if own.words() != stripped.words() else [own]
-
-
-class Answer:
-    """Shows one answer, whole or in pieces; what could still become a pseudonym is held back.
-
-    Args:
-        exchange: As of :class:`Call`, and so the other.
-
-    Attributes:
-        last: The last piece, and what was shown of it.
-    """
-
-    def __init__(self, exchange: Exchange, structured: bool) -> None:
-        self._exchange, self._structured = exchange, structured
-        self._growing: dict[Hashable, tuple[Restorer, str, str]] = {}  # with what was said, shown
-        self._words, self._thoughts = self._restorer(), self._restorer()  # of deltas
-        self.last: tuple[Any, Any] | None = None
-
-    def whole(self, response: Response) -> Response:
-        """Returns a copy of an answer with the originals."""
+    def _whole(self, response: Response) -> Response:
         if not self._exchange.restores:
             return response
         shown: Response = guarded(self._copy, response, self._complete, what=RESTORATION)
         return shown
 
-    def feed(self, piece: Response) -> Response:
-        """Returns what is shown of a piece."""
-        shown = piece
-        if self._exchange.restores:
-            shown = guarded(self._feed, piece, what=RESTORATION)
-        self.last = piece, shown
-        return shown
+    def _feed(self, piece: Response) -> Response:
+        shown = guarded(self._grow, piece, what=RESTORATION) if self._exchange.restores else piece
+        self._last = piece, shown
+        return self._signed(shown)
 
-    def close(self) -> list[Any]:
-        """Returns a last piece, which has the whole answer, if anything was held back."""
-        return [] if self.last is None else guarded(self._close, *self.last, what=RESTORATION)
-
-    def _feed(self, piece: Any) -> Any:
+    def _grow(self, piece: Any) -> Any:
         copy = self._copy(piece, self._grown)
         words = None if piece.delta is None else self._words.feed(piece.delta)
         thought = self._thoughts.feed(piece.additional_kwargs.get(_THOUGHTS) or "")
         return _with(copy, words, thought)
 
-    def _close(self, piece: Any, shown: Any) -> list[Any]:
-        words, thought, whole = self._words.close(), self._thoughts.close(), self.whole(piece)
+    def _close(self) -> Iterator[Any]:
+        """Yields a last piece, which has the whole answer, if anything was held back."""
+        if self._last is None:
+            return
+        remote, shown = self._last
+        words, thought = (
+            guarded(restorer.close, what=RESTORATION) for restorer in (self._words, self._thoughts)
+        )
+        whole = self._whole(remote)
         said, before = (getattr(x, "message", None) or x.text for x in (whole, shown))
-        if not (words or thought) and said == before:
-            return []
-        self.last = piece, _with(whole, words, thought)
-        return [self.last[1]]
+        if words or thought or said != before:
+            self._last = remote, _with(whole, words, thought)
+            yield self._signed(self._last[1])
 
     def _restorer(self, *, is_call: bool = False) -> Restorer:
         return self._exchange.restorer(json=is_call or self._structured, shown=not is_call)
@@ -185,8 +152,11 @@ class Answer:
     def _copy(self, response: Any, show: Show) -> Any:
         """Copies a response: ``delta`` and what is public are as before."""
         update: dict[str, Any]
-        if isinstance(response, ChatResponse):
-            message = self._message(response.message, show)
+        if isinstance(response, llms.ChatResponse):
+            message = response.message
+            blocks = [self._block(block, place, show) for place, block in enumerate(message.blocks)]
+            kept = self._kept(message.additional_kwargs, show)
+            message = message.model_copy(update={"blocks": blocks, "additional_kwargs": kept})
             update, text = {"message": message}, message.content or ""
         else:
             text = show("text", response.text, False)
@@ -198,19 +168,14 @@ class Answer:
             update["raw"] = type(response.raw).model_validate_json(text)
         return response.model_copy(update=update)
 
-    def _message(self, message: ChatMessage, show: Show) -> ChatMessage:
-        blocks = [self._block(block, place, show) for place, block in enumerate(message.blocks)]
-        kept = self._kept(message.additional_kwargs, show)
-        return message.model_copy(update={"blocks": blocks, "additional_kwargs": kept})
-
-    def _block(self, block: ContentBlock, place: int, show: Show) -> ContentBlock:
-        if isinstance(block, TextBlock):
+    def _block(self, block: llms.ContentBlock, place: int, show: Show) -> llms.ContentBlock:
+        if isinstance(block, llms.TextBlock):
             return block.model_copy(update={"text": show(place, block.text, False)})
-        if isinstance(block, ThinkingBlock):
+        if isinstance(block, llms.ThinkingBlock):
             return block.model_copy(
                 update={"content": block.content and show(place, block.content, False)}
             )
-        if isinstance(block, ToolCallBlock):
+        if isinstance(block, llms.ToolCallBlock):
             arguments = self._arguments(place, block.tool_name, block.tool_kwargs, show)
             return block.model_copy(update={"tool_kwargs": arguments})
         return block
@@ -245,3 +210,15 @@ def _with(piece: Any, words: str | None, thought: str) -> Any:
     if thought:
         more[_THOUGHTS] = thought
     return piece.model_copy(update={"delta": words, "additional_kwargs": more})
+
+
+def _forms(response: llms.ChatResponse | llms.CompletionResponse) -> list[Message]:
+    """Returns what an answer may be when it is sent again: chat engines keep stripped text."""
+    message = (
+        response.message
+        if isinstance(response, llms.ChatResponse)
+        else llms.ChatMessage(response.text)
+    )
+    own = answer_of(message)
+    stripped = Message(role="assistant", texts=((message.content or "").strip(),))
+    return [own, stripped] if own.words() != stripped.words() else [own]

@@ -1,14 +1,24 @@
-"""Blocks of calls at a smaller epsilon or for a subject: LlamaIndex has no config of a call."""
+"""Blocks of calls at a smaller epsilon, for a subject, or unrecorded: calls have no config."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index_instrumentation import DispatcherSpanMixin
+from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from dp_middleware.models.adapters.llama_index import skip_unrecorded
+from dp_middleware.unrecorded import recording
+from dp_middleware.unrecorded.carrying import carry
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _epsilon: ContextVar[float] = ContextVar("llama_index_dp_middleware_epsilon", default=math.inf)
 _subject: ContextVar[str | None] = ContextVar("llama_index_dp_middleware_subject", default=None)
@@ -18,27 +28,21 @@ _subject: ContextVar[str | None] = ContextVar("llama_index_dp_middleware_subject
 def epsilon(value: float) -> Iterator[None]:
     """Lets all components in this block release at this epsilon, or at their own if smaller.
 
-    Of nested blocks the smallest epsilon holds. What was released at another epsilon is released
-    and charged again. Tasks that begin in the block and threads of ``asyncio.to_thread`` belong to
-    it; **other threads and processes**, such as those of ``num_workers``, do not: give them
-    ``session.at(value)``.
+    Of nested blocks the smallest epsilon holds. What was released at another one is released and
+    charged again. Tasks that begin in the block and threads of ``asyncio.to_thread`` belong to it;
+    **other threads and processes** do not: give them ``session.at(value)``.
 
     Args:
         value: Nats per token occurrence, a public number.
 
     Raises:
         ParameterError: Not positive and finite.
-        NotPrepared: From a call in the block: this epsilon takes a search first; prepare it by
-            ``session.at(value)`` or ``dp-middleware prepare`` when your program starts.
+        NotPrepared: From a call in the block: it takes a search first, by ``session.at(value)`` or
+            ``dp-middleware prepare`` when your program starts.
         CannotCalibrate: From a call in the block: the mechanism cannot reach this epsilon.
-
-    Example:
-        >>> with epsilon(2.0):  # doctest: +SKIP
-        ...     engine.query("the raw question")
     """
     number: object = value
-    is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    if not (is_number and 0 < value < math.inf):
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < value < math.inf:
         shown = number if isinstance(number, int | float) else type(number).__name__
         raise ParameterError(f"expected epsilon > 0 and finite, got {shown}")
     token = _epsilon.set(min(float(value), _epsilon.get()))
@@ -61,10 +65,6 @@ def subject(name: str) -> Iterator[None]:
 
     Raises:
         ParameterError: No name.
-
-    Example:
-        >>> with subject("ann"):  # doctest: +SKIP
-        ...     engine.query("the raw question")
     """
     asked: object = name
     if not isinstance(asked, str) or not asked.strip():
@@ -82,3 +82,29 @@ def in_block(session: dp.Session) -> dp.Session:
     if value < session.sanitizer.certificate.epsilon:
         session = session.prepared_at(value)
     return session if name is None else session.for_subject(name)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Lets LlamaIndex dispatch nothing, call no callback handler and log nothing in this block.
+
+    For what stands above a component and records raw text itself: an agent, a workflow, an
+    ingestion pipeline, a query engine over a raw index. Holds, to their end, for what is called in
+    the block, threads that start in it, work that it hands to pools, tasks and coroutines that it
+    makes, and streams, wherever they are read; others are not touched.
+    """
+    recording.watch(_watch)
+    with recording.unrecorded():
+        yield
+
+
+def _watch() -> None:
+    skip_unrecorded()
+    for kind in (DispatcherSpanMixin, IngestionPipeline):
+        carry(kind)
+
+
+def unspanned(method: Method) -> Method:
+    """Marks a method that takes raw text as one that has a span: LlamaIndex puts none around it."""
+    setattr(method, DISPATCHER_SPAN_DECORATED_ATTR, True)
+    return method

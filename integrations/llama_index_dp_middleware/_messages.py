@@ -5,16 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    MessageRole,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
+from llama_index.core.base.llms import types as llms
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
 
 from dp_middleware.conversation.messages import Message, Role, ToolCall
@@ -22,30 +15,24 @@ from dp_middleware.conversation.names import checked
 from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 
-_ROLES: dict[MessageRole, Role] = {
-    MessageRole.SYSTEM: "system",
-    MessageRole.DEVELOPER: "system",
-    MessageRole.USER: "user",
-    MessageRole.TOOL: "tool",
-    MessageRole.FUNCTION: "tool",
-    MessageRole.ASSISTANT: "assistant",
-    MessageRole.CHATBOT: "assistant",
-    MessageRole.MODEL: "assistant",
+_ROLES: dict[llms.MessageRole, Role] = {
+    llms.MessageRole.SYSTEM: "system",
+    llms.MessageRole.DEVELOPER: "system",
+    llms.MessageRole.USER: "user",
+    llms.MessageRole.TOOL: "tool",
+    llms.MessageRole.FUNCTION: "tool",
+    llms.MessageRole.ASSISTANT: "assistant",
+    llms.MessageRole.CHATBOT: "assistant",
+    llms.MessageRole.MODEL: "assistant",
 }
 _VALUE = re.compile(r"\{[a-zA-Z_][a-zA-Z0-9_]*(?:\.[a-zA-Z_][a-zA-Z0-9_]*)*\}")  # as LlamaIndex's
 
 
-@dataclass(frozen=True)
-class Slots:
-    """A message of the transcript, and how its copy is made.
-
-    Attributes:
-        message: What the session is told.
-        build: Makes the copy of what goes out for it.
-    """
+class Slots(NamedTuple):
+    """A message as a session is told of it, and what makes its copy of what goes out for it."""
 
     message: Message
-    build: Callable[[Message], ChatMessage]
+    build: Callable[[Message], llms.ChatMessage]
 
 
 def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> Slots:
@@ -61,8 +48,8 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
     """
     if isinstance(message, Mapping):  # as chat clients keep it
         _, said, text, _ = checked(message)
-        message = ChatMessage(role=MessageRole(said), content=text)
-    if not isinstance(message, ChatMessage):
+        message = llms.ChatMessage(role=llms.MessageRole(said), content=text)
+    if not isinstance(message, llms.ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
     kind, role = message.role, _ROLES.get(message.role)
     if role == "assistant":
@@ -71,7 +58,7 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
         raise ParameterError(f"{where}: the role {kind} cannot be released")
     blocks: list[Parts] = []
     for block in message.blocks:
-        if not isinstance(block, TextBlock):
+        if not isinstance(block, llms.TextBlock):
             raise ParameterError(
                 f"{where}: only text blocks can be released; take other blocks out"
             )
@@ -79,16 +66,16 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
 
-    def build(sent: Message) -> ChatMessage:
+    def build(sent: Message) -> llms.ChatMessage:
         texts = iter(sent.texts)
-        copies = [TextBlock(text=block.joined(texts)) for block in blocks]
-        return ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
+        copies = [llms.TextBlock(text=block.joined(texts)) for block in blocks]
+        return llms.ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
 
     texts = tuple(value for block in blocks for value in block.values)
     return Slots(Message(role=role, texts=texts, public=not texts), build)
 
 
-def answer_of(message: ChatMessage) -> Message:
+def answer_of(message: llms.ChatMessage) -> Message:
     """Returns all that a remote model is told again of its answer.
 
     Raises:
@@ -96,32 +83,32 @@ def answer_of(message: ChatMessage) -> Message:
     """
     calls, thoughts = list[ToolCall](), list[Any]()
     for block in message.blocks:
-        if isinstance(block, ToolCallBlock):
+        if isinstance(block, llms.ToolCallBlock):
             arguments = _spelled(block.tool_kwargs)
             calls.append(ToolCall(block.tool_call_id or "", block.tool_name, arguments))
-        elif isinstance(block, ThinkingBlock):
+        elif isinstance(block, llms.ThinkingBlock):
             thoughts.append(block.model_dump(mode="json"))
-        elif not isinstance(block, TextBlock):
+        elif not isinstance(block, llms.TextBlock):
             raise ParameterError("only text, thinking and tool calls of an answer can go again")
     extra = {"thoughts": thoughts} if calls and thoughts else {}
     text = message.content or ""
     return Message(role="assistant", texts=(text,), calls=tuple(calls), extra=extra)
 
 
-def _said_again(sent: Message, role: MessageRole) -> ChatMessage:
+def _said_again(sent: Message, role: llms.MessageRole) -> llms.ChatMessage:
     """Makes an answer again, from what goes out for it and nothing else."""
     if not sent.calls:
-        return ChatMessage(role=role, content=sent.text)
+        return llms.ChatMessage(role=role, content=sent.text)
     blocks: list[Any] = [
-        ThinkingBlock.model_validate(thought) for thought in sent.extra.get("thoughts", ())
+        llms.ThinkingBlock.model_validate(thought) for thought in sent.extra.get("thoughts", ())
     ]
-    blocks += [TextBlock(text=sent.text)] if sent.text else []
+    blocks += [llms.TextBlock(text=sent.text)] if sent.text else []
     for call in sent.calls:
         arguments = json.loads(call.arguments)
         blocks.append(
-            ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=arguments)
+            llms.ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=arguments)
         )
-    return ChatMessage(role=role, blocks=blocks)
+    return llms.ChatMessage(role=role, blocks=blocks)
 
 
 def _spelled(arguments: Any) -> str:
@@ -158,7 +145,7 @@ def _templates(x: Any) -> Iterator[Template]:
         for message in x.message_templates:
             role = _ROLES.get(message.role)
             for block in message.blocks:
-                fixed = _VALUE.split(block.text) if isinstance(block, TextBlock) else []
+                fixed = _VALUE.split(block.text) if isinstance(block, llms.TextBlock) else []
                 if any(fixed) and (len(fixed) > 1 or role == "system"):
                     yield Template(fixed=tuple(fixed), role=role)
     elif isinstance(x, SelectorPromptTemplate):

@@ -7,12 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from llama_index.core.base.response.schema import (
-    RESPONSE_TYPE,
-    AsyncStreamingResponse,
-    PydanticResponse,
-    StreamingResponse,
-)
+from llama_index.core.base.response import schema as responses
 from llama_index.core.schema import NodeWithScore
 
 from dp_middleware.conversation.boundary import guarded
@@ -46,7 +41,9 @@ async def apieces(pieces: Generator[T, None, None]) -> AsyncGenerator[T, None]:
             pieces.close()
 
 
-def restored(exchange: Exchange, answer: RESPONSE_TYPE, receipt: Receipt) -> RESPONSE_TYPE:
+def restored(
+    exchange: Exchange, answer: responses.RESPONSE_TYPE, receipt: Receipt
+) -> responses.RESPONSE_TYPE:
     """Returns a copy of a response, ``metadata`` with the receipt; its nodes stay the released.
 
     Of one that is not in pieces ``metadata["remote_text"]`` is what the remote model wrote.
@@ -54,19 +51,19 @@ def restored(exchange: Exchange, answer: RESPONSE_TYPE, receipt: Receipt) -> RES
     if not exchange.restores:
         return answer
     metadata = {**(answer.metadata or {}), "dp": receipt.to_dict()}
-    if isinstance(answer, StreamingResponse):
+    if isinstance(answer, responses.StreamingResponse):
         pieces = _restored_pieces(exchange, answer.response_gen)
         return replace(answer, response_gen=pieces, metadata=metadata)
-    if isinstance(answer, AsyncStreamingResponse):
+    if isinstance(answer, responses.AsyncStreamingResponse):
         later = _arestored_pieces(exchange, answer.response_gen)
         return replace(answer, response_gen=later, metadata=metadata)
     metadata["remote_text"] = str(answer)
-    if isinstance(answer, PydanticResponse):
+    if isinstance(answer, responses.PydanticResponse):
         value = answer.response
         if value is not None:
             text = exchange.restore(value.model_dump_json(), json=True)
             value = guarded(type(value).model_validate_json, text, what=RESTORATION)
-        return PydanticResponse(value, answer.source_nodes, metadata)
+        return responses.PydanticResponse(value, answer.source_nodes, metadata)
     return replace(
         answer, response=answer.response and exchange.restore(answer.response), metadata=metadata
     )
@@ -78,10 +75,8 @@ def _restored_pieces(
     restorer = exchange.restorer()
     with closing(pieces):
         for piece in pieces:
-            if shown := guarded(restorer.feed, piece, what=RESTORATION):
-                yield shown
-    if rest := guarded(restorer.close, what=RESTORATION):
-        yield rest
+            yield guarded(restorer.feed, piece, what=RESTORATION)
+    yield guarded(restorer.close, what=RESTORATION)
 
 
 async def _arestored_pieces(
@@ -90,7 +85,5 @@ async def _arestored_pieces(
     restorer = exchange.restorer()
     async with aclosing(pieces):
         async for piece in pieces:
-            if shown := guarded(restorer.feed, piece, what=RESTORATION):
-                yield shown
-    if rest := guarded(restorer.close, what=RESTORATION):
-        yield rest
+            yield guarded(restorer.feed, piece, what=RESTORATION)
+    yield guarded(restorer.close, what=RESTORATION)

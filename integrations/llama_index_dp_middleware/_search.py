@@ -13,7 +13,7 @@ from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import locate_all, require_trusted
-from llama_index_dp_middleware._silence import acall_silently, call_silently
+from llama_index_dp_middleware._blocks import unrecorded
 from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
 
 _LOCAL = frozenset(
@@ -45,14 +45,10 @@ class LocalSearch:
     """Finds nodes for raw queries, unrecorded, and releases them.
 
     Args:
-        session: Releases the nodes.
-        retriever: Sees the raw query; ``None`` finds nothing.
-        metadata: Keys of the nodes' metadata that are public and kept.
-        trusted_hosts: Names of further hosts that may see raw text.
+        session: As of :class:`DPQueryEngine`, and so the rest; no retriever finds nothing.
 
     Raises:
-        UntrustedHost: A part of the retriever is not in process, on loopback or on a trusted host,
-            or of another package and unknown.
+        UntrustedHost: As there.
     """
 
     def __init__(
@@ -71,14 +67,16 @@ class LocalSearch:
         """Finds nodes."""
         if self.retriever is None:
             return [], []
-        raw = guarded(call_silently, self.retriever.retrieve, query, what="the retriever")
+        with unrecorded():
+            raw = guarded(self.retriever.retrieve, query, what="the retriever")
         return self._released(raw, conversation)
 
     async def afind(self, query: QueryBundle, conversation: str = CONVERSATION) -> Found:
         """As :meth:`find`, without blocking the event loop."""
         if self.retriever is None:
             return [], []
-        raw = await aguarded(acall_silently, self.retriever.aretrieve, query, what="the retriever")
+        with unrecorded():
+            raw = await aguarded(self.retriever.aretrieve, query, what="the retriever")
         return await asyncio.to_thread(self._released, raw, conversation)
 
     def _released(self, raw: list[NodeWithScore], conversation: str) -> Found:

@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal, TypeVar
 
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    CompletionResponse,
-    CompletionResponseGen,
-    LLMMetadata,
-)
+from llama_index.core.base.llms import types as llms
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.llm import LLM
 
@@ -49,7 +44,7 @@ class Transcript:
     on_exhausted: str | None
     structured: bool
 
-    def release(self, messages: Sequence[ChatMessage]) -> Call[list[ChatMessage]]:
+    def release(self, messages: Sequence[llms.ChatMessage]) -> Call[list[llms.ChatMessage]]:
         """Makes new messages that may be sent.
 
         Raises:
@@ -71,9 +66,9 @@ class Transcript:
             if self.on_exhausted is None:
                 raise
             exchange, sent = session.exchange([]), nothing
-            model = FixedReply(text=self.on_exhausted)
+            model = _FixedReply(text=self.on_exhausted)
             session.note_remote(None, model.text, conversation=self.conversation or "")
-        return Call(exchange=exchange, structured=self.structured, model=model, sent=sent)
+        return Call(exchange, self.structured, model, sent)
 
     def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
         parts = parts_of(self.templates, "user", prompt)
@@ -82,8 +77,8 @@ class Transcript:
         return exchange, parts.joined(message.text for message in exchange.sent)
 
     def _messages(
-        self, session: dp.Session, messages: Sequence[ChatMessage]
-    ) -> tuple[Exchange, list[ChatMessage]]:
+        self, session: dp.Session, messages: Sequence[llms.ChatMessage]
+    ) -> tuple[Exchange, list[llms.ChatMessage]]:
         """Releases messages; what stands before the history changes no name in it.
 
         A memory rewrites its text again and again, so this is an event of its own, known by its
@@ -106,22 +101,17 @@ class Transcript:
         return session.exchange(transcript, conversation=self.conversation, tools=self.tools)
 
 
-class FixedReply(CustomLLM):
+class _FixedReply(CustomLLM):
     """Says one public text to everything; asks nobody."""
 
     text: str
 
     @property
-    def metadata(self) -> LLMMetadata:
-        """Of a model that has nothing to tell."""
-        return LLMMetadata(model_name="dp-fixed-reply")
+    def metadata(self) -> llms.LLMMetadata:
+        return llms.LLMMetadata(model_name="dp-fixed-reply")
 
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        """Returns the text."""
-        return CompletionResponse(text=self.text)
+    def complete(self, *args: Any, **kwargs: Any) -> llms.CompletionResponse:
+        return llms.CompletionResponse(text=self.text)
 
-    def stream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponseGen:
-        """Yields the text, in one piece."""
-        yield CompletionResponse(text=self.text, delta=self.text)
+    def stream_complete(self, *args: Any, **kwargs: Any) -> llms.CompletionResponseGen:
+        yield llms.CompletionResponse(text=self.text, delta=self.text)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 from uuid import uuid4
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -27,11 +27,10 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.privacy.receipts import Receipt, receipts
-from llama_index_dp_middleware._blocks import in_block
+from llama_index_dp_middleware._blocks import in_block, unspanned
 from llama_index_dp_middleware._messages import Slots, answer_of, slots_of
 from llama_index_dp_middleware._responses import apieces, for_extractor
 from llama_index_dp_middleware._search import Found, LocalSearch
-from llama_index_dp_middleware._silence import unspanned
 from llama_index_dp_middleware.nodes import CONVERSATION
 
 
@@ -66,18 +65,17 @@ class DPChatEngine(BaseChatEngine):
     """Releases a conversation, has a chat engine answer it, and extracts the answers locally.
 
     The inner engine, its memory, spans and models see released messages and what the remote model
-    had answered, never what the local one wrote or what a session of pseudonyms restored. It is
-    handed the released history at every turn, so give it the remote model itself, not a
-    :class:`DPLLM`. Messages are known by their place in the conversation: each is released once.
+    had answered, never what the local one wrote or a session restored. It is handed the released
+    history at every turn: give it the remote model itself, not a :class:`DPLLM`. Messages are known
+    by their place in the conversation: each is released once.
 
-    With ``retriever``, a **local** one over raw text finds nodes for the raw message, unrecorded:
-    the inner engine is given released copies of them in front of the message, the extractor raw
-    ones. Which nodes are found has **no guarantee**.
+    With ``retriever``, a **local** one finds nodes for the raw message, unrecorded: the inner
+    engine is given released copies of them in front of the message, the extractor raw ones. Which
+    nodes are found has **no guarantee**.
 
-    The answers are private, as is :attr:`chat_history`; ``metadata["remote_text"]`` is what the
-    remote model wrote, ``metadata["dp"]`` what was released and charged. A history that is given to
-    a call replaces that of the engine; its answers must be the engine's own, of the same session
-    and conversation.
+    Answers and :attr:`chat_history` are private; ``metadata["remote_text"]`` is what the remote
+    model wrote, ``metadata["dp"]`` what was released and charged. A history that is given to a call
+    replaces that of the engine; its answers must be the engine's own, of the same conversation.
 
     Args:
         session: Releases messages and nodes.
@@ -93,15 +91,8 @@ class DPChatEngine(BaseChatEngine):
     Raises:
         UntrustedHost: The retriever or the extractor would send raw text elsewhere.
         ParameterError: No extractor; from a call: something that is not text.
-        EventRefused: From a call: an answer in a history that is none of the engine's.
-        DPMiddlewareError: From a call: a step on private text failed; it holds no text.
-        ExtractorError: From a call: the extractor failed. What was charged stays spent.
-
-    Example:
-        >>> engine = DPChatEngine(
-        ...     session, SimpleChatEngine.from_defaults(llm=remote), extractor=local
-        ... )  # doctest: +SKIP
-        >>> engine.chat("the raw message")  # doctest: +SKIP
+        DPMiddlewareError: From a call: an answer that is none of the engine's, or a step on private
+            text or the extractor failed. Holds no text; what was charged stays spent.
     """
 
     def __init__(
@@ -128,12 +119,6 @@ class DPChatEngine(BaseChatEngine):
         self._inner = chat_engine
         self._histories: dict[str | None, list[ChatMessage]] = {}  # one for each subject
         self._conversation = str(uuid4()) if conversation is None else conversation
-
-    def __repr__(self) -> str:
-        return f"DPChatEngine({self._session!r}, {type(self._inner).__name__})"
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("expected a DPChatEngine to stay in its process: it holds private text")
 
     @property
     def chat_history(self) -> list[ChatMessage]:

@@ -9,80 +9,63 @@ from contextlib import suppress
 from typing import Any, NoReturn
 from uuid import uuid4
 
+from llama_index.core import schema
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    Node,
-    NodeRelationship,
-    NodeWithScore,
-    QueryBundle,
-    RelatedNodeInfo,
-    TextNode,
-    TransformComponent,
-)
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._blocks import in_block
-from llama_index_dp_middleware._silence import unspanned
+from llama_index_dp_middleware._blocks import in_block, unspanned
 
 CONVERSATION = "llama-index-nodes"
 """Of nodes and queries: under a session with pseudonyms they must have the same ones."""
 
-_RELATED = (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
+_RELATED = (
+    schema.NodeRelationship.SOURCE,
+    schema.NodeRelationship.PREVIOUS,
+    schema.NodeRelationship.NEXT,
+)
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
 
 
-class DPTransform(TransformComponent):
+class DPTransform(schema.TransformComponent):
     """Releases the text of nodes; a step of an ``IngestionPipeline``, best the first one.
 
-    Gives new nodes with the same ids. Of a node's metadata only the chosen keys are kept, of its
-    relationships only the ids of its source and of the previous and the next node. Ids, order and
-    the numbers of nodes and tokens are public. A node that is seen again with its id and text is
-    answered from the session's memo and costs nothing; ids must be unique.
+    Gives new nodes with the same ids, the chosen keys of their metadata, and the ids of the source
+    and of the previous and the next node. Ids, order and the numbers of nodes and tokens are
+    public. A node that is seen again with its id and text costs nothing; ids must be unique.
 
-    With ``num_workers`` the component goes to other processes as its sanitizer, whose ledger is a
-    database, and makes a new session there: all charges arrive, draws are independent, and the
-    memo is not shared. A block of :func:`epsilon` does not reach them.
+    With ``num_workers`` its sanitizer goes to other processes, where it makes a new session: all
+    charges arrive, draws are independent, the memo is not shared, and no block reaches them.
 
-    Steps before it hold raw text, and so does the span of ``IngestionPipeline.run``: where spans
-    are exported, run it in ``with unrecorded()``.
+    Steps before it hold raw text, and so does the span of ``IngestionPipeline.run``; see
+    :func:`unrecorded`.
 
     Attributes:
         metadata: Keys of metadata that are public and kept.
-        epsilon: Nats per token occurrence, the certified ones.
-        settings: Fingerprint of the mechanism and its space.
 
     Raises:
         ParameterError: From a call: a node that is not text; nothing was charged. From pickling:
             a scope that cannot go to another process, or pseudonyms.
         DPMiddlewareError: From a call: the release failed. Holds no text.
-
-    Example:
-        >>> pipeline = IngestionPipeline(
-        ...     transformations=[DPTransform(session, metadata=["page"]), SentenceSplitter()]
-        ... )  # doctest: +SKIP
     """
 
     metadata: tuple[str, ...]
-    epsilon: float
-    settings: str
     _session: dp.Session = PrivateAttr()
 
     def __init__(
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
+        keys: Any = {"metadata": public_keys(metadata)}
         session = session_of(session)
-        own = session.sanitizer.certificate
-        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
-        keys = public_keys(metadata)
-        fields: Any = {"metadata": keys, "epsilon": own.epsilon, "settings": settings}
-        super().__init__(**fields)
+        super().__init__(**keys)
         self._session = session
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DPTransform"
 
     def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
         """Sends the sanitizer to another process: a session holds a key."""
@@ -97,26 +80,21 @@ class DPTransform(TransformComponent):
             "use a function of a module, functools.partial of one, or no num_workers"
         )
 
-    @classmethod
-    def class_name(cls) -> str:
-        return "DPTransform"
-
     @unspanned
-    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+    def __call__(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
         """Returns released copies of nodes."""
         return guarded(release_nodes, self._session, nodes, self.metadata)
 
     @unspanned
-    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+    async def acall(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
         """As a call, without blocking the event loop."""
         return await asyncio.to_thread(self, nodes)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Returns the fields, and a random one that nobody keeps.
 
-        The ingestion cache knows an entry by an unsalted hash of raw text and this. So it cannot
-        be guessed from, and never gives one document's release for another with the same text;
-        a node that is seen again is answered by the session.
+        The ingestion cache knows an entry by an unsalted hash of raw text and this: so nobody can
+        guess it, and it never gives one document's release for another with the same text.
         """
         return {**super().to_dict(**kwargs), "salt": uuid4().hex}
 
@@ -134,9 +112,8 @@ class DPNodePostprocessor(BaseNodePostprocessor):
     scores. A node that is retrieved again is answered from the session's memo. With a session of
     pseudonyms nodes have the same ones as in :class:`DPQueryTransform`.
 
-    Which nodes are retrieved, how many and in which order depends on raw text and **has no
-    guarantee**. The retriever's own spans and events hold raw nodes: run the engine in
-    ``with unrecorded()``, or use :class:`DPQueryEngine` with ``retriever=``.
+    Which nodes are retrieved, how many and in which order **has no guarantee**. The retriever's own
+    spans hold raw nodes: see :func:`unrecorded`, or use :class:`DPQueryEngine`.
 
     Attributes:
         metadata: Keys of metadata that are public and kept.
@@ -144,11 +121,6 @@ class DPNodePostprocessor(BaseNodePostprocessor):
     Raises:
         ParameterError: From a call: a node that is not text; nothing was charged.
         DPMiddlewareError: From a call: the release failed. Holds no text.
-
-    Example:
-        >>> index.as_query_engine(
-        ...     node_postprocessors=[DPNodePostprocessor(session)]
-        ... )  # doctest: +SKIP
     """
 
     metadata: tuple[str, ...]
@@ -162,7 +134,7 @@ class DPNodePostprocessor(BaseNodePostprocessor):
         super().__init__(**keys)
         self._session = session
 
-    def __getstate__(self) -> NoReturn:
+    def __getstate__(self) -> NoReturn:  # the base class would leave the session out
         raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")
 
     @classmethod
@@ -171,26 +143,28 @@ class DPNodePostprocessor(BaseNodePostprocessor):
 
     @unspanned
     def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
+        self, nodes: list[schema.NodeWithScore], query_bundle: schema.QueryBundle | None = None
+    ) -> list[schema.NodeWithScore]:
         return guarded(release_scored, self._session, nodes, self.metadata)
 
     @unspanned
     async def _apostprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
+        self, nodes: list[schema.NodeWithScore], query_bundle: schema.QueryBundle | None = None
+    ) -> list[schema.NodeWithScore]:
         return await asyncio.to_thread(self._postprocess_nodes, nodes)
 
 
 def release_scored(
     session: dp.Session,
-    nodes: Sequence[NodeWithScore],
+    nodes: Sequence[schema.NodeWithScore],
     metadata: tuple[str, ...],
     conversation: str = CONVERSATION,
-) -> list[NodeWithScore]:
-    """As :func:`release_nodes`, for nodes that a retriever gave; they have no scores."""
+) -> list[schema.NodeWithScore]:
+    """As :func:`release_nodes`, for nodes that were found; the copies have no scores."""
     raw = [scored.node for scored in nodes]
-    return [NodeWithScore(node=n) for n in release_nodes(session, raw, metadata, conversation)]
+    return [
+        schema.NodeWithScore(node=n) for n in release_nodes(session, raw, metadata, conversation)
+    ]
 
 
 def release_nodes(
@@ -198,7 +172,7 @@ def release_nodes(
     nodes: Sequence[Any],
     metadata: tuple[str, ...],
     conversation: str = CONVERSATION,
-) -> list[BaseNode]:
+) -> list[schema.BaseNode]:
     """Makes new nodes with the released texts.
 
     Raises:
@@ -206,7 +180,7 @@ def release_nodes(
             fields may hold anything; nothing was charged.
     """
     for k, node in enumerate(nodes):
-        if type(node) not in (TextNode, Node, Document):
+        if type(node) not in (schema.TextNode, schema.Node, schema.Document):
             raise ParameterError(
                 f"node {k}: expected a TextNode or Document, got {type(node).__name__}; only "
                 "text can be released, copy it into a TextNode"
@@ -217,8 +191,8 @@ def release_nodes(
 
 
 def _release(
-    session: dp.Session, node: BaseNode, metadata: tuple[str, ...], conversation: str
-) -> BaseNode:
+    session: dp.Session, node: schema.BaseNode, metadata: tuple[str, ...], conversation: str
+) -> schema.BaseNode:
     """Copies nothing but the id, the chosen metadata and the ids of its source and neighbours.
 
     By the source's id stores delete it. Entries of neighbours have their metadata and an unsalted
@@ -227,15 +201,15 @@ def _release(
     text = node.get_content()
     release = in_block(session).release(node.id_, "tool", text, conversation=conversation)
     unread = [key for key in node.excluded_embed_metadata_keys if key in metadata]
-    return (Document if isinstance(node, Document) else TextNode)(
+    return (schema.Document if isinstance(node, schema.Document) else schema.TextNode)(
         id_=node.id_,
         text=release.text,
         metadata={key: node.metadata[key] for key in metadata if key in node.metadata},
         excluded_embed_metadata_keys=unread,
         excluded_llm_metadata_keys=[k for k in node.excluded_llm_metadata_keys if k in metadata],
         relationships={
-            name: RelatedNodeInfo(node_id=related.node_id)
+            name: schema.RelatedNodeInfo(node_id=related.node_id)
             for name in _RELATED
-            if isinstance(related := node.relationships.get(name), RelatedNodeInfo)
+            if isinstance(related := node.relationships.get(name), schema.RelatedNodeInfo)
         },
     )

@@ -14,23 +14,19 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._blocks import in_block
-from llama_index_dp_middleware._silence import unspanned
+from llama_index_dp_middleware._blocks import in_block, unspanned
 from llama_index_dp_middleware.nodes import CONVERSATION
 
 
 class DPQueryTransform(BaseQueryTransform):
     """Gives a new query bundle that holds the released query and nothing else.
 
-    One bundle has one release: ``TransformQueryEngine`` transforms it once for ``retrieve`` and
-    once for ``synthesize``. Bundles are told apart as objects, so an equal query in another bundle
-    is a new release, and so is every plain string.
-
+    One bundle has one release, though ``TransformQueryEngine`` transforms it twice. Bundles are
+    told apart as objects: an equal query in another one is a new release, as is every plain string.
     ``TransformQueryEngine.query`` itself records the raw query; :class:`DPQueryEngine` does not.
 
     Attributes:
@@ -39,22 +35,12 @@ class DPQueryTransform(BaseQueryTransform):
     Raises:
         ParameterError: From a call: a query with an image; nothing was charged.
         DPMiddlewareError: From a call: the release failed. Holds no text.
-
-    Example:
-        >>> TransformQueryEngine(engine, DPQueryTransform(session))  # doctest: +SKIP
     """
 
     def __init__(self, session: dp.Session | dp.Sanitizer) -> None:
         self.session = session_of(session)
         self._events: dict[int, str] = {}
         self._lock = Lock()
-
-    def __repr__(self) -> str:
-        return f"DPQueryTransform({self.session!r})"
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "DPQueryTransform"
 
     def _get_prompts(self) -> PromptDictType:
         return {}
@@ -64,11 +50,11 @@ class DPQueryTransform(BaseQueryTransform):
 
     @unspanned
     def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
-        return guarded(self._release, query_bundle)
+        return self._release(query_bundle)
 
     async def arun(self, query_bundle: QueryBundle) -> QueryBundle:
         """As :meth:`run`, without blocking the event loop."""
-        return await asyncio.to_thread(guarded, self._release, query_bundle)
+        return await asyncio.to_thread(self._release, query_bundle)
 
     def _release(self, bundle: QueryBundle) -> QueryBundle:
         [sent] = self.exchange(bundle).sent
@@ -77,17 +63,7 @@ class DPQueryTransform(BaseQueryTransform):
     def exchange(
         self, bundle: QueryBundle, nodes: Sequence[NodeWithScore] = (), quoted: Iterable[str] = ()
     ) -> Exchange:
-        """Releases a query behind the nodes that were found for it.
-
-        Args:
-            bundle: Private.
-            nodes: Private.
-            quoted: Public: released nodes that an engine found itself.
-
-        Raises:
-            ParameterError: A query with an image; nothing was charged.
-            DPMiddlewareError: The release failed. Holds no text.
-        """
+        """Releases a query behind nodes for it; ``quoted``: released ones, found by an engine."""
         require_words(bundle)
         with self._lock:  # a bundle keeps the id of its event for as long as it lives
             if id(bundle) not in self._events:

@@ -22,7 +22,7 @@ from langchain_dp_middleware import ServiceEmbeddings
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.kvstore import SimpleKVStore
-from llama_index_dp_middleware.service_embedding import ServiceEmbedding
+from llama_index_dp_middleware import ServiceEmbedding
 
 
 class Model:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from dp_middleware import _files
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import needs
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -54,5 +55,6 @@ def key_in_memory(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Hashabl
 
 def key_on_disk(mechanism: Mechanism, space: EmbeddingSpace) -> tuple[str, ...]:
     """All that decides a row on the CPU, the versions of what computes it included."""
-    versions = ", ".join(f"{package} {version(package)}" for package in ("numpy", "torch", "scipy"))
+    with needs("models"):
+        versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "scipy"))
     return mechanism.fingerprint, space.fingerprint, _files.code_fingerprint(), versions

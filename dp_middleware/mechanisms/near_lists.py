@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,18 @@ def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
 
 
 def are_ready(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
-    """Whether the lists come with the package, so that rows and certificate take no products."""
+    """Tells whether the rows come with the package, so that they and certificates take no time."""
     if type(mechanism) is not NearestResponse or not is_known(mechanism, space):
         return False
-    return ready.part("lists", *lists_key(mechanism, space)) is not None
+    return shipped(mechanism, space) is not None
+
+
+def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
+    """Reads the rows that come with the package; ``None`` where these do not."""
+    key = (mechanism.fingerprint, space.fingerprint)
+    parts = ((field.name, ready.part(f"rows-{field.name}", *key)) for field in fields(NearRows))
+    arrays = {name: array for name, array in parts if array is not None}
+    return NearRows(**arrays) if arrays else None
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
@@ -64,6 +73,8 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     rows = near_rows(mechanism, space)
     if rows is None:
         return None
+    if are_ready(mechanism, space):
+        return ready.FILE
     path = _path(mechanism, space)
     if _load(path) is None:
         try:
@@ -84,21 +95,21 @@ def _length(mechanism: NearestResponse, copies: Ids) -> int:
 
 
 def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
-    """From disk, else made."""
+    """From the package or from disk, else made."""
+    if (rows := shipped(mechanism, space)) is not None:
+        return rows
     if len(space) * len(mechanism.codewords(space)[0]) < _FEW:
-        return _made(mechanism, space)
+        return made(mechanism, space)
     path = _path(mechanism, space)
-    stored = _load(path)
-    if stored is not None:
+    if (stored := _load(path)) is not None:
         return stored
-    made = _made(mechanism, space)
-    if made is not None:
+    if (rows := made(mechanism, space)) is not None:
         with suppress(OSError):
-            _store(made, path)
-    return made
+            _store(rows, path)
+    return rows
 
 
-def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
+def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """From the lists, and from one row of each kind of list; by the CPU's integers everywhere."""
     codewords, copies = mechanism.codewords(space)
     listed = lists_of(mechanism, space)
@@ -146,20 +157,11 @@ def lists_of(mechanism: NearestResponse, space: EmbeddingSpace) -> NDArray[Any]:
     """Places of the codewords nearest to each token, nearest first, unsigned (V, r)."""
     codewords, copies = mechanism.codewords(space)
     shape = (len(space), _length(mechanism, copies))
-    if (made := ready.part("lists", *lists_key(mechanism, space))) is not None:
-        return made.reshape(shape)
     lists = np.empty(shape, dtype=np.min_scalar_type(len(codewords)))
     for start in range(0, len(space), _TOGETHER):
         ids = np.arange(start, min(start + _TOGETHER, len(space)))
         lists[ids] = mechanism.nearest(ids, space, lists.shape[1]).cpu().numpy()
     return lists
-
-
-def lists_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ...]:
-    """All that decides lists, which are of exact products: the same on every machine."""
-    listed = np.repeat(*mechanism.codewords(space))
-    digest = hashlib.sha256(listed.tobytes()).hexdigest()
-    return space.fingerprint, mechanism.nearness, str(mechanism.candidates), digest
 
 
 def _integers(logs: Floats) -> Words:

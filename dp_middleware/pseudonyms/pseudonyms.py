@@ -66,6 +66,8 @@ class Pseudonyms(Payer):
         ParameterError: An unknown kind, or a sanitizer whose guarantee does not add up with this.
     """
 
+    _known: tuple[Sanitizer | None, Certificate] | None = None
+
     def __init__(
         self,
         detector: Any = None,
@@ -94,7 +96,9 @@ class Pseudonyms(Payer):
     @property
     def certificate(self) -> Certificate:
         """The guarantee of a release in which all kinds occur; of one with few it is better."""
-        return self._certificate(self._laws.values(), self.sanitizer)
+        if self._known is None or self._known[0] is not self.sanitizer:
+            self._known = self.sanitizer, self._certificate(self._laws.values(), self.sanitizer)
+        return self._known[1]
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
         """A session that releases with pseudonyms and restores what comes back.
@@ -125,7 +129,7 @@ class Pseudonyms(Payer):
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
         view, entities = entities_in(view_of(text), self._detector, self._asked)
-        places = tuple(places_of(view.text, entities, self._laws))
+        places = tuple(places_of(view, entities, self._laws))
         return PseudonymDraft(view=view, places=places)
 
     def write(self, pair: Pair, like: str) -> str:

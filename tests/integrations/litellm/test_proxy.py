@@ -25,7 +25,7 @@ from dp_middleware.testing import OpenAIServer, ToolCall
 CANARY = "zxqcanary"
 ROOT = Path(dp.__file__).parents[1]
 PYTHON = os.environ.get("LITELLM_PYTHON", sys.executable)
-START = 120  # seconds
+START = 240  # seconds
 CONFIG = """
 model_list:
   - model_name: chat
@@ -72,11 +72,11 @@ class Logger(CustomLogger):
         with open({log!r}, "a") as file:
             file.write(kind + " " + " ".join(texts(list(values))) + "\\n")
 
-    async def async_log_success_event(self, kwargs, response, start, end):
-        self.note("SUCCESS", kwargs, response)
+    async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
+        self.note("SUCCESS", kwargs, response_obj)
 
-    async def async_log_failure_event(self, kwargs, response, start, end):
-        self.note("FAILURE", kwargs, response)
+    async def async_log_failure_event(self, kwargs, response_obj, start_time, end_time):
+        self.note("FAILURE", kwargs, response_obj)
 
     async def async_post_call_failure_hook(self, request_data, *args, **kwargs):
         self.note("REFUSED", request_data)
@@ -170,7 +170,8 @@ class Proxy:
         found = self._client.post(path, json=body)
         last = "SUCCESS" if found.status_code == 200 else "REFUSED"
         end = time.monotonic() + 30
-        while last not in self.log.read_text()[start:] and time.monotonic() < end:
+        while last not in self.log.read_text()[start:]:
+            assert time.monotonic() < end, "the callbacks were told nothing"
             time.sleep(0.05)
         return found
 

@@ -49,8 +49,8 @@ def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
         sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, **terms)
     if policy.mode == "sanitizer":
         return sanitizer
-    kinds = policy.kinds or None
-    return dp.Pseudonyms(kinds=kinds, sanitizer=sanitizer, on_empty=policy.on_empty, **terms)
+    terms |= {"kinds": policy.kinds or None, "rest": policy.rest, "on_empty": policy.on_empty}
+    return dp.Pseudonyms(sanitizer=sanitizer, **terms)
 
 
 def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:

@@ -21,6 +21,7 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.addresses import hosts_in
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore_json
+from dp_middleware.pseudonyms.lists import Also, What
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
 from dp_middleware.pseudonyms.restoration import (
     Restorer,
@@ -56,6 +57,9 @@ class Replaces(Protocol):
     def write(self, pair: Pair, like: str) -> str:
         """The original of a pair."""
 
+    def naming(self, allow: Iterable[What], also: Also) -> Replaces:
+        """The same with further things that are never, or always, replaced."""
+
 
 class PseudonymSession(Session):
     """A session whose releases have pseudonyms, and which restores what comes back.
@@ -90,6 +94,31 @@ class PseudonymSession(Session):
         self._seal = None if memo is None else Seal(self._digests.of("pseudonyms"))
         self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
         self._mappings_lock = Lock()
+
+    def release(
+        self,
+        event_id: str,
+        role: str,
+        text: str,
+        *,
+        conversation: str = "",
+        allow: Iterable[What] = (),
+        also: Also = (),
+    ) -> Release:
+        """As of :class:`~dp_middleware.Session`, and names further things by hand.
+
+        Args:
+            event_id: As there; a message in the memo is answered from there, whatever is named.
+            role: As there.
+            text: As there.
+            conversation: As there.
+            allow: As of :class:`Pseudonyms`: never replaced in this text.
+            also: As of :class:`Pseudonyms`: always replaced in this text.
+        """
+        if not allow and not also:
+            return super().release(event_id, role, text, conversation=conversation)
+        named = self._with(cast(Any, self._releases.naming(allow, also)))
+        return named.release(event_id, role, text, conversation=conversation)
 
     def alone(self) -> Self:
         """As of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""

@@ -30,7 +30,7 @@ SIGNS = frozenset(" \t\n\r" + string.punctuation + _TYPESET + PART)
 """Signs that may leave; any other is a part of the word that it stands in."""
 
 _ESCAPED = "\ufffd"  # stands for what is spelled by a number, as \u0041 is
-_NUMBERED, _ANY = re.compile(r"u[0-9a-fA-F]{4}"), re.compile(r"\\")
+_SHORT, _NONE = re.compile(r"[^\\]+|\\+[nrt\"'/]?"), re.compile(r"[^\\]+")
 _OTHER = f"[^{re.escape(''.join(sorted(SIGNS)))}]"
 _WORD = re.compile(  # with a backslash before it, which a reader may take for an escape
     rf"\\?{_OTHER}+(?:(?:['’]|(?<=\d)[.,:/-](?=\d)){_OTHER}+)*"
@@ -77,14 +77,14 @@ def promise() -> str:
 
 def only_common(draft: PseudonymDraft) -> PseudonymDraft:
     """Returns a draft in which a place is whatever is in no public list."""
-    labelled = _labelled(draft, _NUMBERED)
+    labelled = _labelled(draft, _SHORT)
     if draft.view.starts and not _reads_alike(labelled):
-        labelled = _labelled(draft, _ANY)
+        labelled = _labelled(draft, _NONE)
     return labelled
 
 
 def _labelled(draft: PseudonymDraft, escapes: re.Pattern[str]) -> PseudonymDraft:
-    """A draft with labels, also for what is spelled by such escapes."""
+    """A draft with labels, also for what is spelled by other escapes than these."""
     places = [
         place
         if SIGNS.issuperset(re.sub("[A-Za-z0-9]", "", place.shape))
@@ -134,11 +134,11 @@ def _is_common(word: str) -> bool:
 
 
 def _spelled(view: View, escapes: re.Pattern[str]) -> str:
-    """The text, with a sign that is in no list for each that such an escape spells."""
+    """The text, with a sign that is in no list for each that another escape spells."""
     if not view.starts:
         return view.text
     ends = zip(view.starts, view.starts[1:], strict=False)
     return "".join(
-        _ESCAPED if b - a > 1 and escapes.search(view.raw, a, b) else sign
+        sign if b - a < 2 or escapes.fullmatch(view.raw, a, b) else _ESCAPED
         for sign, (a, b) in zip(view.text, ends, strict=True)
     )

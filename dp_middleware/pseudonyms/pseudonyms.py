@@ -75,6 +75,8 @@ class Pseudonyms(Payer):
         ParameterError: An unknown kind, or a sanitizer whose guarantee does not add up with this.
     """
 
+    _known: tuple[Sanitizer | None, Certificate] | None = None
+
     def __init__(
         self,
         detector: Any = None,
@@ -114,7 +116,9 @@ class Pseudonyms(Payer):
     @property
     def certificate(self) -> Certificate:
         """The guarantee of a release in which all kinds occur; of one with few it is better."""
-        return self._certificate(self._laws.values(), self.sanitizer)
+        if self._known is None or self._known[0] is not self.sanitizer:
+            self._known = self.sanitizer, self._certificate(self._laws.values(), self.sanitizer)
+        return self._known[1]
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
         """A session that releases with pseudonyms and restores what comes back.
@@ -149,7 +153,7 @@ class Pseudonyms(Payer):
             detector = self._lists.detector(detector, asked)
             asked = None if asked is None else asked | always
         view, entities = entities_in(view_of(text), detector, asked, always)
-        places = tuple(places_of(view.text, entities, self._laws))
+        places = tuple(places_of(view, entities, self._laws))
         return PseudonymDraft(view=view, places=places, kept=tuple(self._lists.kept(view.text)))
 
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:

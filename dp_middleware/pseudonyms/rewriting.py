@@ -31,6 +31,7 @@ S = TypeVar("S", Entity, "Place")
 
 V = TypeVar("V")
 
+_VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -98,7 +99,7 @@ class PseudonymDraft(StaysHere):
 
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
         """With what is found of names in the gaps."""
-        text, new = self.text, list[Place]()
+        text, new = self.view.inner, list[Place]()
         for start, end, value in names.find_in(text, self.gaps):
             like, kind, shape = known(value)
             if not overlapping(self.kept, start, end) and not ordinary(text[start:end], like):
@@ -174,17 +175,26 @@ class PseudonymDraft(StaysHere):
         return "".join([*out, seen.slice(start, end)])
 
 
-def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> list[Place]:
-    """What is replaced of detected entities: of each at least something."""
+def places_of(view: View, entities: Iterable[Entity], kinds: dict[str, Kind]) -> list[Place]:
+    """What is replaced of detected entities: of each at least something.
+
+    Nothing between the values of JSON is, and of a number all.
+    """
+    text = view.inner
 
     def kind_of(name: str) -> Kind:
         return kinds.get(name) or Label(of=name)
 
     def places() -> Iterator[Place]:
-        for start, end, name in whole_words(text, entities, lambda entity: kind_of(entity.kind)):
+        inside = _inside(view, entities)
+        for start, end, name in whole_words(text, inside, lambda entity: kind_of(entity.kind)):
             kind, mention = kind_of(name), text[start:end]
             parts = kind.parts(mention)
-            if not parts:  # nothing of it would be replaced
+            value = view.value_at(start, end)
+            is_cut = (
+                value is not None and value.bare and [p[:2] for p in parts] != [(0, len(mention))]
+            )
+            if not parts or is_cut:  # nothing of it would be replaced, or not all of a number
                 kind = Label(of=name)
                 parts = kind.parts(mention)
             for first, behind, shape in parts:
@@ -193,6 +203,19 @@ def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> 
                 yield Place(start + first, start + behind, own, shape)
 
     return settled(text, places())
+
+
+def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
+    """The parts of entities that stand in values of JSON, or in no JSON; of numbers the whole."""
+    done = 0
+    for start, end, kind in entities:
+        for part in _VALUES.finditer(view.inner, max(start, done), end):
+            first, behind = part.span()
+            value = view.value_at(first, behind)
+            if value is not None and value.bare:
+                first, behind = min(first, value.start), max(behind, value.end)
+            yield Entity(first, behind, kind)
+            done = behind
 
 
 def settled(text: str, places: Iterable[Place]) -> list[Place]:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import folded
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.sampling.entropy import Entropy, random_words
 
 LARGEST = 256
@@ -79,7 +79,8 @@ class Cap:
 
 def share(dimensions: int, threshold: float | Floats) -> Floats:
     """Part of the sphere whose cosine to x is at least a threshold of 0 or more."""
-    from scipy.special import betainc
+    with needs("models"):
+        from scipy.special import betainc
 
     squares = np.square(threshold)
     return np.asarray(0.5 * betainc((dimensions - 1) / 2, 0.5, 1.0 - squares))
@@ -108,7 +109,8 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
     Raises:
         ParameterError: Epsilon is so small that rounding would use it up.
     """
-    from scipy.special import betainc, betaln
+    with needs("models"):
+        from scipy.special import betainc, betaln
 
     slack, half = rounding(dimensions), (dimensions - 1) / 2
     if epsilon < 20 * slack:
@@ -120,13 +122,13 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
     # log of the odds of the coin: ln(q (e^epsilon - 1)) less what rounding takes
     target = epsilon * (1.0 - 2.0**-42)  # so that the loss is not above epsilon by an error
     with np.errstate(divide="ignore", over="ignore"):
-        odds = np.log(inside) + math.log(math.expm1(target)) - slack
-        shares = np.minimum(1.0 / (1.0 + np.exp(-odds)), 1.0 - 2.0**-40)
+        odds = np.log(inside) + target + math.log(-math.expm1(-target)) - slack
+        spheres = np.maximum(1.0 / (1.0 + np.exp(odds)), 2.0**-40)  # small, so exact enough
     values = np.full(len(_THRESHOLDS), -1.0)
     usable = inside > 1e-280
-    values[usable] = shares[usable] * np.exp(moment[usable]) / inside[usable]
+    values[usable] = (1.0 - spheres[usable]) * np.exp(moment[usable]) / inside[usable]
     best = int(values.argmax())
-    coin, mass = int(shares[best] * _TOTAL), float(inside[best])
+    coin, mass = _TOTAL - math.ceil(spheres[best] * _TOTAL), float(inside[best])
     squares = float(betainc(half, 1.5, 1.0 - _THRESHOLDS[best] ** 2)) / (2 * dimensions * mass)
     part = coin / _TOTAL
     second = part * squares + (1.0 - part) / dimensions
@@ -207,7 +209,8 @@ def _in_cap(x: Floats, cap: Cap, entropy: Entropy) -> tuple[Floats, NDArray[np.b
 
 def _normals(count: int, dimensions: int, entropy: Entropy) -> Floats:
     """Standard normal numbers, each of 512 bits; float64 (count, k)."""
-    from scipy.special import ndtri
+    with needs("models"):
+        from scipy.special import ndtri
 
     size = 8 * _WORDS * count * dimensions
     words = np.frombuffer(entropy(size), dtype=np.uint64).reshape(count, _WORDS, dimensions)

@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from dp_middleware.errors import MissingExtra
-from dp_middleware.models.object_graph import reachable
+from dp_middleware.models.parts import reachable
 
 try:
     from langchain.agents.middleware import AgentMiddleware

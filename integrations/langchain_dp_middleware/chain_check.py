@@ -19,8 +19,7 @@ from langchain_core.runnables.passthrough import RunnableAssign
 from langsmith.utils import tracing_is_enabled
 
 from dp_middleware.errors import ParameterError, UntrustedHost
-from dp_middleware.models.object_graph import reachable
-from dp_middleware.models.parts import inherits
+from dp_middleware.models.parts import inherits, reachable
 from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._composition import Head
 from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours

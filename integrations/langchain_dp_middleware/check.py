@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseLanguageModel
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.models import trust
-from dp_middleware.models.object_graph import reachable
+from dp_middleware.models.parts import reachable
 from langchain_dp_middleware._agent_graph import (
     graph_in,
     hooks_of,

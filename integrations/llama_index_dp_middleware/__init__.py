@@ -14,6 +14,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("llama-index-core", "llama-index") from None
 
+from dp_middleware.models.recorders import quiet_recorders
 from llama_index_dp_middleware._epsilon import epsilon, subject
 from llama_index_dp_middleware._silence import unrecorded
 from llama_index_dp_middleware.chat_engine import DPChatEngine
@@ -35,6 +36,7 @@ __all__ = [
     "DPTransform",
     "ServiceEmbedding",
     "epsilon",
+    "quiet_recorders",
     "subject",
     "unrecorded",
 ]

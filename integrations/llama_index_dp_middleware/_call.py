@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
+from dp_middleware._quiet import aclosing, closing
 from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError
-from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._messages import answer_of
 from llama_index_dp_middleware._restoring import Response, Restoring
 

@@ -14,10 +14,10 @@ from llama_index.core.base.response.schema import (
 )
 from llama_index.core.schema import BaseNode
 
+from dp_middleware._quiet import in_thread
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.unrecorded.threads import in_thread
 
 T = TypeVar("T")
 

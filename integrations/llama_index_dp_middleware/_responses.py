@@ -12,9 +12,9 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
+from dp_middleware._quiet import aclosing, closing
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.unrecorded.streams import aclosing, closing
 from llama_index_dp_middleware._restoring import WHAT, Restoring
 
 

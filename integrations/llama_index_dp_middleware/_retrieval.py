@@ -11,7 +11,6 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import locate_all, require_trusted
 from llama_index_dp_middleware._nodes import CONVERSATION, released
 from llama_index_dp_middleware._silence import acall_silently, call_silently
@@ -24,24 +23,24 @@ _LOCAL = frozenset(
 def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> None:
     """Refuse a retriever of which any part could take the raw query out of this computer.
 
-    Looks at everything that it holds. Classes of LlamaIndex's core and your own are looked into;
-    a part of another package must be known to be in process, or have an address, or say where it
-    runs in a ``location``. Data of your own that has no methods may name any address.
+    Looks into the fields of LlamaIndex's own objects. A part of another package must be known to be
+    in process, or have an address; a class or function of your own must say where it runs, in a
+    ``location``. A callback handler that is not discreet would be told the query.
 
     Raises:
         UntrustedHost: A part is not in process, on loopback or on a trusted host, or unknown.
     """
 
-    def is_safe(x: object) -> bool:  # silenced, or released before it is sent
-        is_silenced = inherits(x, "llama_index.core", "CallbackManager")
-        return is_silenced or isinstance(x, dp.Session | dp.Sanitizer)
+    def is_safe(x: object) -> bool:
+        return isinstance(x, dp.Session | dp.Sanitizer)
 
     place = locate_all(retriever, local=_LOCAL, releases=is_safe)
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} of the retriever runs; if "
-            "raw text may go there, call it in a class of yours that says so: `location = "
-            "Location()`, of dp_middleware.models.trust"
+            "raw text may go there, say so in a class of yours that calls it: `location = "
+            "Location()`, of dp_middleware.models.trust; make handlers discreet by "
+            "quiet_recorders(callback_manager)"
         )
     require_trusted(place, trusted_hosts)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar, cast
 
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms.function_calling import FunctionCallingLLM
-from llama_index_instrumentation import DispatcherSpanMixin
 from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
 
-from dp_middleware.models.adapters.llama_index import skip_unrecorded
-from dp_middleware.unrecorded import recording
-from dp_middleware.unrecorded.carrying import carried, carry
+from dp_middleware import _quiet
+from dp_middleware.models.recorders import refuse_recorders
 
 T = TypeVar("T")
 Pieces = TypeVar("Pieces", Generator[Any, None, None], AsyncGenerator[Any, None])
@@ -32,19 +30,22 @@ def unspanned(method: Method) -> Method:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """In this block LlamaIndex dispatches nothing, calls no callback handler and logs nothing.
+    """Keeps what runs in this block from LlamaIndex's recorders, from tracers and vendors' logs.
 
     For what stands above a component and records raw text itself: an agent, a workflow, an
-    ingestion pipeline, a query engine over a raw index. Holds, to their end, for what is called in
-    the block, threads that start in it, work that it hands to pools, tasks and coroutines that it
-    makes, and streams, wherever they are read; others are not touched.
+    ingestion pipeline, a query engine over a raw index. Await, read streams and shut down inside
+    the block: it holds for its context and the tasks that it makes, not for threads and processes
+    of your own nor for what runs after it. Call :func:`quiet_recorders` before, once.
+
+    Raises:
+        ParameterError: A recorder of LlamaIndex is there that was not made discreet.
 
     Example:
         >>> with unrecorded():  # doctest: +SKIP
         ...     answer = await agent.run(user_msg="raw", memory=memory)
     """
-    recording.watch(_watch)
-    with recording.unrecorded():
+    refuse_recorders()
+    with _quiet.unrecorded():
         yield
 
 
@@ -62,14 +63,10 @@ async def acall_silently(function: Callable[..., Awaitable[T]], *args: Any, **kw
 
 def silent_pieces(pieces: Pieces) -> Pieces:
     """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
-    with unrecorded():
-        return cast(Pieces, carried(pieces))
-
-
-def _watch() -> None:
-    skip_unrecorded()
-    for kind in (DispatcherSpanMixin, IngestionPipeline):
-        carry(kind)
+    context, steps = copy_context(), cast(Any, pieces)
+    if hasattr(steps, "__anext__"):
+        return cast(Pieces, _quiet.apieces_unrecorded(context, steps))
+    return cast(Pieces, _quiet.pieces_unrecorded(context, steps))
 
 
 def _silent(name: str, wrap: Callable[[Any], Any] = lambda result: result) -> Any:

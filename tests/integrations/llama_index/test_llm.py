@@ -16,6 +16,7 @@ from support.extras import said_without
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
+from dp_middleware.unrecorded.recording import is_unrecorded
 from llama_index.core.base.llms.types import (
     ChatMessage,
     MessageRole,
@@ -34,7 +35,6 @@ import dp_middleware as dp
 from dp_middleware.frameworks import chat_model
 from dp_middleware.models.trust import locate
 from dp_middleware.testing import Probe, ToolCall
-from dp_middleware.unrecorded.recording import is_unrecorded
 
 
 def user(text):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import logging
 import sys
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from contextvars import Context, ContextVar
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -20,11 +21,11 @@ T = TypeVar("T")
 
 # Packages that write requests, answers or error bodies to their logs, by prefix of their name.
 _VENDORS = (
-    "anthropic", "cerebras", "cohere", "decision_process", "fastembed", "flair", "gliner", "groq",
-    "http", "huggingface", "langchain", "langgraph", "langsmith", "litellm", "LiteLLM",
-    "llama_cpp", "llama_index", "mistralai", "ollama", "openai", "presidio", "py.warnings",
-    "sentence_transformers", "spacy", "stanza", "tenacity", "together", "transformers", "urllib3",
-    "vllm", "workflows",
+    "aiosqlite", "anthropic", "cerebras", "cohere", "decision_process", "fastembed", "flair",
+    "gliner", "groq", "http", "huggingface", "langchain", "langgraph", "langsmith", "litellm",
+    "LiteLLM", "llama_cpp", "llama_index", "mistralai", "ollama", "openai", "presidio",
+    "py.warnings", "sentence_transformers", "spacy", "sqlalchemy", "stanza", "tenacity",
+    "together", "transformers", "urllib3", "vllm", "workflows",
 )  # fmt: skip
 _END: Any = object()
 
@@ -115,7 +116,11 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
 
 @contextmanager
 def closing(pieces: Iterator[Any]) -> Iterator[None]:
-    """Closes a generator at the end of the block; leaves an iterator without ``close`` alone."""
+    """Closes a generator at the end of the block, and those that it iterates over.
+
+    A generator that is closed drops the one that its ``for`` loop is over, and does not close it:
+    vendors' streams would keep their connections. An iterator without ``close`` is left alone.
+    """
     try:
         yield
     finally:
@@ -124,7 +129,7 @@ def closing(pieces: Iterator[Any]) -> Iterator[None]:
 
 @asynccontextmanager
 async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
-    """Closes an asynchronous generator at the end of the block."""
+    """Does the same for an asynchronous generator."""
     try:
         yield
     finally:
@@ -132,13 +137,26 @@ async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
 
 
 def _close(pieces: Any) -> None:
-    if hasattr(pieces, "close"):
-        pieces.close()
+    with ExitStack() as stack:
+        for generator in reversed(_layers(pieces, types.GeneratorType)):
+            if hasattr(generator, "close"):
+                stack.callback(generator.close)
 
 
 async def _aclose(pieces: Any) -> None:
-    if hasattr(pieces, "aclose"):
-        await pieces.aclose()
+    async with AsyncExitStack() as stack:
+        for generator in reversed(_layers(pieces, types.AsyncGeneratorType)):
+            if hasattr(generator, "aclose"):
+                stack.push_async_callback(generator.aclose)
+
+
+def _layers(outermost: Any, kind: type) -> list[Any]:
+    """Lists the generator and those of its kind that its frame holds, and so on."""
+    layers = [outermost]
+    for layer in layers:  # it grows
+        held = gc.get_referents(layer) if isinstance(layer, kind) else ()
+        layers += [x for x in held if isinstance(x, kind) and not any(x is y for y in layers)]
+    return layers
 
 
 def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from enum import Enum
 from functools import partial
@@ -16,7 +15,7 @@ from types import (
 )
 from typing import Any
 
-from dp_middleware.models.parts import is_in, is_installed
+from dp_middleware.models.parts import is_held, is_in, is_installed
 
 _OPEN = (
     *("llama_index.core", "llama_index_instrumentation", "langchain_core", "builtins"),
@@ -35,7 +34,10 @@ _LOCAL = (  # they compute on this computer, whatever is in them
     *("logging", "math", "operator", "pathlib", "random", "re", "threading", "_thread", "uuid"),
 )
 _ELSEWHERE = ("llama_index.core.query_engine.cogniswitch_query_engine", "logging.handlers")
-_COLLECTIONS = (dict, list, tuple, set, frozenset, deque, object, range, slice, str, int, float)
+_COLLECTIONS = (
+    *(dict, list, tuple, set, frozenset, deque, object, range, slice, str, int, float),
+    type(iter([])),  # what LangChain's fake model answers
+)
 _HOLDERS = (partial, MethodType, MappingProxyType, SimpleNamespace)
 _VENDORS = ("langchain", "llama_index.")
 _IN_PROCESS = frozenset(
@@ -74,7 +76,7 @@ def is_open(x: Any, local: frozenset[str] = frozenset()) -> bool:
 def is_vendors(x: Any) -> bool:
     """Tells whether an installed package wrote its class."""
     kind = type(x)
-    is_installed_here = _is_held(kind) and is_installed(kind.__module__.partition(".")[0])
+    is_installed_here = is_held(kind) and is_installed(kind.__module__.partition(".")[0])
     return kind.__module__.startswith(_VENDORS) or is_installed_here
 
 
@@ -90,16 +92,8 @@ def _is_known(kind: type, local: frozenset[str]) -> bool:
     if module == "builtins":  # a metaclass may say that its classes equal these
         return any(kind is plain for plain in _COLLECTIONS) or issubclass(kind, BaseException)
     is_named = is_in(module, (*_OPEN, *_LOCAL)) and not is_in(module, _ELSEWHERE)
-    return is_named and _is_held(kind)
+    return is_named and is_held(kind)
 
 
 def _module_of(x: Any) -> str:
     return str(x.__name__ if isinstance(x, ModuleType) else x.__module__)
-
-
-def _is_held(kind: type) -> bool:
-    """Tells whether the module that a class names has it: one that is made elsewhere is yours."""
-    holder: Any = sys.modules.get(kind.__module__)
-    for name in kind.__qualname__.split("."):
-        holder = getattr(holder, "__dict__", {}).get(name)
-    return holder is kind or kind.__module__ == "_wrappers"

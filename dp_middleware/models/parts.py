@@ -69,8 +69,12 @@ def inner_models(x: Any) -> list[Any]:
 
 def parts_of(x: Any) -> list[Any]:
     """Lists what is in a collection, what a function is made with, or what is in fields."""
-    if isinstance(x, type | ModuleType):
+    if isinstance(x, ModuleType):
         return []
+    if isinstance(x, type):
+        return list(vars(x).values()) if _is_yours(x) else []
+    if isinstance(x, classmethod | staticmethod):
+        return [x.__func__]
     if isinstance(x, dict | MappingProxyType):
         return [*x.keys(), *x.values(), *_values(x)]
     if isinstance(x, list | tuple | set | frozenset | deque):
@@ -82,7 +86,7 @@ def parts_of(x: Any) -> list[Any]:
     if isinstance(x, FunctionType):
         defaults = (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values())
         return [*inspect.getclosurevars(x).nonlocals.values(), *defaults, *_values(x)]
-    return _values(x)
+    return [*_values(x), *(kind for kind in type(x).__mro__ if _is_yours(kind))]
 
 
 def walk(root: Any, inside: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
@@ -100,6 +104,19 @@ def reachable(root: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
     """Lists the parts of ``root`` that are wanted, itself included; not those inside of them."""
     parts = walk(root, lambda part: [] if is_wanted(part) else parts_of(part))
     return [part for part in parts if is_wanted(part)]
+
+
+def is_held(kind: type) -> bool:
+    """Tells whether the module that a class names has it: one that is made elsewhere is yours."""
+    holder: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        holder = getattr(holder, "__dict__", {}).get(name)
+    return holder is kind or kind.__module__ == "_wrappers"
+
+
+def _is_yours(kind: type) -> bool:
+    is_pythons = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    return not is_held(kind) or not (is_pythons or is_installed(kind.__module__))
 
 
 def _values(x: Any) -> list[Any]:

@@ -12,9 +12,18 @@ from typing import Any, Protocol
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models._known import is_local, is_open, is_vendors, runs_in_process
 from dp_middleware.models._wires import host_of, is_host, wire_of
-from dp_middleware.models.parts import inherits, inner_models, parts_of, walk
+from dp_middleware.models.parts import (
+    fields_of,
+    inherits,
+    inner_models,
+    is_model,
+    parts_of,
+    values_of,
+    walk,
+)
 
-_FRAMEWORKS = ("langchain_core", "llama_index")
+_HANDLERS = (("langchain_core", "BaseCallbackHandler"), ("llama_index", "BaseCallbackHandler"))
+_MANAGERS = (("langchain_core", "BaseCallbackManager"), ("llama_index", "CallbackManager"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +93,8 @@ def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()
     if location.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(location.unknown))} runs; if raw text may go "
-            "there, declare it: dp.chat_model(model, local=True) for a chat model, else an "
-            "attribute `location = Location()`, of dp_middleware.models.trust"
+            "there, declare it: dp.chat_model(model, local=True), or, if it is no chat model, a "
+            "property `location` that returns a Location(), of dp_middleware.models.trust"
         )
 
 
@@ -153,9 +162,12 @@ def _places(
     def inside(x: Any) -> list[Any]:
         if inherits(x, "dp_middleware.embedding", "Given"):
             return [x.inner]
-        if is_settled(x):
+        if is_settled(x) or _is_ours(x):
             return []
-        return parts_of(x) if said_by(x) is None and is_open(x, local) else inner_models(x)
+        if said_by(x) is None and is_open(x, local):
+            return parts_of(x)
+        values = [part for _, field in fields_of(x) for part in values_of(field)]
+        return [part for part in values if is_model(part) or _is_told(part)]
 
     place, unknown = IN_PROCESS, set[str]()
     for part in walk(root, inside):
@@ -181,17 +193,25 @@ def _name_of(x: Any) -> str:
     return str(x.__name__ if is_named else type(x).__name__)
 
 
+def _is_ours(x: object) -> bool:
+    return type(x).__module__.startswith("dp_middleware.")
+
+
+def _is_told(x: object) -> bool:
+    """Tells whether it is a callback handler, or a manager of some."""
+    return any(inherits(x, *kind) for kind in (*_HANDLERS, *_MANAGERS))
+
+
 def _is_recorder(x: object) -> bool:
-    is_handler = any(inherits(x, package, "BaseCallbackHandler") for package in _FRAMEWORKS)
-    return is_handler and not inherits(x, "llama_index", "CallbackManager")
+    is_manager = any(inherits(x, *manager) for manager in _MANAGERS)
+    return not is_manager and _is_told(x)
 
 
 def _is_ours_or_silenced(x: object) -> bool:
     """Tells whether it releases what it sends, or is told nothing of a private call."""
     if inherits(x, "dp_middleware.embedding", "Given"):
         return False
-    is_ours = type(x).__module__.startswith("dp_middleware.")
-    return is_ours or _is_recorder(x) or inherits(x, "llama_index", "CallbackManager")
+    return _is_ours(x) or _is_told(x)
 
 
 def _of_wire(x: Any) -> Location:

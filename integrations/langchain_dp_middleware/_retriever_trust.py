@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from dp_middleware.errors import UntrustedHost
@@ -21,10 +22,9 @@ _LOCAL = frozenset(
 def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
     """Refuse a retriever that would take the raw query out of this computer.
 
-    Its whole object graph is walked: fields, slots, closures, models and indexes inside. What is
-    neither the user's own code nor known to be local is refused, unless it has an address or says
-    where it runs, with a :class:`Location` as its ``location``. The user's own data without
-    methods may name any address.
+    The fields of LangChain's own objects are walked. What has no address and is not known to be
+    local is refused, the user's own classes and functions too, unless it says where it runs, with
+    a :class:`Location` as its ``location``.
 
     Args:
         retriever: A LangChain retriever.
@@ -39,10 +39,10 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
         return type(x).__module__.partition(".")[0] in _OURS
 
     place = locate_all(retriever, local=_LOCAL, releases=releases)
+    require_trusted(replace(place, unknown=frozenset()), trusted_hosts)
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} in {type(retriever).__name__} "
             "sends a query; use a local index and embedding model, or give your own retriever a "
             "property location, a dp_middleware Location, that says where it runs"
         )
-    require_trusted(place, trusted_hosts)

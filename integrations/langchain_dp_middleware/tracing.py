@@ -13,8 +13,9 @@ from langchain_core.callbacks import (
 )
 from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import var_child_runnable_config
-from langchain_core.tracers.context import _configure_hooks
+from langchain_core.tracers import context as tracers
 from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
+from langchain_core.tracers.log_stream import LogStreamCallbackHandler
 from langchain_core.tracers.stdout import ConsoleCallbackHandler
 
 from dp_middleware import _quiet
@@ -73,7 +74,9 @@ def untraced() -> Iterator[None]:
 def quiet() -> Iterator[None]:
     """Works as :func:`untraced`, without its refusal: a handler put into every call remains."""
     config: Any = {"callbacks": [_DeafConsole(), _DeafPrinter()]}
-    hooks = [(variable, variable.set(None)) for variable, *_ in _configure_hooks]
+    variables: list[Any] = [variable for variable, *_ in tracers._configure_hooks]
+    variables.append(tracers.tracing_v2_callback_var)
+    hooks = [(variable, variable.set(None)) for variable in variables]
     token = var_child_runnable_config.set(config)
     try:
         with _quiet.unrecorded():
@@ -106,7 +109,7 @@ def _recorders(callbacks: Any) -> list[str]:
     """
     harmless: list[type] = [Noting, _DeafConsole, _DeafPrinter]
     if _quiet.is_unrecorded():
-        harmless.append(_AstreamEventsCallbackHandler)
+        harmless += [_AstreamEventsCallbackHandler, LogStreamCallbackHandler]
     kinds = {type(handler) for handler in _handlers(callbacks)} - {*harmless}
     return sorted(kind.__name__ for kind in kinds if not kind.__module__.startswith("langgraph."))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
@@ -35,6 +36,7 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
         return isinstance(x, dp.Session | dp.Sanitizer)
 
     place = locate_all(retriever, local=_LOCAL, releases=is_safe)
+    require_trusted(replace(place, unknown=frozenset()), trusted_hosts)
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} of the retriever runs; if "
@@ -42,7 +44,6 @@ def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> Non
             "Location()`, of dp_middleware.models.trust; make handlers discreet by "
             "quiet_recorders(callback_manager)"
         )
-    require_trusted(place, trusted_hosts)
 
 
 class LocalSearch:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import _socket
 import contextvars
 import functools
-import http.client
 import imaplib
 import types
 import urllib.request
 import weakref
-from dataclasses import dataclass
 from multiprocessing.managers import BaseManager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -23,8 +21,10 @@ import langsmith
 import openai
 import requests
 from langchain.agents import create_agent
+from langchain_core.callbacks import StdOutCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
@@ -38,7 +38,7 @@ from langchain_dp_middleware import (
     PrivateHead,
 )
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
-from pydantic import ConfigDict, RootModel
+from pydantic import ConfigDict
 
 from dp_middleware.certification import storage
 from dp_middleware.errors import NotPrepared, ParameterError, UntrustedHost
@@ -49,6 +49,7 @@ from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, fallback_c
 class Local(BaseRetriever):
     """Answers with new documents that repeat the query."""
 
+    location: ClassVar = Location()
     probe: Probe
     ids: bool = True
 
@@ -230,25 +231,30 @@ def test_epsilon_of_a_call_and_the_ceiling(probe):
 
 
 class Mine(BaseRetriever):
-    """The user's own: whatever it holds is looked at."""
+    """The user's own."""
 
-    part: Any
+    part: Any = None
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     def _get_relevant_documents(self, query, *, run_manager):
         return []
 
 
-class Holder:
-    """Keeps something in a slot."""
+class Said(Mine):
+    """Its author says that it stays here."""
 
-    __slots__ = ("part",)
+    @property
+    def location(self):
+        return Location()
 
-    def __init__(self, part):
-        self.part = part
+
+class Page(Document):
+    """Asks what it holds."""
+
+    client: Any
 
     def ask(self, query):
-        return self.part.invoke(query)
+        return self.client.invoke(query)
 
 
 def by_closure(part):
@@ -261,156 +267,105 @@ def by_closure(part):
     return Inner()
 
 
-def in_context(part):
-    variable = contextvars.ContextVar("variable")
-    variable.set(part)
-    return Mine(part=variable)
+def stored(part):
+    """A store of LangChain's own that holds something."""
+    index = InMemoryVectorStore(DeterministicFakeEmbedding(size=2))
+    index.store["a"] = {"id": "a", "vector": [0.0, 1.0], "text": "a", "metadata": {"part": part}}
+    return index.as_retriever()
 
 
-class Derived(ChatOpenAI):
-    """On loopback, with something more."""
-
-    other: Any
-
-
-class Page(Document):
-    """Asks what it holds."""
-
-    client: Any
-
-    def ask(self, query):
-        return self.client.invoke(query)
-
-
-def fallback(part):
-    near = ChatOpenAI(model="m", api_key="k", base_url="http://localhost/v1")
-    return Mine(part=near.with_fallbacks([RunnableLambda(lambda x: part.invoke(x))]))
-
-
-def by_subclass(part):
-    url = "http://localhost/v1"
-    return Mine(part=Derived(model="m", api_key="k", base_url=url, other=lambda x: part))
-
-
-KEPT: dict[int, Any] = {}
-HIDING = {
-    "fallback": fallback,
-    "subclass of a vendor's": by_subclass,
-    "document": lambda part: Mine(part=[Page(page_content="x", client=part)]),
-    "pydantic": lambda part: Mine(part=RootModel[Any](part)),
-    "field": lambda part: Mine(part=part),
-    "deep": lambda part: Mine(part={"x": [Mine(part=types.SimpleNamespace(y=(part,)))]}),
-    "slot": lambda part: Mine(part=Holder(part)),
-    "function": lambda part: Mine(part=lambda query: part),
-    "partial": lambda part: Mine(part=functools.partial(print, part)),
-    "method": lambda part: Mine(part=Holder(part).ask),
-    "closure": by_closure,
-    "class attribute": lambda part: Mine(part=type("Keeping", (), {"part": part})()),
-    "runnable": lambda part: Mine(part=RunnableLambda(lambda x: x) | (lambda x: part)),
-    "mapping proxy": lambda part: Mine(part=types.MappingProxyType({"a": part})),
-    "iterator": lambda part: Mine(part=iter([part])),
-    "generator": lambda part: Mine(part=(each for each in [part])),
-    "weak reference": lambda part: Mine(part=[weakref.ref(KEPT.setdefault(id(part), part))]),
-    "context variable": in_context,
-    "metaclass": lambda part: Mine(part=type("Meta", (type,), {"part": part})("Made", (), {})),
-    "vector store": lambda part: InMemoryVectorStore(embedding=part).as_retriever(),
-}
 OUTSIDE = "https://api.example.com/v1"
 REMOTE = {
-    "model": lambda p: ChatOpenAI(model="m", api_key="k", base_url=OUTSIDE),
-    "embeddings": lambda p: OpenAIEmbeddings(model="m", api_key="k", base_url=OUTSIDE),
-    "client": lambda p: openai.OpenAI(api_key="k", base_url=OUTSIDE),
+    "model": lambda: ChatOpenAI(model="m", api_key="k", base_url=OUTSIDE),
+    "embeddings": lambda: OpenAIEmbeddings(model="m", api_key="k", base_url=OUTSIDE),
+    "client": lambda: openai.OpenAI(api_key="k", base_url=OUTSIDE),
 }
+UNKNOWN = {
+    "own retriever": lambda part: Mine(part=part),
+    "own retriever by its closure": by_closure,
+    "own object": lambda part: stored(type("Keeping", (), {"part": part})()),
+    "own function": lambda part: stored(lambda query: part),
+    "own runnable": lambda part: stored(RunnableLambda(lambda x: part.invoke(x))),
+    "partial": lambda part: stored(functools.partial(requests.post, part)),
+    "document": lambda part: stored(Page(page_content="x", client=part)),
+    "generator": lambda part: stored(each for each in [part]),
+    "weak reference": lambda part: stored([weakref.ref(KEPT.setdefault(id(part), part))]),
+    "context variable": lambda part: stored(contextvars.ContextVar("variable", default=part)),
+    "handler": lambda part: stored(
+        FakeListChatModel(responses=["x"], callbacks=[StdOutCallbackHandler()])
+    ),
+    **{
+        name: lambda part, other=other: stored(other())
+        for name, other in {
+            "httpx": httpx.Client,
+            "imaplib": lambda: imaplib.IMAP4.__new__(imaplib.IMAP4),
+            "socket": lambda: _socket.socket.__new__(_socket.socket),
+            "managers": BaseManager,
+            "module": lambda: requests,
+            "urlopen": lambda: urllib.request.urlopen,
+        }.items()
+    },
+}
+KEPT: dict[int, Any] = {}
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("hide", UNKNOWN)
+def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(hide, probe):
+    retriever = UNKNOWN[hide](REMOTE["model"]())
+    for trusted in ((), ("api.example.com",)):
+        with pytest.raises(UntrustedHost, match=r"cannot tell where|api\.example\.com"):
+            DPRetriever(probe.session(), retriever, trusted_hosts=trusted)
+
+
 @pytest.mark.parametrize("remote", REMOTE)
-@pytest.mark.parametrize("hide", HIDING)
-def test_a_retriever_with_a_remote_part_is_refused(hide, remote, probe):
-    retriever = HIDING[hide](REMOTE[remote](probe))
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda part: stored([{"a": (part,)}]),
+        lambda part: stored(types.MappingProxyType({"a": part})),
+        lambda part: stored(functools.partial(print, part)),
+        lambda part: InMemoryVectorStore(embedding=part).as_retriever(),
+    ],
+)
+def test_a_remote_part_in_a_field_is_refused_unless_its_host_is_trusted(hold, remote, probe):
+    retriever = hold(REMOTE[remote]())
     with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
         DPRetriever(probe.session(), retriever)
     DPRetriever(probe.session(), retriever, trusted_hosts=["api.example.com"])
 
 
-@pytest.mark.parametrize("hide", HIDING)
-def test_local_parts_are_fine(hide, probe):
-    DPRetriever(probe.session(), HIDING[hide](DeterministicFakeEmbedding(size=2)))
-    DPRetriever(probe.session(), HIDING[hide](probe.chat_openai()))  # on loopback
-
-
-UNKNOWN = {
-    "httpx": httpx.Client(),
-    "imaplib": imaplib.IMAP4.__new__(imaplib.IMAP4),
-    "_socket": _socket.socket.__new__(_socket.socket),
-    "managers": BaseManager(),
-    "requests": requests,
-    "post": requests.post,
-    "partial": functools.partial(requests.post, OUTSIDE),
-    "urlopen": urllib.request.urlopen,
-}
-
-
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_a_part_that_cannot_be_judged_is_refused_unless_it_says_where_it_runs(name, probe):
-    part = UNKNOWN[name]
-    with pytest.raises(UntrustedHost, match=r"cannot tell where .* in Mine"):
-        DPRetriever(probe.session(), Mine(part=part))
-
-    class Said(Mine):
-        """Its author says that it stays here."""
-
-        @property
-        def location(self):
-            return Location()
-
-    DPRetriever(probe.session(), Said(part=part))
+def test_a_retriever_of_your_own_is_let_in_if_it_says_where_it_runs(probe):
+    DPRetriever(probe.session(), Said(part=httpx.Client()))
+    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
+        DPRetriever(probe.session(), Said(part=REMOTE["model"]()))
 
 
 def test_a_part_of_another_package_with_an_address_is_judged_by_it(probe):
-    DPRetriever(probe.session(), Mine(part=http.client.HTTPConnection("localhost")))
-    for part in (http.client.HTTPConnection("example.com"), langsmith.Client(api_key="k")):
+    DPRetriever(probe.session(), stored(httpx.Client(base_url="http://localhost")))
+    for part in (httpx.Client(base_url="http://example.com"), langsmith.Client(api_key="k")):
         with pytest.raises(UntrustedHost, match="raw text would go to"):
-            DPRetriever(probe.session(), Mine(part=part))
+            DPRetriever(probe.session(), stored(part))
 
 
-@dataclass
-class Source:
-    """Where a document is from."""
-
-    url: str
-
-
-class Asking(Source):
-    def ask(self, query):
-        return query
-
-
-def test_an_address_in_data_without_methods_is_no_part(probe):
-    DPRetriever(probe.session(), Mine(part=[Source(OUTSIDE)]))
-    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
-        DPRetriever(probe.session(), Mine(part=[Asking(OUTSIDE)]))
-
-
-def test_a_location_that_a_wrapper_hands_on_does_not_hide_what_it_holds(probe):
+def test_a_location_that_a_wrapper_hands_on_says_nothing(probe):
     class Wrapper(Mine):
         def __getattr__(self, name):
             return Location() if name == "location" else super().__getattr__(name)
 
-    with pytest.raises(UntrustedHost, match="cannot tell where Client"):
-        DPRetriever(probe.session(), Wrapper(part=httpx.Client()))
+    with pytest.raises(UntrustedHost, match="cannot tell where Wrapper"):
+        DPRetriever(probe.session(), Wrapper())
 
 
 def test_what_is_behind_the_boundary_of_a_model_is_not_trusted_by_itself(probe):
-    first = (DPChatModel(probe.session(), REMOTE["model"](probe)) | str).then.first
-    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
-        DPRetriever(probe.session(), Mine(part=lambda query: first.invoke(query)))
+    first = (DPChatModel(probe.session(), REMOTE["model"]()) | str).then.first
+    with pytest.raises(UntrustedHost):
+        DPRetriever(probe.session(), stored(first))
 
 
 def test_a_query_that_a_remote_model_rewrites_is_refused(probe):
     retrievers = pytest.importorskip("langchain_classic.retrievers")
     inner = store(probe).as_retriever()
-    asking = retrievers.MultiQueryRetriever.from_llm(inner, REMOTE["model"](probe))
+    asking = retrievers.MultiQueryRetriever.from_llm(inner, REMOTE["model"]())
     with pytest.raises(UntrustedHost, match="api"):
         DPRetriever(probe.session(), asking)
     near = retrievers.MultiQueryRetriever.from_llm(inner, probe.chat_openai())

@@ -1,4 +1,4 @@
-"""What begins inside ``untraced()`` is untraced to its end, wherever it runs and is read.
+"""What runs inside ``untraced()`` is untraced; an agent of ours refuses to run outside of it.
 
 The probe's LangSmith is on by the environment, ``set_debug`` too, and a handler is in every call.
 """
@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.pool import ThreadPool
-from threading import Thread
 
 import pytest
 
@@ -18,14 +15,16 @@ pytest.importorskip("langchain")
 pytest.importorskip("langchain_openai")
 
 from langchain.agents import create_agent
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
+from langchain_core.tracers import context as hooks
 from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_dp_middleware import DPAgentMiddleware, untraced
 from langsmith import traceable
 
+from dp_middleware.errors import ParameterError
 from dp_middleware.testing import Probe, ToolCall
+from dp_middleware.testing._langchain import CallbackRecorder
 
 
 @pytest.fixture
@@ -36,13 +35,6 @@ def probe(tmp_path, capsys):
 
 def raw_step(text):
     return f"raw {text}"
-
-
-@pytest.fixture
-def pool():
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(int).result()
-        yield pool
 
 
 def looked_up(request):
@@ -75,125 +67,36 @@ def assert_unrecorded(probe):
     assert recorders <= {leak.split(":")[0] for leak in probe.leaks()}, "the recorders are deaf"
 
 
-# threads -----------------------------------------------------------------------------------------
+# inside the block --------------------------------------------------------------------------------
 
 
-def in_thread(function, *args):
-    thread = Thread(target=function, args=args)
-    thread.start()
-    thread.join()
-
-
-def in_new_pool(function, *args):
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(function, *args).result()
-
-
-def in_old_loop(function, *args):
-    async def main():
-        await asyncio.get_running_loop().run_in_executor(None, function, *args)
-
-    asyncio.run(main())
-
-
-def in_pool_of_multiprocessing(function, *args):
-    with ThreadPool(1) as pool:
-        pool.apply(function, args)
-
-
-ELSEWHERE = [in_thread, in_new_pool, in_old_loop, in_pool_of_multiprocessing]
-
-
-@pytest.mark.parametrize("elsewhere", ELSEWHERE)
-def test_an_agent_in_a_thread_that_starts_in_the_block(elsewhere, probe):
-    agent = agent_of(probe)
-    with untraced():
-        elsewhere(agent.invoke, given(probe))
-    assert_unrecorded(probe)
-
-
-def test_an_agent_in_a_pool_that_was_there_before(probe, pool):
-    agent = agent_of(probe)
-    with untraced():
-        pool.submit(agent.invoke, given(probe)).result()
-    assert_unrecorded(probe)
-
-
-def test_an_agent_in_a_pool_of_multiprocessing_that_was_there_before(probe):
-    agent = agent_of(probe)
-    with ThreadPool(1) as pool, untraced():
-        pool.apply(agent.invoke, (given(probe),))
-        pool.map(agent.invoke, [given(probe)])
-        list(pool.imap(agent.invoke, [given(probe)]))
-        list(pool.imap_unordered(agent.invoke, [given(probe)]))
-    assert_unrecorded(probe)
-
-
-@pytest.mark.parametrize("elsewhere", ELSEWHERE)
-def test_a_tool_that_runs_an_agent_in_a_thread(elsewhere, probe):
+def test_a_tool_that_runs_an_agent(probe):
     helper = agent_of(probe)
 
     @traceable
     def noted(text: str) -> str:
         return text
 
-    def delegate() -> None:
-        helper.invoke(given(probe))
-        noted(probe.new_text())
-        RunnableLambda(raw_step).invoke(probe.new_text(), {"callbacks": []})
-
     @tool
-    def look_up(q: str) -> str:
-        """Asks another agent."""
-        elsewhere(delegate)
-        delegate()
+    async def look_up(q: str) -> str:
+        """Asks another agent, here and in a thread that takes its context along."""
+        helper.invoke(given(probe))
+        await asyncio.to_thread(helper.invoke, given(probe))
+        noted(probe.new_text())
+        await asyncio.create_task(RunnableLambda(raw_step).ainvoke(probe.new_text()))
         return "done"
 
     agent = agent_of(probe, look_up)
     with untraced():
-        agent.invoke(given(probe))
+        asyncio.run(agent.ainvoke(given(probe)))
     assert_unrecorded(probe)
-
-
-class Recording(BaseCallbackHandler):
-    """A handler that a tool or a model is made with."""
-
-    def __init__(self, probe):
-        self.probe, self.seen = probe, []
-
-    def on_tool_start(self, serialized, input_str, **kwargs):
-        self.seen.append(input_str)
-
-    def on_tool_end(self, output, **kwargs):
-        self.seen.append(str(output))
-
-
-def test_handlers_that_a_tool_is_made_with(probe):
-    handler = Recording(probe)
-
-    @tool
-    def look_up(q: str) -> str:
-        """Looks something up."""
-        return f"found {probe.new_text()}"
-
-    look_up.callbacks = [handler]
-    agent = agent_of(probe, look_up)
-    with untraced():
-        agent.invoke(given(probe))
-    assert not probe.leaks(handler=handler.seen)
-    look_up.invoke({"q": "w1x"})
-    assert probe.canary in str(handler.seen)
 
 
 def test_tracing_v2_enabled_around_the_block(probe):
     agent = agent_of(probe)
     with tracing_v2_enabled(), untraced():
-        in_thread(agent.invoke, given(probe))
         agent.invoke(given(probe))
     assert_unrecorded(probe)
-
-
-# begun inside, read outside ----------------------------------------------------------------------
 
 
 def drained(pieces):
@@ -225,61 +128,27 @@ AWAITABLES = {
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-def test_a_stream_that_is_read_after_the_block(stream, probe):
+def test_streams(stream, probe):
     with untraced():
-        pieces = stream(agent_of(probe), given(probe))
-    assert drained(pieces)
-    assert_unrecorded(probe)
-
-
-def test_a_stream_that_is_begun_in_the_block_and_finished_after_it(probe, pool):
-    with untraced():
-        pieces = agent_of(probe).stream(given(probe))
-        next(pieces)
-    assert pool.submit(drained, pieces).result()
-    assert_unrecorded(probe)
-
-
-def test_a_stream_that_is_read_in_another_run(probe):
-    with untraced():
-        pieces = agent_of(probe).stream(given(probe))
-    RunnableLambda(lambda x: len(drained(pieces))).invoke("w1x", probe.config)
+        assert drained(stream(agent_of(probe), given(probe)))
     assert_unrecorded(probe)
 
 
 @pytest.mark.parametrize("stream", ASYNC_STREAMS.values(), ids=ASYNC_STREAMS)
-@pytest.mark.parametrize("begun", [False, True])
-def test_an_asynchronous_stream_that_another_task_reads(begun, stream, probe):
-    async def read(pieces):
-        return [each async for each in pieces]
-
+def test_asynchronous_streams(stream, probe):
     async def main():
-        outside = contextvars.copy_context()
         with untraced():
-            pieces = stream(agent_of(probe), given(probe))
-            first = [await anext(pieces)] if begun else []
-        return first + await asyncio.create_task(read(pieces), context=outside)
+            return [each async for each in stream(agent_of(probe), given(probe))]
 
     assert asyncio.run(main())
     assert_unrecorded(probe)
 
 
 @pytest.mark.parametrize("call", AWAITABLES.values(), ids=AWAITABLES)
-def test_a_coroutine_that_is_awaited_after_the_block(call, probe):
+def test_coroutines(call, probe):
     async def main():
         with untraced():
-            waiting = call(agent_of(probe), given(probe))
-        return await waiting
-
-    assert asyncio.run(main())
-    assert_unrecorded(probe)
-
-
-def test_typed_events_that_are_read_after_the_block(probe):
-    async def main():
-        with untraced():
-            waiting = agent_of(probe).astream_events(given(probe), version="v3")
-        return [each async for each in await waiting]
+            return await call(agent_of(probe), given(probe))
 
     assert asyncio.run(main())
     assert_unrecorded(probe)
@@ -295,13 +164,37 @@ def test_a_task_that_runs_on_after_the_block(probe):
     assert_unrecorded(probe)
 
 
-def test_methods_are_what_they_were_outside_of_the_block(probe):
+# outside of it -----------------------------------------------------------------------------------
+
+
+def test_an_agent_that_runs_after_the_block_or_in_a_thread_of_ones_own_is_refused(probe):
+    agent = agent_of(probe)
+    with untraced(), ThreadPoolExecutor(1) as pool:
+        pieces = agent.stream(given(probe))
+        in_pool = pool.submit(agent.invoke, given(probe))
+    for late in (lambda: list(pieces), in_pool.result):
+        with pytest.raises(ParameterError, match="expected no tracer"):
+            late()
+    assert not probe.remote.requests
+
+
+def test_handlers_that_a_call_is_given_are_told(probe):
+    handler = CallbackRecorder()
+    with untraced():
+        RunnableLambda(raw_step).invoke(probe.canary, {"callbacks": [handler]})
+    assert probe.canary in handler.text()
+
+
+def test_a_handler_in_every_call_is_refused(monkeypatch):
+    variable = contextvars.ContextVar("variable", default=None)
+    monkeypatch.setenv("RECORDED", "true")
+    monkeypatch.setattr(hooks, "_configure_hooks", [(variable, True, CallbackRecorder, "RECORDED")])
+    with pytest.raises(ParameterError, match="CallbackRecorder"), untraced():
+        pass
+
+
+def test_recorders_are_as_before_after_the_block(probe):
     with untraced():
         pass
-    assert inspect.iscoroutinefunction(RunnableLambda(raw_step).ainvoke)
-    assert inspect.isgeneratorfunction(Runnable.stream)
-    assert inspect.isasyncgenfunction(Runnable.astream)
-    assert [*inspect.signature(Runnable.transform).parameters][:2] == ["self", "input"]
-    pieces = RunnableLambda(raw_step).stream("w1x", probe.config)
-    assert list(pieces) == ["raw w1x"]
+    assert list(RunnableLambda(raw_step).stream("w1x", probe.config)) == ["raw w1x"]
     assert "w1x" in probe.records()["LangSmith"]

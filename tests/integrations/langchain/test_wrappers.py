@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 pytest.importorskip("langchain_openai")
@@ -17,6 +19,7 @@ from langchain_dp_middleware import (
 )
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.models.trust import Location
 from dp_middleware.testing import Probe
 
 CALLS = {
@@ -29,6 +32,8 @@ CALLS = {
 
 class Local(BaseRetriever):
     """Answers with the query."""
+
+    location: ClassVar = Location()
 
     def _get_relevant_documents(self, query, *, run_manager):
         return [Document(query, id="1")]

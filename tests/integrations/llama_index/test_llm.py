@@ -16,7 +16,6 @@ from support.extras import said_without
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from dp_middleware.unrecorded.recording import is_unrecorded
 from llama_index.core.base.llms.types import (
     ChatMessage,
     MessageRole,
@@ -32,6 +31,7 @@ from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_dp_middleware import DPLLM
 
 import dp_middleware as dp
+from dp_middleware._quiet import is_unrecorded
 from dp_middleware.frameworks import chat_model
 from dp_middleware.models.trust import locate
 from dp_middleware.testing import Probe, ToolCall

@@ -35,6 +35,7 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index_dp_middleware import DPNodePostprocessor, DPQueryEngine, DPQueryTransform
 
 import dp_middleware as dp
+from dp_middleware.models.trust import Location
 from dp_middleware.testing import OpenAIServer
 
 
@@ -54,6 +55,8 @@ class RemoteEmbedding(BaseEmbedding):
 
 class Remembering(BaseRetriever):
     """Gives its nodes and remembers the queries; fails as foreign code does."""
+
+    location = Location()
 
     def __init__(self, *nodes, error=None):
         super().__init__()

@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-from concurrent.futures import ThreadPoolExecutor
+import logging
 
 import pytest
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core import PromptTemplate, VectorStoreIndex
+from llama_index.core import PromptTemplate, Settings, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.llms import ChatMessage
+from llama_index.core.instrumentation import root_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import ChatMessage, MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import TransformQueryEngine
 from llama_index.core.schema import Document
@@ -26,9 +29,12 @@ from llama_index_dp_middleware import (
     DPNodePostprocessor,
     DPQueryTransform,
     DPTransform,
+    quiet_recorders,
     unrecorded,
 )
 
+import dp_middleware as dp
+from dp_middleware.models.local import local_model
 from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
@@ -44,11 +50,11 @@ async def asked(agent, probe):
 async def streamed(agent, probe):
     with unrecorded():
         handler = agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
-    return [each async for each in handler.stream_events()] and str(await handler)
+        return [each async for each in handler.stream_events()] and str(await handler)
 
 
 async def begun(agent, probe):
-    return agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
+    return await agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
 
 
 @pytest.mark.slow
@@ -118,7 +124,13 @@ class TestEngineOverRawIndex(TraceSafeContract):
         return TransformQueryEngine(inner, DPQueryTransform(session))
 
 
-# begun inside, read after it ---------------------------------------------------------------------
+# streams and coroutines --------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def silent_store(monkeypatch):
+    """aiosqlite logs, at DEBUG, in a thread of its own: no context reaches it."""
+    monkeypatch.setattr(logging.getLogger("aiosqlite"), "disabled", True)
 
 
 def local_index(probe):
@@ -166,21 +178,10 @@ STREAMS = {
 }
 
 
-def in_pool(function, *args):
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function, *args).result()
-
-
-def here(function, *args):
-    return function(*args)
-
-
-@pytest.mark.parametrize("elsewhere", [here, in_pool])
 @pytest.mark.parametrize(("begin", "read"), STREAMS.values(), ids=STREAMS)
-def test_a_stream_read_after_the_block(begin, read, elsewhere, probe):
+def test_a_stream_in_the_block(begin, read, probe):
     with unrecorded():
-        pieces = begin(probe)
-    assert elsewhere(read, pieces)
+        assert read(begin(probe))
     assert not probe.leaks()
     read(begin(probe))
     assert probe.leaks(), "the recorders are deaf"
@@ -209,26 +210,81 @@ AWAITABLES = {
 
 
 @pytest.mark.parametrize(("begin", "read"), AWAITABLES.values(), ids=AWAITABLES)
-def test_a_coroutine_awaited_after_the_block(begin, read, probe):
+def test_a_coroutine_in_the_block(begin, read, probe):
     async def main():
         with unrecorded():
             pending = begin(probe)
-        return await (read(pending) if read else pending)
+            return await (read(pending) if read else pending)
 
     assert asyncio.run(main())
     assert not probe.leaks()
 
 
-def test_an_asynchronous_stream_that_another_task_reads(probe):
-    async def main():
-        outside = contextvars.copy_context()
-        with unrecorded():
-            pieces = await probe.llama_openai(probe.local).astream_chat(asked_of(probe))
-            await anext(pieces)
-        return await asyncio.create_task(listed(pieces), context=outside)
+# recorders that were not made discreet -----------------------------------------------------------
 
-    assert asyncio.run(main())
-    assert not probe.leaks()
+
+class Handler(BaseCallbackHandler):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        super().__init__([], [])
+        self.told = []
+
+    def on_event_start(self, event_type, payload=None, event_id="", parent_id="", **kwargs):
+        self.told.append(payload)
+        return event_id
+
+    def on_event_end(self, event_type, payload=None, event_id="", **kwargs):
+        self.told.append(payload)
+
+    def start_trace(self, trace_id=None):
+        pass
+
+    def end_trace(self, trace_id=None, trace_map=None):
+        pass
+
+
+class Events(BaseEventHandler):
+    told: list = []
+
+    def handle(self, event, **kwargs):
+        self.told.append(event)
+
+
+def callbacks(monkeypatch):
+    handler = Handler()
+    monkeypatch.setattr(Settings, "_callback_manager", CallbackManager([handler]))
+    return handler
+
+
+def events(monkeypatch):
+    handler = Events()
+    monkeypatch.setattr(root_dispatcher, "event_handlers", [handler])
+    return handler
+
+
+@pytest.mark.parametrize("record", [callbacks, events])
+def test_a_recorder_is_refused_until_it_is_discreet(record, monkeypatch):
+    monkeypatch.setattr(root_dispatcher, "span_handlers", [*root_dispatcher.span_handlers])
+    handler = record(monkeypatch)
+    told = f"{type(handler).__name__}.*quiet_recorders"
+    with pytest.raises(dp.ParameterError, match=told), unrecorded():
+        pass
+    quiet_recorders()
+    nodes = [Document(text="w1x")]
+    index = VectorStoreIndex.from_documents(nodes, embed_model=MockEmbedding(4))
+    handler.told.clear()
+    with unrecorded():
+        index.as_retriever().retrieve("w1x")
+    assert not handler.told
+    index.as_retriever().retrieve("w1x")
+    assert handler.told
+
+
+def test_a_local_model_is_refused_where_recorders_would_be_told(monkeypatch):
+    events(monkeypatch)
+    with pytest.raises(dp.ParameterError, match=r"Events.*quiet_recorders"):
+        local_model(MockLLM())
 
 
 def test_without_it_they_are_recorded(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import ClassVar
 
 import pytest
 
@@ -42,7 +43,7 @@ from dp_middleware.testing import OpenAIServer
 class RemoteEmbedding(BaseEmbedding):
     """Says where it sends the texts."""
 
-    api_base: str = "https://embeddings.example/v1"
+    location: ClassVar = Location(hosts=frozenset({"embeddings.example"}))
 
     def _get_text_embedding(self, text):
         return [1.0]

@@ -34,7 +34,7 @@ _LOCAL = (  # they compute on this computer, whatever is in them
     *("logging", "math", "operator", "pathlib", "random", "re", "threading", "_thread", "uuid"),
 )
 _ELSEWHERE = ("llama_index.core.query_engine.cogniswitch_query_engine", "logging.handlers")
-_COLLECTIONS = (
+_COLLECTIONS: tuple[type, ...] = (
     *(dict, list, tuple, set, frozenset, deque, object, range, slice, str, int, float),
     type(iter([])),  # what LangChain's fake model answers
 )

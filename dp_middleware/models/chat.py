@@ -13,6 +13,7 @@ from dp_middleware.models.adapters.langchain import LangChainAdapter
 from dp_middleware.models.adapters.llama_index import LlamaIndexAdapter
 from dp_middleware.models.adapters.openai_client import AsyncOpenAIAdapter, OpenAIAdapter
 from dp_middleware.models.parts import inherits
+from dp_middleware.models.recorders import Recorded
 from dp_middleware.models.trust import Location, locate
 
 T = TypeVar("T")
@@ -195,7 +196,7 @@ def _is_message(x: Any) -> bool:
 
 def _describe(error: Exception) -> str:
     """Kind and HTTP status of a failure; our own messages hold no private text."""
-    if isinstance(error, AdapterError):
+    if isinstance(error, AdapterError | Recorded):
         return str(error)
     status = status_of(error)
     if 300 <= status < 400:

@@ -17,6 +17,10 @@ _TOLD = frozenset(
 )
 
 
+class Recorded(ParameterError):
+    """A recorder would be told of a private call. Its message holds no text."""
+
+
 class Discreet:
     """Stands for a handler of spans, events or callbacks; hands on nothing of private calls."""
 
@@ -88,7 +92,7 @@ def _refuse(handlers: list[Any]) -> None:
     kinds = {type(handler) for handler in handlers} - {Discreet}
     names = sorted(kind.__name__ for kind in kinds if not kind.__name__.startswith("Null"))
     if names:
-        raise ParameterError(
+        raise Recorded(
             f"expected no recorder of LlamaIndex in a private call, got {', '.join(names)}; call "
             "llama_index_dp_middleware.quiet_recorders() once, when tracing is set up: it keeps "
             "private calls from them and no others"

@@ -94,11 +94,11 @@ class _Deaf:
     ignore_retriever = ignore_retry = ignore_custom_event = True
 
 
-class _DeafConsole(_Deaf, ConsoleCallbackHandler):  # type: ignore[misc]
+class _DeafConsole(_Deaf, ConsoleCallbackHandler):
     """Stands where ``set_debug`` would put a handler that prints."""
 
 
-class _DeafPrinter(_Deaf, StdOutCallbackHandler):  # type: ignore[misc]
+class _DeafPrinter(_Deaf, StdOutCallbackHandler):
     """Stands where ``verbose=True`` would put a handler that prints."""
 
 

@@ -65,8 +65,8 @@ def silent_pieces(pieces: Pieces) -> Pieces:
     """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
     context, steps = copy_context(), cast(Any, pieces)
     if hasattr(steps, "__anext__"):
-        return cast(Pieces, _quiet.apieces_unrecorded(context, steps))
-    return cast(Pieces, _quiet.pieces_unrecorded(context, steps))
+        return _quiet.apieces_unrecorded(context, steps)
+    return _quiet.pieces_unrecorded(context, steps)
 
 
 def _silent(name: str, wrap: Callable[[Any], Any] = lambda result: result) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
@@ -63,10 +63,10 @@ async def acall_silently(function: Callable[..., Awaitable[T]], *args: Any, **kw
 
 def silent_pieces(pieces: Pieces) -> Pieces:
     """The items of a generator; its steps run in :func:`unrecorded`, the caller's do not."""
-    context, steps = copy_context(), cast(Any, pieces)
-    if hasattr(steps, "__anext__"):
-        return _quiet.apieces_unrecorded(context, steps)
-    return _quiet.pieces_unrecorded(context, steps)
+    is_async = hasattr(pieces, "__anext__")
+    take: Any = _quiet.apieces_unrecorded if is_async else _quiet.pieces_unrecorded
+    steps: Pieces = take(copy_context(), pieces)
+    return steps
 
 
 def _silent(name: str, wrap: Callable[[Any], Any] = lambda result: result) -> Any:

@@ -77,6 +77,8 @@ class Names(Generic[V]):
         for start, end in parts:
             done = start
             for piece in _PIECES.finditer(folded, start, end):
+                if not escapes and piece.group() not in heads:
+                    continue
                 for place in begins(folded, piece) if escapes else (piece.start(),):
                     if place < done or folded[place : piece.end()] not in heads:
                         continue

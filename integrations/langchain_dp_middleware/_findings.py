@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.runnables import RunnableBinding
 
 import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.models.object_graph import reachable as reachable
-from dp_middleware.models.parts import inherits
+from dp_middleware.models.parts import inherits, reachable as reachable
 from dp_middleware.models.trust import Location, locate, locate_all, require_trusted
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
@@ -82,13 +81,13 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
         ParameterError: ``trusted_hosts`` is not a collection of host names.
     """
     place = _place_of(retriever)
+    require_trusted(replace(place, unknown=frozenset()), trusted_hosts)
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} in {type(retriever).__name__} "
             "sends a query; use a local index and embedding model, or give your own retriever a "
             "property location, a dp_middleware Location, that says where it runs"
         )
-    require_trusted(place, trusted_hosts)
 
 
 def _place_of(retriever: Any) -> Location:

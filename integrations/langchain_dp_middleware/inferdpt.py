@@ -17,11 +17,11 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
 import dp_middleware as dp
+from dp_middleware._quiet import in_thread
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
-from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._answers import signed
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
@@ -61,11 +61,9 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         instruction: Public: what is asked where the messages hold no system message.
-        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
-            sanitizer's own epsilon.
+        max_epsilon: As of :class:`PrivateHead`.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
-        on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
-            None: the error.
+        on_exhausted: As of :class:`DPChatModel`.
         remote: What :func:`dp.chat_model` takes.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host. A
             function must be declared, with ``dp.chat_model(function, local=True)``.

@@ -19,6 +19,7 @@ from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.labels import KIND_OF_LABEL, kind_of, kinds_of
 from dp_middleware.pseudonyms.patterns import CASED, PATTERNS
+from dp_middleware.pseudonyms.secrets import secrets_in
 from dp_middleware.pseudonyms.tidying import tidied
 
 KINDS = frozenset(KIND_OF_LABEL.values()) - {"nrp"}
@@ -44,6 +45,7 @@ REGIONS = ("US", "GB", "DE", "FR", "IT", "ES", "NL", "SE", "CH", "AU", "IN", "BR
 """Where phone numbers without a country's prefix are from."""
 
 _FIELDS = ["SSN", "IBAN", "IP", "ID", "MRN", "URL", "VAT", "Email", "E-mail", "Phone", "Fax"]
+_FIELDS += ["API", "API key", "JWT", "PIN", "SSH", "DSN", "Bearer", "Password", "Token", "Cookie"]
 """Names of fields that the model takes for names of its own."""
 
 _UNUSED = ["tagger", "parser", "senter", "attribute_ruler", "lemmatizer"]
@@ -92,7 +94,10 @@ class Detector:
 
     def __call__(self, text: str) -> list[Entity]:
         """What is found, which may overlap."""
-        return _engine().entities(text, self.kinds) if text.strip() else []
+        if not text.strip():
+            return []
+        secrets = secrets_in(text) if "secret" in self.kinds else ()
+        return [*secrets, *_engine().entities(text, self.kinds)]
 
 
 class _Engine:

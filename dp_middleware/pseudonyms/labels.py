@@ -19,7 +19,7 @@ VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
 CONTEXTUAL = frozenset({"address", "age", "amount", "id", "username", "zip"})
 """Kinds that words beside a value tell, which a model of names takes for a date or a name."""
 
-IDENTIFYING = frozenset({"id", "phone", "card", "ssn", "iban", "zip", "username"})
+IDENTIFYING = frozenset({"id", "phone", "card", "ssn", "iban", "zip", "username", "secret"})
 """Kinds by which a number names somebody or something."""
 
 _LABELS = {
@@ -43,6 +43,8 @@ _LABELS = {
     "id": "ID CRYPTO MAC_ADDRESS UUID UK_NHS UK_NINO MEDICAL_LICENSE MEDICAL_RECORD_NUMBER MRN "
     "US_BANK_NUMBER US_DRIVER_LICENSE US_ITIN US_PASSPORT PASSPORT PASSPORT_NUMBER "
     "DRIVER_LICENSE BANK_ACCOUNT ACCOUNT_NUMBER",
+    "secret": "SECRET PASSWORD PASSPHRASE PASSCODE PIN TOKEN API_KEY ACCESS_TOKEN PRIVATE_KEY "
+    "CREDENTIAL CREDENTIALS CONNECTION_STRING",
     "nrp": "NRP NORP",
 }
 

@@ -58,12 +58,14 @@ class PseudonymDraft(StaysHere):
         view: What a reader sees of it. Private.
         places: What is replaced of them, sorted and disjoint.
         edited: Whether the text replaces an earlier version, of which something was released.
+        kept: What stays where a further mention is found there, by its offsets.
         used: The pseudonyms that were written, once they are.
     """
 
     view: View = field(repr=False)
     places: tuple[Place, ...] = field(repr=False)
     edited: bool = False
+    kept: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     used: tuple[str, ...] = ()
 
     @property
@@ -99,7 +101,8 @@ class PseudonymDraft(StaysHere):
         text, new = self.view.inner, list[Place]()
         for start, end, value in names.find_in(text, self.gaps):
             like, kind, shape = known(value)
-            if not ordinary(text[start:end], like):
+            stays = any(start < behind and first < end for first, behind in self.kept)
+            if not stays and not ordinary(text[start:end], like):
                 new.append(Place(start, end, kind, shape))
         if not new:
             return self
@@ -113,10 +116,9 @@ class PseudonymDraft(StaysHere):
         ends = [(0, 0), *((place.start, place.end) for place in self.places), (length, length)]
         return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
 
-    @property
-    def public(self) -> Words:
-        """The text outside the places."""
-        return Words(self.text[a:b] for a, b in self.gaps)
+    def public(self, others: Iterable[str] = ()) -> Words:
+        """Returns the text outside the places, with other public texts."""
+        return Words([*(self.text[a:b] for a, b in self.gaps), *others])
 
     @property
     def rest(self) -> list[tuple[int, int]]:

@@ -274,7 +274,7 @@ def _identifies(key: str) -> bool:
 
 def _regions(text: str) -> Iterator[tuple[int, int]]:
     """The parts of a text that are JSON by their brackets; one that was cut off goes to the end."""
-    if text.lstrip()[:1] == '"' and _parses(text):
+    if text.lstrip()[:1] in ('"', "[") and _parses(text):
         yield 0, len(text)
         return
     done = 0

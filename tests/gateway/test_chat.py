@@ -8,7 +8,7 @@ import pytest
 from support.gateway import MODEL, WORDS, running
 from support.texts import CANARY
 
-from dp_middleware.conversation.events import ReleaseMemo
+from dp_middleware.conversation.memo import ReleaseMemo
 from dp_middleware.testing import ToolCall
 
 TOOL = {

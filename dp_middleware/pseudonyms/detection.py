@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.pseudonyms.labels import (
@@ -203,11 +203,17 @@ def _detected(detector: Any, text: str) -> Iterator[Entity]:
             for result in detector(piece):
                 yield _entity(result, offset)
     else:
-        is_short = _is_whole(detector) or len(text) <= WINDOW + OVERLAP
-        for offset, piece in [(0, text), *([] if is_short else pieces(text, WINDOW))]:
-            results = detector(piece)
-            for result in getattr(results, "ents", results):
-                yield _entity(result, offset)
+        yield from map(_entity, _results(detector, text))
+        if len(text) > WINDOW + OVERLAP and not _is_whole(detector):
+            for offset, piece in pieces(text, WINDOW):
+                parts = [_entity(result) for result in _results(detector, piece)]
+                if all(part.end <= len(piece) for part in parts):  # else it reads another text
+                    yield from (Entity(offset + a, offset + b, kind) for a, b, kind in parts)
+
+
+def _results(detector: Any, text: str) -> Iterable[Any]:
+    results = detector(text)
+    return cast("Iterable[Any]", getattr(results, "ents", results))
 
 
 def _entity(result: Any, offset: int = 0) -> Entity:

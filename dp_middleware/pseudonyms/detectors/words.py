@@ -1,0 +1,165 @@
+"""Public lists of names, towns and common words, and which language a text is in."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from enum import IntEnum
+from functools import cache, lru_cache
+from pathlib import Path
+
+from dp_middleware.vocabulary import frequencies
+
+DATA = Path(__file__).parent / "data"
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
+"""Whose words and signs are known."""
+
+WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
+"""A word, with the hyphens and apostrophes in it."""
+
+_SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
+_TECHNICAL = """
+postgresql mysql sqlite mongodb redis kafka kubernetes docker github gitlab bitbucket jira
+confluence slack whatsapp telegram youtube tiktok instagram linkedin numpy pandas pytorch
+tensorflow sklearn matplotlib jupyter django fastapi nodejs javascript typescript kotlin
+golang haskell webpack npm nginx ubuntu debian fedora macos ios iphone ipad android chatgpt
+openai anthropic claude gemini copilot langchain llamaindex vscode vim emacs regex json yaml
+toml xml html css csv sql graphql grpc http https api apis sdk cli gui url uri uuid oauth jwt
+async await boolean enum struct tuple dict str int bool elementtree metformin ibuprofen
+paracetamol penicillin amoxicillin expressionism impressionism linux windows excel powerpoint
+outlook gmail hubspot salesforce sharepoint zoom webex todo readme traceback valueerror
+typeerror keyerror swift iban bic ssn dob mrn nhs vat kyc gdpr hipaa usd eur gbp chf
+"""
+
+
+class Class(IntEnum):
+    """What a word is by the lists."""
+
+    WORD = 0
+    """A common word, and no name."""
+
+    COMMON = 1
+    """A very common word of a language that is a name too: "may", "young"."""
+
+    BOTH = 2
+    """A word of a language and a name: "baker", "rose"."""
+
+    UNKNOWN = 3
+    """In no list."""
+
+    NAME = 4
+    """A name, and no word of the language."""
+
+
+@cache
+def given() -> frozenset[str]:
+    """Given names in lower case, of many cultures."""
+    return _lists("names.txt")["given"] | _lists("names.txt")["both"]
+
+
+@cache
+def family() -> frozenset[str]:
+    """Family names in lower case, of many cultures."""
+    return _lists("names.txt")["family"] | _lists("names.txt")["both"]
+
+
+def is_name(word: str) -> bool:
+    """Whether a word in lower case is a given or a family name."""
+    return word in given() or word in family()
+
+
+def ascii_of(word: str) -> str:
+    """A word in lower case without accents."""
+    if word.isascii():
+        return word
+    parts = unicodedata.normalize("NFKD", word.replace("ł", "l").replace("ß", "ss"))
+    return "".join(part for part in parts if not unicodedata.combining(part))
+
+
+@cache
+def towns() -> frozenset[str]:
+    """Towns, countries and states in lower case, some of several words."""
+    return _lists("towns.txt")["towns"]
+
+
+@cache
+def common(language: str) -> frozenset[str]:
+    """Frequent words of a language in lower case; of English also its names."""
+    words = frequencies.words() if language == "en" else _lists("words.txt")[language]
+    return frozenset(words) | frozenset(_TECHNICAL.split())
+
+
+@lru_cache(20_000)
+def class_of(word: str, language: str) -> Class:
+    """What a word is, whose parts may be joined by hyphens.
+
+    Args:
+        word: In lower case, without a possessive.
+        language: Of the text; where it is another one English words are known too.
+    """
+    known = _class_of(word, language)
+    if known is not Class.UNKNOWN or not (parts := re.split(r"[-.'’]", word))[1:]:
+        return known
+    classes = {_class_of(part, language) for part in parts if len(part) > 1}
+    return max(classes, default=Class.WORD)
+
+
+def _class_of(word: str, language: str) -> Class:
+    lists = _lists("words.txt")
+    plain = ascii_of(word)
+    if plain != word and is_name(plain) and not is_name(word):
+        return Class.BOTH if word in common(language) else Class.NAME
+    if is_name(word):
+        if word in lists["en words"] or word in frequencies.stop_words():
+            return Class.COMMON
+        is_word = word in lists[f"{language} names"] or word in lists["en names"]
+        return Class.BOTH if is_word else Class.NAME
+    if any(_is_word(word, each) for each in {language, "en"}):
+        return Class.WORD
+    return Class.UNKNOWN
+
+
+def _is_word(word: str, language: str) -> bool:
+    words = common(language)
+    if word in words:
+        return True
+    if language == "en":
+        stems = {word.removesuffix(each) for each in _SUFFIXES} - {word}
+        return any(len(stem) > 2 and {stem, stem + "e"} & words for stem in stems)
+    if language in ("de", "nl"):  # what ends in a word is one: "Kundennummer"
+        return any(word[k:] in words for k in range(3, len(word) - 4))
+    return len(word) > 5 and any(word[:-k] in words for k in (1, 2))
+
+
+def language_of(text: str) -> str:
+    """The language of a text, by its most frequent words; English where nothing tells.
+
+    Private; one of :data:`LANGUAGES`.
+    """
+    counts = Counter(WORD.findall(text.lower()))
+    scores = {
+        language: sum(counts[word] for word in words) for language, words in _frequent().items()
+    }
+    best = max(scores, key=lambda language: scores[language])
+    return best if scores[best] > scores["en"] else "en"
+
+
+@cache
+def _frequent() -> dict[str, frozenset[str]]:
+    """Words that are frequent in one language, by language."""
+    return {name[:2]: words for name, words in _lists("words.txt").items() if "frequent" in name}
+
+
+@cache
+def _lists(file: str) -> dict[str, frozenset[str]]:
+    lines = (DATA / file).read_text(encoding="utf-8").splitlines()
+    lists: dict[str, frozenset[str]] = {}
+    name = ""
+    for line in lines:
+        if line.startswith("["):
+            name = line[1:-1]
+        elif not line.startswith("#"):
+            lists[name] = frozenset(line.split("|" if name == "towns" else None))
+    return lists

@@ -149,7 +149,7 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
         if is_line:  # the value may have words behind it
             match = re.match(r"[\w+(][\w()+./ -]*\d[\w-]*", stripped)
             end = start + match.end() if match and len(match.group().split()) < 6 else start
-        if not digits or (kind == "phone" and digits < 5):
+        if not digits or (kind == "phone" and digits < 5) or (digits < 3 and stripped.isdigit()):
             return
     elif kind == "person":
         if (

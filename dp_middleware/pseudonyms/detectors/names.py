@@ -12,8 +12,8 @@ from dp_middleware.pseudonyms.detectors.words import (
     WORD,
     Class,
     class_of,
-    family,
-    given,
+    is_family,
+    is_given,
     is_name,
     towns,
 )
@@ -35,7 +35,7 @@ _TITLE = re.compile(
 _CALLED = re.compile(
     r"(?:\b(?:my|his|her|their|your|full)\s+name(?:['’]s|\s+is)|\bname(?:\s+is|d)|\bcalled|\bi am|\bi['’]m|\bthis is|"
     r"\bspeak(?:ing)? (?:to|with)|\bich heiße|\bich bin|\bname ist|je m['’]appelle|\bje suis|"
-    r"\bme llamo|\bsoy|\bmi chiamo|\bsono|chamo-me|\bme chamo|\bnaam is|\bik heet|\bnazywam się|\bsigned(?: by)?|"
+    r"\bme llamo|\bsoy|\bmi chiamo|\bsono|chamo-me|\bme chamo|\bnaam is|\bik heet|\bnazywam się|\bnée|\bborn|\bsigned(?: by)?|"
     r"\bassinado|\bfirmado|\bsigné|\bgezeichnet|\bdear|\bhi|\bhello|\bhey|\bhallo|\bliebe[r]?|\bcher|\bchère|"
     r"\bquerid[oa]|\bestimad[oa]|\bcar[oa]|\bgentile|\bbeste|\blieve|\bgeachte|\bdrog[ai]|\bbonjour|\bhola|\bciao|\bolá|"
     r"\bregards|\bsincerely|\bbest|\bcheers|\bthanks|\bthank you|\blove|\bgruß|\bgrüße|\bgrüßen|\bbises|\bcordialement|"
@@ -60,6 +60,17 @@ _ORGANISED = frozenset(
     "motors electronics financial services enterprises agency trust dental medical council society "
     "association federation union orchestra museum library".split()
 )  # fmt: skip
+_WORDS = frozenset(
+    "will may mark hope faith joy rich guy dick summer art drew grant chase miles sunny star major".split()
+)
+"""Words that are given names too, wherever they have a capital letter within a sentence."""
+
+_NO_NAME_BEHIND = re.compile(
+    r"\s+(?:i|you|we|they|he|she|it|this|that|be|not|the|a|an|\d+)\b", re.IGNORECASE
+)
+_NO_NAME_BEFORE = re.compile(
+    r"\b(?:a|an|the|this|that|in|of|since|until|by|last|next|early|late|mid)\s\Z", re.IGNORECASE
+)
 _MONTHS = frozenset(
     "january february march april may june july august september october november december "
     "monday tuesday wednesday thursday friday saturday sunday".split()
@@ -189,8 +200,9 @@ class Names:
             len(run) > 1 and _CALLED.search(run[0].text + " ")
         ):
             named = run if call else run[1:]
-            if named[0].lower not in _NOBODY and self._may_be_called(named, call is not None):
+            if named[0].lower not in _NOBODY and self._may_be_called(named):
                 yield self._entity(named[: _stop(named, 4)], "person")
+            run = named
         if not run:
             return
         if organisation := self._organisation(run):
@@ -203,7 +215,7 @@ class Names:
     def _is_title(self, run: list[Token]) -> bool:
         return len(run) > 1 and _TITLE.fullmatch(run[0].text + " ") is not None
 
-    def _may_be_called(self, named: list[Token], called: bool) -> bool:
+    def _may_be_called(self, named: list[Token]) -> bool:
         """Whether who is addressed has a name: no "Dear Hiring Manager"."""
         if any(token.kind >= Class.UNKNOWN for token in named):
             return True
@@ -262,11 +274,12 @@ class Names:
         if not named:
             return
         if len(named) == 1:
-            if self._is_name_alone(named[0], len(part) > 1):
+            is_town = named[0].lower in towns() and not is_given(named[0].lower)
+            if not is_town and self._is_name_alone(named[0], len(part) > 1):
                 yield self._entity(part, "person")
             return
         kinds = [token.kind for token in named]
-        pair = named[0].lower in given() and is_name(named[-1].lower)
+        pair = is_given(named[0].lower) and is_name(named[-1].lower)
         if max(kinds) is Class.NAME or pair:
             yield self._entity(part, "person")
         elif kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part):
@@ -281,7 +294,7 @@ class Names:
     def _is_name_alone(self, token: Token, has_initial: bool) -> bool:
         lower = token.lower
         if token.text.isupper() and len(token.text) > 1 and not has_initial:
-            return token.kind is Class.NAME and len(lower) > 3 and lower in given()
+            return token.kind is Class.NAME and len(lower) > 3 and is_given(lower)
         if has_initial:
             return token.kind >= Class.COMMON
         if token.kind is Class.NAME:
@@ -295,7 +308,12 @@ class Names:
             if token.first or is_german:
                 return self._says(token) and not is_german
             return self.level >= 1
-        return self.level >= 1 and not token.first and lower in given() and self._says(token)
+        if self.level == 0 or token.first or self.language == "de":
+            return False
+        before = self.text[max(0, token.start - 10) : token.start]
+        return lower in _WORDS and not (
+            _NO_NAME_BEHIND.match(self.text, token.end) or _NO_NAME_BEFORE.search(before)
+        )
 
     def _says(self, token: Token) -> bool:
         return _SAYING.match(self.text, token.end) is not None
@@ -327,23 +345,27 @@ class Names:
                 continue
             start = self.text[max(0, token.start - 30) : token.start]
             is_titled = _TITLE.search(start) is not None and len(token.text) > 3
-            lists = token.kind is Class.NAME and token.lower in given()
+            lists = token.kind is Class.NAME and is_given(token.lower)
             behind = self._behind(k)
             if is_titled and token.kind >= Class.COMMON:
                 last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
-            elif lists or (token.lower in given() and behind and behind.kind >= Class.UNKNOWN):
-                is_family = behind is not None and (
+            elif lists or (is_given(token.lower) and behind and behind.kind >= Class.UNKNOWN):
+                has_family = behind is not None and (
                     behind.kind >= Class.UNKNOWN
-                    or (behind.lower in family() and not _is_function_word(behind.lower))
+                    or (is_family(behind.lower) and not _is_function_word(behind.lower))
                 )
-                last = k + is_family
+                last = k + has_family
             elif (
                 token.kind >= Class.UNKNOWN
                 and self.level >= 1
                 and token.lower not in towns()
-                and (token.kind is Class.NAME or (behind and behind.kind is Class.NAME))
+                and (
+                    token.kind is Class.NAME
+                    or (behind is not None and behind.kind is Class.NAME)
+                    or (behind is not None and is_family(behind.lower) and len(token.text) > 4)
+                )
             ):
-                last = k + bool(behind and behind.kind >= Class.UNKNOWN)
+                last = k + (behind is not None and is_name(behind.lower))
             else:
                 if token.kind >= Class.UNKNOWN and token.lower in towns() and self.level >= 1:
                     yield self._entity([token], "place")

@@ -37,7 +37,7 @@ _THINGS = (
     "encomenda|fatura|klant|order|factuur|dossier|zamówienia|klienta|faktury|umowy"
 )
 _SORT = r"(?:(?:no|nos|nr|nummer|num|number|id|ref|code|número|numero|numéro|nº|n°|numer)\b\.?|#)"
-_CODE = r"[A-Z]{0,5}[-/ ]?\d[\w/-]*\w|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
+_CODE = r"(?:(?-i:[A-Z]{1,3} )|[A-Z]{0,5}[-/]?)\d[\w/-]*\w|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
 _CUED = (
     rf"\b(?:(?:{_THINGS})[\s-]?(?:{_SORT})?|(?:número|numero|numéro|numer|nummer)\s(?:de |di |do |da )?"
     r"(?:\w+\s)?|mrn|medical record number|id(?:\snumber)?|ref\.?|dni|nif|nie|bsn|pesel|nip|cpf|"
@@ -55,7 +55,7 @@ _PHONED = (
 _LATIN = r"[^\W\d_]"
 
 PATTERNS: dict[str, tuple[str, ...]] = {
-    "email": (r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",),
+    "email": (r"(?<![\w.+-])[\w.+-]{1,64}@(?!\d+\.\d)[\w-]+(?:\.[\w-]+)+",),
     "url": (
         r"\b(?:https?|ftp|ssh|file)://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
         r"\bwww\.[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
@@ -89,7 +89,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         rf"{_CUED}\s?(?:is|was|ist|est|es|è|é|lautet)?\s?[:=#]?\s?(?P<v>{_CODE})(?![\w])",
         r"(?<![\w-])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![\w-])",
         r"(?<![\w:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![\w:])",
-        r"(?<![\w.,$€£+/-])(?:\d[ -]?){6,}\d(?![\w]|[.,]\d|\s?[%€$£])",
+        r"(?<![\w.,$€£+/-])(?!(?:1[5-9]|20)\d\d-(?:(?:1[5-9]|20)\d\d|\d\d-\d\d)\b)(?:\d[ -]?){6,}\d(?![\w]|[.,]\d|\s?[%€$£])",
         r"(?<!\w)[12]\s?\d{2}\s?(?:0[1-9]|1[0-2]|[2-9]\d)\s?\d[\dAB]\s?\d{3}\s?\d{3}(?:\s?\d{2})?(?!\w)",
         r"(?<!\w)\d{2}\s?\d{6}\s?[a-z]\s?\d{3}(?!\w)",
         r"(?<!\w)[a-z]{6}\d{2}[a-ehlmprst]\d{2}[a-z]\d{3}[a-z](?!\w)",
@@ -97,7 +97,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"(?<!\w)(?:\d{7,8}-?[a-z]|[xyz]-?\d{7}-?[a-z])(?!\w)",
         r"(?<!\w)\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)",
         r"(?<!\w)\d{6}[-+a]\d{3}[\da-y](?!\w)",
-        rf"\b{_PLATE}\b\W{{0,4}}(?:\w{{2,7}}\W{{1,3}})?(?P<v>[A-ZÄÖÜ0-9]{{1,4}}(?:[ -]?[A-Z0-9]{{1,4}}){{1,3}})\b",
+        rf"\b{_PLATE}\b\W{{0,4}}(?:\w{{2,7}}\W{{1,3}})??(?=[\w -]{{0,7}}\d)(?P<v>[A-ZÄÖÜ0-9]{{1,4}}(?:[ -]?[A-Z0-9]{{1,4}}){{1,3}})\b",
     ),
     "username": (
         r"(?<![\w@./])@(?=\w{2})[\w.-]*\w",

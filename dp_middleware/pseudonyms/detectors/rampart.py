@@ -75,7 +75,11 @@ class Rampart:
             if k < len(words) and words[k][0] < end:
                 start, end = min(start, words[k][0]), max(end, words[k][1])
             kind = _KINDS[label]
-            if last and last.kind == kind and not window[last.end : start].strip(" .,-"):
+            if (
+                last
+                and last.kind == kind
+                and not window[last.end : start].strip(" .,-" if kind == "address" else " .-")
+            ):
                 last = last._replace(end=max(end, last.end))
                 continue
             if last:

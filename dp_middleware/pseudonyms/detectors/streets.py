@@ -10,12 +10,17 @@ _KINDS = (
 )
 _WORD = r"[\w.'’-]+\s+"
 _UNIT = r"(?:,?\s+(?:[Aa]pt|[Aa]partment|[Ss]uite|[Ss]te|[Uu]nit|[Ff]lat|[Ff]loor|[Rr]oom)\b\.?\s?#?\w+|,?\s#\w+)?"
-_NAMED = r"\p{Lu}[\p{L}.'’-]*"
+_NAMED = r"\p{Lu}(?:[\p{L}'’-]|\.(?=[\p{L} ]))*"
+_LINES = r"(?:[ \t]*\n[ \t]*,?[ \t]*(?:(?:\p{Lu}[\p{L}.'’-]*|\d[\w-]*|nan|de|of|,)[ \t]?){1,4}(?=\n|\Z)){0,5}"
 _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|le|les|l['’])?\s*"
 _HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?\s?[a-zA-Z]?(?![\w])(?:/\d{1,4}|\sm\.\s?\d+)?"
 
 STREETS = (
-    rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}",
+    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?"
+    rf"{_UNIT}{_LINES}",
+    rf"(?<![\w.,/-])\d{{2,6}} (?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
+    rf"\b{_NAMED} (?:u\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
+    rf"\b(?:Unit|PSC) \d+,? Box \d+(?:\s+(?:DPO|APO|FPO),? A[AEP] \d{{5}})?",
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
     r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",

@@ -33,6 +33,15 @@ outlook gmail hubspot salesforce sharepoint zoom webex todo readme traceback val
 typeerror keyerror swift iban bic ssn dob mrn nhs vat kyc gdpr hipaa usd eur gbp chf
 """
 
+_PEOPLES = """
+american english british french german italian spanish portuguese dutch polish greek roman irish
+scottish welsh european asian african indian chinese japanese korean russian ukrainian turkish
+arab arabic jewish muslim christian catholic protestant hindu buddhist swedish danish norwegian
+finnish swiss austrian belgian czech hungarian romanian bulgarian serbian croatian mexican canadian
+australian brazilian egyptian israeli iranian persian latin western eastern northern southern
+victorian ottoman internet god bible monday tuesday wednesday thursday friday saturday sunday
+"""
+
 
 class Class(IntEnum):
     """What a word is by the lists."""
@@ -66,8 +75,18 @@ def family() -> frozenset[str]:
 
 
 def is_name(word: str) -> bool:
-    """Whether a word in lower case is a given or a family name."""
-    return word in given() or word in family()
+    """Whether a word in lower case is a given or a family name, with its accents or without."""
+    return is_given(word) or is_family(word)
+
+
+def is_given(word: str) -> bool:
+    """Whether a word in lower case is a given name."""
+    return word in given() or (not word.isascii() and ascii_of(word) in given())
+
+
+def is_family(word: str) -> bool:
+    """Whether a word in lower case is a family name."""
+    return word in family() or (not word.isascii() and ascii_of(word) in family())
 
 
 def ascii_of(word: str) -> str:
@@ -108,13 +127,14 @@ def class_of(word: str, language: str) -> Class:
 
 def _class_of(word: str, language: str) -> Class:
     lists = _lists("words.txt")
-    plain = ascii_of(word)
-    if plain != word and is_name(plain) and not is_name(word):
-        return Class.BOTH if word in common(language) else Class.NAME
+    if word in _peoples():
+        return Class.WORD
     if is_name(word):
         if word in lists["en words"] or word in frequencies.stop_words():
             return Class.COMMON
         is_word = word in lists[f"{language} names"] or word in lists["en names"]
+        if not word.isascii() and word not in given() and word not in family():
+            is_word = word in common(language)
         return Class.BOTH if is_word else Class.NAME
     if any(_is_word(word, each) for each in {language, "en"}):
         return Class.WORD
@@ -144,6 +164,11 @@ def language_of(text: str) -> str:
     }
     best = max(scores, key=lambda language: scores[language])
     return best if scores[best] > scores["en"] else "en"
+
+
+@cache
+def _peoples() -> frozenset[str]:
+    return frozenset(_PEOPLES.split())
 
 
 @cache

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import regex
+
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.detection import Entity
@@ -38,6 +40,10 @@ KINDS = frozenset(
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
+_FOREIGN = regex.compile(
+    r"[^\P{L}\p{Latin}](?:[^\P{L}\p{Latin}]|\p{M}|[ \u200c\u200d\u200e-])*[^\P{L}\p{Latin}]\p{M}*",
+    regex.V1,
+)
 _CLOSING = re.compile(
     r"(?:regards|sincerely|thanks|thank you|best(?: wishes)?|cheers|yours|love|grüßen|gruß|grüße|cordialement|"
     r"bises|saludos|abrazo|saluti|cumprimentos|groet(?:en)?|pozdrawiam)[,.!]?\s*\n+(?P<name>[^\n]{2,40})(?=\n|\Z)",
@@ -103,7 +109,7 @@ class Detector:
         claims = [*matches(text), *fields(text)]
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
-            claims += _by_position(text, language)
+            claims += [*_by_position(text, language), *_by_script(text)]
             claims += self._by_model(text, names)
         claims = [each for each in claims if _is_plausible(text, each, language)]
         claims += _mentions(text, [each for each in claims if each.kind == "person"], language)
@@ -118,8 +124,8 @@ class Detector:
         for start, end, kind in model.of_windows(parts):
             written = text[start:end]
             if kind == "person":
-                words = [class_of(word.lower(), names.language) for word in WORD.findall(written)]
-                if not words or (max(words) <= Class.COMMON and written.islower()):
+                start, end = _trimmed(text, start, end, names)
+                if start == end:
                     continue
             elif kind in ("id", "phone", "zip") and sum(sign.isdigit() for sign in written) < 3:
                 continue
@@ -134,6 +140,18 @@ class Detector:
             yield Entity(start, end, kind)
 
 
+def _trimmed(text: str, start: int, end: int, names: Names) -> tuple[int, int]:
+    """Offsets of a name without common words in small letters at its ends."""
+    spans = [match.span() for match in WORD.finditer(text, start, end)]
+    known = [class_of(text[a:b].lower(), names.language) for a, b in spans]
+    named = [
+        k
+        for k, (a, b) in enumerate(spans)
+        if text[a].isupper() or known[k] > (Class.COMMON if names.is_casual else Class.BOTH)
+    ]
+    return (spans[named[0]][0], spans[named[-1]][1]) if named else (start, start)
+
+
 def _is_open(start: int, window: str, names: Names) -> bool:
     """Whether a window has digits, or a word that is not common."""
     if any(sign.isdigit() for sign in window):
@@ -143,6 +161,14 @@ def _is_open(start: int, window: str, names: Names) -> bool:
         and (token.kind >= Class.BOTH or (token.capital and not token.first))
         for token in names.tokens
     )
+
+
+def _by_script(text: str) -> Iterator[Entity]:
+    """Words in another script than the text's: names as their bearers write them."""
+    letters = sum(map(str.isalpha, text))
+    spans = [match.span() for match in _FOREIGN.finditer(text)]
+    if sum(end - start for start, end in spans) * 3 < letters:
+        yield from (Entity(start, end, "person") for start, end in spans)
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:
@@ -163,11 +189,7 @@ def _is_plausible(text: str, entity: Entity, language: str) -> bool:
     """Whether an entity of names has a word that may be one."""
     if entity.kind != "person":
         return True
-    words = (
-        WORD.findall(text, entity.start, entity.end)
-        if False
-        else WORD.findall(text[entity.start : entity.end])
-    )
+    words = WORD.findall(text[entity.start : entity.end])
     return any(word[0].isupper() or class_of(word.lower(), language) > Class.WORD for word in words)
 
 
@@ -178,7 +200,9 @@ def _mentions(text: str, people: list[Entity], language: str) -> Iterator[Entity
         listed = "|".join(sorted(map(re.escape, parts), key=len, reverse=True))
         for match in re.finditer(rf"(?<![^\W\d_])(?:{listed})(?![^\W\d_])", text, re.IGNORECASE):
             word = match.group()
-            if (not word.islower() or parts.get(word.lower())) and not _is_said(text, match, parts):
+            if (not word.islower() or parts.get(word.lower())) and not _is_said(
+                text, match, parts, language
+            ):
                 yield Entity(*match.span(), "person")
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
     for match in _HANDLE.finditer(text):
@@ -186,9 +210,11 @@ def _mentions(text: str, people: list[Entity], language: str) -> Iterator[Entity
             yield Entity(*match.span(), "username")
 
 
-def _is_said(text: str, match: re.Match[str], parts: dict[str, bool]) -> bool:
+def _is_said(text: str, match: re.Match[str], parts: dict[str, bool], language: str) -> bool:
     """Whether a word that is no name in small letters begins a sentence here: "Will you ..."."""
     if parts.get(match.group().lower()) or match.group().isupper():
+        return False
+    if class_of(match.group().lower(), language) > Class.COMMON:
         return False
     before = text[: match.start()].rstrip(" \"'(")
     behind = re.match(r"\s+[a-z]", text[match.end() : match.end() + 3])

@@ -17,6 +17,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_name,
     towns,
 )
+from dp_middleware.vocabulary import frequencies
 
 PARTICLES = frozenset(
     "van von de der den del della di da dos das du la le los las el bin bint ibn al ter ten zu zur "
@@ -27,7 +28,7 @@ _POSSESSIVE = re.compile(r"(?:['’][sS]|(?<=[sS])['’])\Z")
 _START = re.compile(r"(?:\A|[.!?:;…\n|>•*#]|[-–—]{1,2})[\s\"“„«'(\[*_¿¡-]*\Z")
 _TITLE = re.compile(
     r"\b(?:mr|mrs|ms|miss|mx|dr|prof|professor|sir|dame|judge|officer|nurse|uncle|aunt|auntie|"
-    r"herrn?|frau|fräulein|m|mme|mlle|monsieur|madame|mademoiselle|docteur|señora?|señorita|sra?|srta|doña|"
+    r"herrn?|frau|fräulein|mme|mlle|monsieur|madame|mademoiselle|docteur|señora?|señorita|sra?|srta|doña|"
     r"don|dott(?:oressa|\.ssa)?|sig(?:nora?|\.ra|na)?|ing|avv|senhora?|dra|heer|mevrouw|mevr|dhr|pana?|pani|panią|panu|"
     r"panem|doktor)\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z",
     re.IGNORECASE,
@@ -68,11 +69,14 @@ _WORDS = frozenset(
 _NO_NAME_BEHIND = re.compile(
     r"\s+(?:i|you|we|they|he|she|it|this|that|be|not|the|a|an|\d+)\b", re.IGNORECASE
 )
-_NO_NAME_BEFORE = re.compile(
-    r"\b(?:a|an|the|this|that|in|of|since|until|by|last|next|early|late|mid)\s\Z", re.IGNORECASE
+_NO_NAME_BEFORE = re.compile(r"\b(?:a|an|the|this|that|my|your|our)\s\Z", re.IGNORECASE)
+_NO_MONTH_BEFORE = re.compile(
+    r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
 )
+_ARABIC = re.compile(r"(?:al|el|ad|as|an|ash|ur|ul)[-‐‑][A-Z]")
+_INITIALS = re.compile(r"[^\W\d_a-z](?:[.-]{1,2}[^\W\d_a-z])*")
 _MONTHS = frozenset(
-    "january february march april may june july august september october november december "
+    "january february march july august september october november december "
     "monday tuesday wednesday thursday friday saturday sunday".split()
 )
 
@@ -99,7 +103,7 @@ class Token(NamedTuple):
     @property
     def capital(self) -> bool:
         """Whether it begins with a capital letter."""
-        return self.text[0].isupper()
+        return self.text[0].isupper() or _ARABIC.match(self.text) is not None
 
     @property
     def lower(self) -> str:
@@ -108,8 +112,8 @@ class Token(NamedTuple):
 
     @property
     def initial(self) -> bool:
-        """Whether it is one capital letter."""
-        return len(self.text) == 1 and self.capital and self.text != "I"
+        """Whether it is a capital letter, or some with full stops."""
+        return _INITIALS.fullmatch(self.text) is not None and self.text != "I"
 
 
 class Names:
@@ -147,9 +151,10 @@ class Names:
                 end = possessive.start()
             before, behind = text[max(0, start - 1) : start], text[end : end + 2]
             code = (
-                (before != "" and before in "_/\\@#$%&=~.+")
+                (before != "" and before in "_\\@#$%&=~.+")
+                or (before == "/" and not word_before(text, start))
                 or before.isdigit()
-                or (behind[:1] != "" and behind[:1] in "_/\\@=(")
+                or (behind[:1] != "" and behind[:1] in "_\\@=(")
                 or behind[:1].isdigit()
                 or re.match(r"\.\w|::", behind) is not None
             )
@@ -258,7 +263,7 @@ class Names:
             if no_name and token.capital and not behind_name:
                 yield part
                 part = []
-            elif no_name and token.capital and len(part) != 1:
+            elif no_name and token.capital and len(part) != 1 and not part[-1].initial:
                 yield part
                 part = []
             else:
@@ -279,7 +284,11 @@ class Names:
                 yield self._entity(part, "person")
             return
         kinds = [token.kind for token in named]
-        pair = is_given(named[0].lower) and is_name(named[-1].lower)
+        pair = (
+            is_given(named[0].lower)
+            and is_name(named[-1].lower)
+            and (named[0].lower in _WORDS or named[0].lower not in frequencies.stop_words())
+        )
         if max(kinds) is Class.NAME or pair:
             yield self._entity(part, "person")
         elif kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part):
@@ -312,7 +321,9 @@ class Names:
             return False
         before = self.text[max(0, token.start - 10) : token.start]
         return lower in _WORDS and not (
-            _NO_NAME_BEHIND.match(self.text, token.end) or _NO_NAME_BEFORE.search(before)
+            _NO_NAME_BEHIND.match(self.text, token.end)
+            or _NO_NAME_BEFORE.search(before)
+            or (lower in ("may", "summer") and _NO_MONTH_BEFORE.search(before))
         )
 
     def _says(self, token: Token) -> bool:
@@ -382,6 +393,11 @@ class Names:
         return Entity(tokens[0].start, tokens[-1].end, kind)
 
 
+def word_before(text: str, place: int) -> bool:
+    """Whether a slash at the end of a text parts two words: "he/she", no path."""
+    return re.search(r"(?<![\w/.])\w+['’\w]*/\Z", text[max(0, place - 20) : place]) is not None
+
+
 def _stop(tokens: list[Token], most: int) -> int:
     """How many words a name has that surely begins here."""
     n = 1
@@ -403,7 +419,7 @@ def _is_heading(line: str) -> bool:
 
 
 def _is_function_word(word: str) -> bool:
-    return class_of(word, "en") is Class.COMMON
+    return word in frequencies.stop_words()
 
 
 def parts_of(text: str, people: Iterable[Entity], language: str) -> dict[str, bool]:

@@ -39,6 +39,7 @@ KINDS = frozenset(
 
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
+_DIGITS = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))\d{2,}")
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 _FOREIGN = regex.compile(
     r"[^\P{L}\p{Latin}](?:[^\P{L}\p{Latin}]|\p{M}|[ \u200c\u200d\u200e-])*[^\P{L}\p{Latin}]\p{M}*",
@@ -110,17 +111,17 @@ class Detector:
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
             claims += [*_by_position(text, language), *_by_script(text)]
-            claims += self._by_model(text, names)
+            claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
         claims += _mentions(text, [each for each in claims if each.kind == "person"], language)
         if level == 2:
             claims += _numbers(text)
         return [each for each in claims if each.kind in self.kinds]
 
-    def _by_model(self, text: str, names: Names) -> Iterator[Entity]:
+    def _by_model(self, text: str, names: Names, claims: list[Entity]) -> Iterator[Entity]:
         """What the model finds in the windows in which lists leave anything open."""
         model = Rampart(_THRESHOLDS[self.strictness])
-        parts = [(start, w) for start, w in windows(text) if _is_open(start, w, names)]
+        parts = [(start, w) for start, w in windows(text) if _is_open(start, w, names, claims)]
         for start, end, kind in model.of_windows(parts):
             written = text[start:end]
             if kind == "person":
@@ -152,14 +153,28 @@ def _trimmed(text: str, start: int, end: int, names: Names) -> tuple[int, int]:
     return (spans[named[0]][0], spans[named[-1]][1]) if named else (start, start)
 
 
-def _is_open(start: int, window: str, names: Names) -> bool:
-    """Whether a window has digits, or a word that is not common."""
-    if any(sign.isdigit() for sign in window):
+def _is_open(start: int, window: str, names: Names, claims: list[Entity]) -> bool:
+    """Whether patterns and lists leave something open in a window, or find an address in it."""
+    end = start + len(window)
+    inside = [each for each in claims if each.start < end and start < each.end]
+    if any(each.kind in ("address", "zip") for each in inside):
+        return True
+    claimed = bytearray(len(window))
+    for each in inside:
+        a, b = max(each.start - start, 0), min(each.end - start, len(window))
+        claimed[a:b] = bytes([1]) * (b - a)
+    if any(not claimed[match.start()] for match in _DIGITS.finditer(window)):
         return True
     return any(
-        start <= token.start < start + len(window)
-        and (token.kind >= Class.BOTH or (token.capital and not token.first))
+        not claimed[token.start - start]
+        and not token.code
+        and (
+            token.kind >= Class.BOTH
+            if token.capital
+            else names.is_casual and token.kind >= Class.BOTH
+        )
         for token in names.tokens
+        if start <= token.start < end
     )
 
 

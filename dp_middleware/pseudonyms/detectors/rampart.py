@@ -26,7 +26,7 @@ LABELS = (
 )
 """Of its outputs: none, then the begin and the inside of each of these."""
 
-WINDOW = 320
+WINDOW = 100
 """Characters that it reads at once."""
 
 _KINDS = tuple(kind_of(label) for label in LABELS.split())

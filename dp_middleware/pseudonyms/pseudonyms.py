@@ -15,7 +15,7 @@ from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.pseudonyms.detection import entities_in
-from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms.detectors.ours import Strictness, default
 from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
@@ -50,7 +50,8 @@ class Pseudonyms(Payer):
     Args:
         detector: A function from a text to entities with their kinds, as
             :func:`~dp_middleware.pseudonyms.entities_of` reads them; it must run where raw text
-            may go. Default: Presidio with spaCy's English model, of the extra ``detect``.
+            may go. Default: :func:`~dp_middleware.pseudonyms.default_detector`, of the
+            extra ``detect``.
         kinds: Which kinds are replaced: their names, or for other parameters instances of
             :class:`~dp_middleware.pseudonyms.Kind`; default all that the detector knows. A kind
             without a law of its own gets labels such as ``NRP_4``.
@@ -58,6 +59,7 @@ class Pseudonyms(Payer):
             the rest is public.
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
+        strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
         ledger: Charged before any draw; default that of the sanitizer.
         subject: Whose budget is charged; default that of the sanitizer.
 
@@ -73,6 +75,7 @@ class Pseudonyms(Payer):
         sanitizer: Sanitizer | None = None,
         on_empty: OnEmpty = "raise",
         *,
+        strictness: Strictness = "balanced",
         ledger: Ledger | None = None,
         subject: str | None = None,
     ) -> None:
@@ -80,7 +83,7 @@ class Pseudonyms(Payer):
         self.on_empty = on_empty
         self._laws, self._asked = _chosen(kinds)
         self._laws_digest = sha256(repr(sorted(self._laws.items())).encode()).hexdigest()
-        self._detector = default_detector(self._asked) if detector is None else detector
+        self._detector = default(self._asked, strictness) if detector is None else detector
         self.sanitizer = _without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import pickle
 import socket
 import sys
 from itertools import pairwise
@@ -15,24 +13,13 @@ from hypothesis import given, strategies as st
 
 from dp_middleware import scopes
 from dp_middleware.errors import MissingExtra, ParameterError
-from dp_middleware.pseudonyms import detection, english
+from dp_middleware.pseudonyms import detection, detectors
 from dp_middleware.pseudonyms.detection import PIECE, Entity, entities_of, pieces
-from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms.detectors import english
 from dp_middleware.pseudonyms.labels import kind_of
 
 TEXT = "Maria Lopez of Initech, maria@initech.com"
 CANARY = "Quiddelbacher"
-CONTRACT = """SERVICES AGREEMENT no. AB-12345
-
-between Maria Lopez, residing at 12 Baker Street, Apt. 4, London SW1A 1AA, and Initech Corporation.
-Dated 12 March 2024. The fee is $12,500.00, and EUR 40 a month from 2024-05-01, payable to
-DE89 3704 0044 0532 0130 00. Ms Lopez is 45 years old; her passport no. is X1234567.
-"""
-CHAT = """Customer: Hi, this is Peter Jackson, customer id 88231.
-Agent: Thank you. What is your phone number?
-Customer: (212) 555-0187, or write to peter.jackson@example.com. My card is 4111 1111 1111 1111,
-and I log in as @pjackson from 10.20.30.40 at https://shop.example.org/orders.
-"""
 
 
 def needs_detect():
@@ -282,14 +269,14 @@ def test_nothing_in_an_empty_text():
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(english, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
-        default_detector()
+    with pytest.raises(MissingExtra, match=r"dp-middleware\[presidio\]"):
+        detectors.presidio()
 
 
 def test_a_missing_model_is_named(monkeypatch):
     monkeypatch.setattr(english, "find_spec", lambda name: None if "core" in name else object())
     with pytest.raises(ParameterError, match="spacy download en_core_web_lg"):
-        default_detector()
+        detectors.presidio()
 
 
 # With Presidio and spaCy ----------------------------------------------------------------------
@@ -331,7 +318,7 @@ def test_an_analyzer_without_names_raises():
 @pytest.mark.slow
 def test_a_pipeline_itself_is_a_detector():
     needs_model()
-    pipeline = english.importlib.import_module(english._model()).load(exclude=english._UNUSED)
+    pipeline = english.importlib.import_module(english.model()).load(exclude=english._UNUSED)
     text = "Barack Obama met Angela Merkel in Berlin. " * 600
     assert len(text) > 2 * PIECE
     entities = entities_of(text, pipeline, {"place"})
@@ -339,62 +326,19 @@ def test_a_pipeline_itself_is_a_detector():
     assert len(entities) == 600
 
 
-@pytest.mark.slow
-def test_a_contract():
-    needs_model()
-    assert found(CONTRACT, default_detector()) >= {
-        ("AB-12345", "id"),
-        ("Maria Lopez", "person"),
-        ("12 Baker Street, Apt. 4", "address"),
-        ("London", "place"),
-        ("SW1A 1AA", "zip"),
-        ("Initech Corporation", "organisation"),
-        ("12 March 2024", "date"),
-        ("$12,500.00", "amount"),
-        ("EUR 40", "amount"),
-        ("2024-05-01", "date"),
-        ("DE89 3704 0044 0532 0130 00", "iban"),
-        ("45", "age"),
-        ("X1234567", "id"),
-    }
-
-
-@pytest.mark.slow
-def test_a_chat():
-    needs_model()
-    assert found(CHAT, default_detector()) >= {
-        ("Peter Jackson", "person"),
-        ("88231", "id"),
-        ("(212) 555-0187", "phone"),
-        ("peter.jackson@example.com", "email"),
-        ("4111 1111 1111 1111", "card"),
-        ("@pjackson", "username"),
-        ("10.20.30.40", "ip"),
-        ("https://shop.example.org/orders", "url"),
-    }
-
-
 def test_only_the_kinds_asked_for():
     needs_model()
-    assert {kind for _, kind in found(CHAT, default_detector({"EMAIL", "iban"}))} == {"email"}
+    text = "Barack Obama writes to barack@obama.com."
+    assert {kind for _, kind in found(text, detectors.presidio(kinds={"EMAIL"}))} == {"email"}
     with pytest.raises(ParameterError, match="got shoe_size"):
-        default_detector({"shoe size"})
-    with pytest.raises(ParameterError, match="language='en'"):
-        default_detector(language="fr")
-
-
-def test_both_dates_of_a_life():
-    needs_model()
-    text = "Horst Keller (9 October 1907 – 23 February 1930) raced at 10:45:12."
-    times = found(text, default_detector())
-    assert times >= {("9 October 1907", "date"), ("23 February 1930", "date"), ("10:45:12", "date")}
+        detectors.presidio(kinds={"shoe size"})
 
 
 @pytest.mark.slow
 def test_nothing_leaves_and_nothing_is_logged(monkeypatch, caplog, capfd, tmp_path):
     needs_model()
-    detector = default_detector()
-    private = f"{CHAT} {CANARY}@{CANARY}.co.uk, IBAN DE00 {CANARY}, Dr {CANARY}"
+    detector = detectors.presidio()
+    private = f"Peter called. {CANARY}@{CANARY}.co.uk, IBAN DE00 {CANARY}, Dr {CANARY}"
     with caplog.at_level(logging.DEBUG), monkeypatch.context() as patch:
         loggers = [logging.getLogger(name) for name in ("presidio-analyzer", "decision_process")]
         for logger in loggers:
@@ -425,38 +369,10 @@ def test_the_analyzers_own_log_is_dropped_in_a_scope(caplog):
 
 def test_words_of_a_text_do_not_stay_in_the_pipeline():
     needs_model()
-    entities_of(f"Dr {CANARY} wrote to us", default_detector())
+    entities_of(f"Dr {CANARY} wrote to us", detectors.presidio())
     pipeline = english._engine()._analyzer.nlp_engine.get_nlp("en")
     assert CANARY not in pipeline.vocab.strings
     assert CANARY.lower() not in pipeline.vocab.strings
-
-
-def test_a_detector_travels_without_its_model():
-    needs_model()
-    detector = default_detector({"person"})
-    found(CHAT, detector)
-    pickled = pickle.dumps(detector)
-    assert len(pickled) < 200
-    assert pickle.loads(pickled) == detector
-
-
-def test_a_forked_child_detects():
-    needs_model()
-    detector = default_detector()
-    before = found(CHAT, detector)
-    if (child := os.fork()) == 0:
-        os._exit(found(CHAT, detector) != before)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)  # a minute of a core's time
-def test_a_long_text():
-    needs_model()
-    text = CONTRACT * (2**20 // len(CONTRACT) + 1)
-    assert len(text) > 2**20
-    entities = entities_of(text, default_detector({"iban"}))
-    assert len(entities) == text.count("DE89")
 
 
 @pytest.mark.slow
@@ -465,7 +381,7 @@ def test_a_pattern_that_is_given_up_is_an_error(monkeypatch):
     recognizers = pytest.importorskip("presidio_analyzer.pattern_recognizer")
     monkeypatch.setattr(recognizers, "REGEX_TIMEOUT_SECONDS", 1e-9)
     with pytest.raises(ParameterError, match="TimeoutError"):
-        entities_of("Call Maria Lopez.", default_detector())
+        entities_of("Call Maria Lopez.", detectors.presidio())
 
 
 def test_a_changed_model_of_the_package_index_is_not_loaded(monkeypatch, tmp_path):
@@ -475,8 +391,8 @@ def test_a_changed_model_of_the_package_index_is_not_loaded(monkeypatch, tmp_pat
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, english._REUPLOAD, raising=False)
     with pytest.raises(ParameterError, match="as it was checked"):
-        english._checked(english._REUPLOAD)
-    assert english._checked("en_core_web_lg") == "en_core_web_lg"
+        english.checked(english._REUPLOAD)
+    assert english.checked("en_core_web_lg") == "en_core_web_lg"
 
 
 @pytest.mark.slow
@@ -484,4 +400,4 @@ def test_the_model_of_the_package_index_is_the_one_that_was_checked():
     needs_model()
     if english.find_spec(english._REUPLOAD) is None:
         pytest.skip("needs the offline extra")
-    assert english._checked(english._REUPLOAD) == english._REUPLOAD
+    assert english.checked(english._REUPLOAD) == english._REUPLOAD

@@ -1,6 +1,23 @@
-"""Detectors: our own, and those of other libraries behind one line each."""
+"""Detectors: our own, and those of other libraries in one line each."""
 
-from dp_middleware.pseudonyms.detectors.ours import Detector, default
-from dp_middleware.pseudonyms.detectors.rampart import Rampart
+from dp_middleware.pseudonyms.detectors.adapters import (
+    chat_model,
+    gliner,
+    presidio,
+    rampart,
+    spacy,
+    transformers,
+    union,
+)
+from dp_middleware.pseudonyms.detectors.ours import default
 
-__all__ = ["Detector", "default", "Rampart"]
+__all__ = [
+    "chat_model",
+    "default",
+    "gliner",
+    "presidio",
+    "rampart",
+    "spacy",
+    "transformers",
+    "union",
+]

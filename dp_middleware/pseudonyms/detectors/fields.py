@@ -1,4 +1,4 @@
-"""Values that are told by their keys: in JSON, YAML, XML, logs, SQL, tables and lines with a colon."""
+"""Values that are told by their keys: in JSON, XML, logs, SQL, tables, lines with a colon."""
 
 from __future__ import annotations
 
@@ -6,76 +6,19 @@ import re
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import CUES, alternatives
 
-_NOT = (
-    r"(?!(?:file|host|domain|table|column|product|brand|event|class|function|method|variable|project|package|"
-    r"module|job|course|service|model|display|field|project|repo|branch|tag|image|container|node|server|db|database|"
-    r"bucket|topic|queue|index|schema|app|application)[ _-]?name)"
-)
-KEYS: tuple[tuple[str, str], ...] = (
-    (
-        "secret",
-        r".*(?:password|passwd|passphrase|passwort|contraseña|mot[ _]de[ _]passe|secret|api[ _-]?key|access[ _-]?key|"
-        r"auth[ _-]?token|access[ _-]?token|private[ _-]?key|credentials?|bearer)|pwd|pw|pass|token|pin|cvv|cvc",
-    ),
-    ("email", r".*(?:e-?mail|correo|courriel)(?:[ _-]?(?:address|adresse))?"),
-    (
-        "username",
-        r"(?:user|uid|login|handle|owner|username|user[ _-]?name|userid|screen[ _-]?name|nick(?:name)?|"
-        r"login[ _-]?name|benutzer(?:name)?|utilisateur|usuario|utente|gebruiker(?:snaam)?|runner|actor)",
-    ),
-    (
-        "phone",
-        r".*(?:phone|mobile|cell|fax|telefon\w*|téléphone|teléfono|handy|callback)(?:[ _-]?(?:no|nr|number|num))?\.?|tel|t|m",
-    ),
-    (
-        "id",
-        r"(?:.*[ _-])?(?:id|ids|uuid|no|nr|num|number|nummer|ref|reference|account|acct|konto|ssn|nino|mrn|dni|nif|nie|"
-        r"pesel|bsn|vat|passport|licen[cs]e|policy|case|ticket|invoice|order|serial|imei|vin|plate|registration|"
-        r"kennzeichen|kundennummer|matrícula|targa|kenteken|insurance|tracking|session|swift|bic|beleg|aktenzeichen)",
-    ),
-    ("iban", r".*iban"),
-    ("card", r"(?:.*[ _-])?(?:card|cc|pan|credit[ _-]?card|card[ _-]?(?:number|no)|kreditkarte)"),
-    ("ip", r"(?:.*[ _-])?ip(?:[ _-]?address|[ _-]?addr)?"),
-    (
-        "address",
-        r"(?:.*[ _-])?(?:address|addr|street|adresse|anschrift|straße|strasse|dirección|direccion|indirizzo|endereço|"
-        r"adres|ulica|calle|via|rue|straat|line ?1|residing at)",
-    ),
-    (
-        "place",
-        r"(?:.*[ _-])?(?:city|town|ort|stadt|ville|ciudad|città|cidade|plaats|miasto|birthplace|location)",
-    ),
-    (
-        "zip",
-        r"(?:.*[ _-])?(?:zip|zip ?code|postcode|postal[ _-]?code|plz|cap|código postal|code postal)",
-    ),
-    (
-        "date",
-        r"(?:.*[ _-])?(?:dob|birth ?date|date[ _]of[ _]birth|born|birthday|geburtsdatum|geboren)",
-    ),
-    (
-        "organisation",
-        r"(?:.*[ _-])?(?:company|employer|organi[sz]ation|org|firma|arbeitgeber|entreprise|empresa|azienda|bedrijf|"
-        r"bank|school|hospital)(?:[ _-]?name)?",
-    ),
-    (
-        "person",
-        _NOT
-        + r"(?:.*[ _-])?(?:name|names|fullname|firstname|lastname|surname|forename|given|family|vorname|nachname|"
-        r"nom|prénom|prenom|nombre|apellidos?|nome|cognome|apelido|sobrenome|naam|voornaam|achternaam|imię|nazwisko|"
-        r"patient(?:in)?|customer|client|claimant|beneficiary|reporter|assignee|author|employee|contact|attn|"
-        r"attendees|present|apologies|witness|tenant|landlord|caller|adjuster|signed|signature|sender|recipient|"
-        r"from|to|cc|bcc|next of kin|spouse|mother|father|guardian|doctor|physician|manager|supervisor|user|"
-        r"holder|account ?holder|payee|executor|kontakt|absender|empfänger|co-authored-by|reviewed-by|signed-off-by|"
-        r"committer|maintainer|seen by|referred by|attending|interviewer|candidate|applicant|student|teacher)",
-    ),
+_NOT = rf"(?!(?:{alternatives('nameless')})[ _-]?name)"
+KEYS: tuple[tuple[str, str], ...] = tuple(
+    (kind, (_NOT if kind == "person" else "") + f"(?:{alternatives(kind, 'keys')})")
+    for kind in CUES["keys"]
 )
 """What keys are called, by the kind of their values; the first that matches counts."""
 
 _COMPILED = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in KEYS]
 _QUOTED = re.compile(
-    r"""(["'])(?P<key>[\w .-]{1,40})\1\s*(?::|=>|=)\s*(?:(["'])(?P<text>(?:(?!\3)[^\\\n]|\\.)*)\3|(?P<bare>[\w.+-]+))"""
+    r"""(["'])(?P<key>[\w .-]{1,40})\1\s*(?::|=>|=)\s*"""
+    r"""(?:(["'])(?P<text>(?:(?!\3)[^\\\n]|\\.)*)\3|(?P<bare>[\w.+-]+))"""
 )
 _ASSIGNED = re.compile(
     r"""(?<![\w.-])(?P<key>[\w-]{1,40})\s?=\s?(?:(["'])(?P<text>(?:(?!\2)[^\\\n]|\\.)*)\2|(?P<bare>[^\s,;&"'<>()\[\]{}]+))"""
@@ -90,12 +33,14 @@ _INSERT = re.compile(
 _ROW = re.compile(r"\(((?:[^()']|'(?:[^']|'')*')*)\)")
 _CELL = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,]*))\s*(?:,|\Z)")
 _SQL = re.compile(
-    r"\b(?P<key>role|user|login|password|identified by)\s+(?:(?:with\s+)?password\s+)?([\"'`])(?P<text>[^\"'`\n]+)\2",
+    r"\b(?P<key>role|user|login|password|identified by)\s+(?:(?:with\s+)?password\s+)?"
+    r"([\"'`])(?P<text>[^\"'`\n]+)\2",
     re.IGNORECASE,
 )
 _MAILBOX = re.compile(r"(?P<text>[A-ZÀ-Ž][\w.'’ -]{1,40}?)\"?\s*<(?=[\w.+-]+@)")
 _SPEAKER = re.compile(
-    r"^[ \t]*(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?(?P<text>[A-ZÀ-Ž][\w.'’-]+(?:[ ][A-ZÀ-Ž][\w.'’-]+){0,2})(?:[ ]\d{1,2}:\d\d)?:[ ]",
+    r"^[ \t]*(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
+    r"(?P<text>[A-ZÀ-Ž][\w.'’-]+(?:[ ][A-ZÀ-Ž][\w.'’-]+){0,2})(?:[ ]\d{1,2}:\d\d)?:[ ]",
     re.MULTILINE,
 )
 _PUBLIC = re.compile(
@@ -171,13 +116,14 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
             end = start + len(stripped.split()[0])
         if end - start < 3 or re.fullmatch(r"[$%{<].*[}>%]?", stripped):
             return
-    elif kind in ("organisation", "place") and (
-        len(stripped.split()) > 6 or not stripped[0].isupper()
+    elif (
+        (
+            kind in ("organisation", "place")
+            and (len(stripped.split()) > 6 or not stripped[0].isupper())
+        )
+        or (kind == "email" and "@" not in stripped)
+        or (kind == "address" and (not digits or len(stripped.split()) > 16))
     ):
-        return
-    elif kind == "email" and "@" not in stripped:
-        return
-    elif kind == "address" and (not digits or len(stripped.split()) > 16):
         return
     if start < end:
         yield Entity(start, end, kind)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import alternatives, words
 from dp_middleware.pseudonyms.detectors.words import (
     WORD,
     Class,
@@ -15,55 +16,27 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_family,
     is_given,
     is_name,
+    is_shared,
     towns,
 )
 from dp_middleware.vocabulary import frequencies
 
-PARTICLES = frozenset(
-    "van von de der den del della di da dos das du la le los las el bin bint ibn al ter ten zu zur "
-    "af av y e".split()
-)
+PARTICLES = words("particles")
 _ELISION = re.compile(r"(?:l|d|qu|n|s|j|m|t|c|un|dell|all|nell|sull|dall|lorsqu|jusqu)['’]", re.I)
 _POSSESSIVE = re.compile(r"(?:['’][sS]|(?<=[sS])['’])\Z")
-_START = re.compile(r"(?:\A|[.!?:;…\n|>•*#]|[-–—]{1,2})[\s\"“„«'(\[*_¿¡-]*\Z")
+_DASHES = "\N{EN DASH}\N{EM DASH}-"
+_START = re.compile(rf"(?:\A|[.!?:;…\n|>•*#]|[{_DASHES}]{{1,2}})[\s\"“„«'(\[*_¿¡-]*\Z")
 _TITLE = re.compile(
-    r"\b(?:mr|mrs|ms|miss|mx|dr|prof|professor|sir|dame|judge|officer|nurse|uncle|aunt|auntie|"
-    r"herrn?|frau|fräulein|mme|mlle|monsieur|madame|mademoiselle|docteur|señora?|señorita|sra?|srta|doña|"
-    r"don|dott(?:oressa|\.ssa)?|sig(?:nora?|\.ra|na)?|ing|avv|senhora?|dra|heer|mevrouw|mevr|dhr|pana?|pani|panią|panu|"
-    r"panem|doktor)\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z",
-    re.IGNORECASE,
+    rf"\b(?:{alternatives('titles')})\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z", re.IGNORECASE
 )
-_CALLED = re.compile(
-    r"(?:\b(?:my|his|her|their|your|full)\s+name(?:['’]s|\s+is)|\bname(?:\s+is|d)|\bcalled|\bi am|\bi['’]m|\bthis is|"
-    r"\bspeak(?:ing)? (?:to|with)|\bich heiße|\bich bin|\bname ist|je m['’]appelle|\bje suis|"
-    r"\bme llamo|\bsoy|\bmi chiamo|\bsono|chamo-me|\bme chamo|\bnaam is|\bik heet|\bnazywam się|\bnée|\bborn|\bsigned(?: by)?|"
-    r"\bassinado|\bfirmado|\bsigné|\bgezeichnet|\bdear|\bhi|\bhello|\bhey|\bhallo|\bliebe[r]?|\bcher|\bchère|"
-    r"\bquerid[oa]|\bestimad[oa]|\bcar[oa]|\bgentile|\bbeste|\blieve|\bgeachte|\bdrog[ai]|\bbonjour|\bhola|\bciao|\bolá|"
-    r"\bregards|\bsincerely|\bbest|\bcheers|\bthanks|\bthank you|\blove|\bgruß|\bgrüße|\bgrüßen|\bbises|\bcordialement|"
-    r"\babrazo|\bsaludos|\bsaluti|\bgroet(?:en|jes)?|\bpozdrawiam|\byours(?: truly| sincerely)?)[,:!.]?\s+\Z",
-    re.IGNORECASE,
-)
-_NOBODY = frozenset(
-    "sir madam customer team all colleagues colleague friends friend everyone there hiring manager "
-    "support i my we the please sirs valued client guest user applicant parents committee so it a an "
-    "damen herren not just happy looking writing sorry sure going trying in at from of to for".split()
-)  # fmt: skip
+_CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
+_NOBODY = words("nobody")  # fmt: skip
 _SAYING = re.compile(
     r"['’]s\b|\s+(?:said|says|called|calls|wrote|writes|was|has|had|asked|asks|told|tells|went|"
     r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here)\b"
 )
-_ORGANISED = frozenset(
-    "inc incorporated ltd limited llc llp plc corp corporation gmbh ag kg se sa sas sarl spa srl bv nv ab "
-    "as oy aps pty co company bank group holding holdings university college school academy institute "
-    "hospital clinic center centre systems labs laboratories analytics robotics foods freight shipping "
-    "insurance capital partners associates solutions technologies technology consulting industries "
-    "foundation ventures logistics media studios software pharma pharmaceuticals energy airlines "
-    "motors electronics financial services enterprises agency trust dental medical council society "
-    "association federation union orchestra museum library".split()
-)  # fmt: skip
-_WORDS = frozenset(
-    "will may mark hope faith joy rich guy dick summer art drew grant chase miles sunny star major".split()
-)
+_ORGANISED = words("organised")  # fmt: skip
+_WORDS = words("given_words")
 """Words that are given names too, wherever they have a capital letter within a sentence."""
 
 _NO_NAME_BEHIND = re.compile(
@@ -73,12 +46,9 @@ _NO_NAME_BEFORE = re.compile(r"\b(?:a|an|the|this|that|my|your|our)\s\Z", re.IGN
 _NO_MONTH_BEFORE = re.compile(
     r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
 )
-_ARABIC = re.compile(r"(?:al|el|ad|as|an|ash|ur|ul)[-‐‑][A-Z]")
+_ARABIC = re.compile(r"(?:al|el|ad|as|an|ash|ur|ul)[-\u2010\u2011][A-Z]")
 _INITIALS = re.compile(r"[^\W\d_a-z](?:[.-]{1,2}[^\W\d_a-z])*")
-_MONTHS = frozenset(
-    "january february march july august september october november december "
-    "monday tuesday wednesday thursday friday saturday sunday".split()
-)
+_MONTHS = words("dated")
 
 
 class Token(NamedTuple):
@@ -113,7 +83,9 @@ class Token(NamedTuple):
     @property
     def initial(self) -> bool:
         """Whether it is a capital letter, or some with full stops."""
-        return _INITIALS.fullmatch(self.text) is not None and self.text != "I"
+        return _INITIALS.fullmatch(self.text) is not None and not (
+            self.text == "I" or (self.text == "A" and self.first)
+        )
 
 
 class Names:
@@ -192,6 +164,7 @@ class Names:
             yield run
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
+        run = _known(run)
         while run and not run[-1].capital:
             run = run[:-1]
         start = self.text[max(0, run[0].start - 40) : run[0].start]
@@ -260,10 +233,9 @@ class Names:
                 no_name = True
             if no_name and token.capital and "-" in token.text and not token.first:
                 no_name = self.language in ("de", "nl") and not behind_name  # Mei-Ling
-            if no_name and token.capital and not behind_name:
-                yield part
-                part = []
-            elif no_name and token.capital and len(part) != 1 and not part[-1].initial:
+            if (no_name and token.capital and not behind_name) or (
+                no_name and token.capital and len(part) != 1 and not part[-1].initial
+            ):
                 yield part
                 part = []
             else:
@@ -289,9 +261,11 @@ class Names:
             and is_name(named[-1].lower)
             and (named[0].lower in _WORDS or named[0].lower not in frequencies.stop_words())
         )
-        if max(kinds) is Class.NAME or pair:
-            yield self._entity(part, "person")
-        elif kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part):
+        if (
+            max(kinds) is Class.NAME
+            or pair
+            or (kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part))
+        ):
             yield self._entity(part, "person")
 
     def _unknown(self, part: list[Token]) -> bool:
@@ -391,6 +365,23 @@ class Names:
 
     def _entity(self, tokens: list[Token], kind: str) -> Entity:
         return Entity(tokens[0].start, tokens[-1].end, kind)
+
+
+def _known(run: list[Token]) -> list[Token]:
+    """A row in which words beside a name are unknown ones, if they may be names of the news."""
+
+    def is_named(k: int) -> bool:
+        return 0 <= k < len(run) and run[k].kind >= Class.COMMON and is_name(run[k].lower)
+
+    return [
+        token._replace(kind=Class.UNKNOWN)
+        if token.kind is Class.WORD
+        and token.capital
+        and is_shared(token.lower)
+        and (is_named(k - 1) or is_named(k + 1))
+        else token
+        for k, token in enumerate(run)
+    ]
 
 
 def word_before(text: str, place: int) -> bool:

@@ -1,21 +1,23 @@
-"""The detector that is used unless another one is given: patterns, keys, lists of names, a model."""
+"""The detector that is used unless another one is given: patterns, keys, lists, a model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal, get_args
 
 import regex
 
 from dp_middleware import _validate
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, speakers
+from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import Names, parts_of
 from dp_middleware.pseudonyms.detectors.patterns import matches
-from dp_middleware.pseudonyms.detectors.rampart import Rampart, windows
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,
@@ -32,8 +34,26 @@ from dp_middleware.pseudonyms.labels import kinds_of
 Strictness = Literal["precise", "balanced", "safe"]
 
 KINDS = frozenset(
-    "person organisation place address email username url phone iban card ssn ip zip date amount "
-    "age id secret".split()
+    [
+        "person",
+        "organisation",
+        "place",
+        "address",
+        "email",
+        "username",
+        "url",
+        "phone",
+        "iban",
+        "card",
+        "ssn",
+        "ip",
+        "zip",
+        "date",
+        "amount",
+        "age",
+        "id",
+        "secret",
+    ]
 )
 """What is looked for unless other kinds are asked for."""
 
@@ -46,8 +66,7 @@ _FOREIGN = regex.compile(
     regex.V1,
 )
 _CLOSING = re.compile(
-    r"(?:regards|sincerely|thanks|thank you|best(?: wishes)?|cheers|yours|love|grüßen|gruß|grüße|cordialement|"
-    r"bises|saludos|abrazo|saluti|cumprimentos|groet(?:en)?|pozdrawiam)[,.!]?\s*\n+(?P<name>[^\n]{2,40})(?=\n|\Z)",
+    rf"(?:{alternatives('closings')})[,.!]?\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)",
     re.IGNORECASE,
 )
 
@@ -70,8 +89,12 @@ def default(
             contacts, ids and numbers are found, and few names.
 
     Raises:
+        MissingExtra: The extra ``detect`` is not installed.
         ParameterError: Another language, or a kind that it cannot find.
     """
+    for package in ("onnxruntime", "stdnum"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "detect")
     _validate.one_of(get_args(Strictness), strictness=strictness)
     if language is not None:
         _validate.one_of(LANGUAGES, language=language)
@@ -128,15 +151,15 @@ class Detector:
                 start, end = _trimmed(text, start, end, names)
                 if start == end:
                     continue
-            elif kind in ("id", "phone", "zip") and sum(sign.isdigit() for sign in written) < 3:
-                continue
-            elif kind == "address" and not any(
-                sign.isdigit() or sign.isupper() for sign in written
+            elif (
+                (kind in ("id", "phone", "zip") and sum(sign.isdigit() for sign in written) < 3)
+                or (
+                    kind == "address"
+                    and not any(sign.isdigit() or sign.isupper() for sign in written)
+                )
+                or (kind == "place" and (written.islower() or len(written) < 3))
+                or kind in ("url", "email")
             ):
-                continue
-            elif kind == "place" and (written.islower() or len(written) < 3):
-                continue
-            elif kind in ("url", "email"):  # patterns know better
                 continue
             yield Entity(start, end, kind)
 
@@ -192,12 +215,11 @@ def _by_position(text: str, language: str) -> Iterator[Entity]:
     for start, end in spans:
         words = WORD.findall(text[start:end])
         classes = [class_of(word.lower(), language) for word in words]
-        if words and len(words) <= 4 and max(classes) > Class.COMMON and min(len(w) for w in words):
-            if all(
-                each > Class.WORD or len(word) == 1
-                for each, word in zip(classes, words, strict=True)
-            ):
-                yield Entity(start, end, "person")
+        may_be = [
+            each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
+        ]
+        if words and len(words) <= 4 and max(classes) > Class.COMMON and all(may_be):
+            yield Entity(start, end, "person")
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:

@@ -10,48 +10,26 @@ import regex
 from stdnum import iban, luhn
 
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.detectors.streets import STREETS
 
 _CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|TRY|ILS|zł|kr"
 _NUMBER = r"\d+(?:[.,' ]\d{3})*(?:[.,]\d{1,2})?(?!\d)"
 _SCALE = r"(?:\s?(?:thousand|million|billion|bn|mn|m|k)\b)?"
-_MONTHS = (
-    r"(?:jan(?:uary|uar|vier|eiro|uari)?|feb(?:ruary|ruar|ruari)?|mar(?:ch|zo|ço|s)?|apr(?:il|ile)?|"
-    r"may|ma[ij]o?|june?|jul[iy]?|aug(?:ust|ustus)?|sept?(?:ember|iembre|embre|embro)?|"
-    r"o[ck]t(?:ober|obre|ubre)?|nov(?:ember|iembre|embre|embro)?|de[cz](?:ember|embre|embro|iembre)?|"
-    r"enero|ene|febrero|abril|junio|julio|agosto|gennaio|febbraio|maggio|giugno|luglio|settembre|"
-    r"ottobre|dicembre|janeiro|fevereiro|junho|julho|setembro|outubro|dezembro|février|avril|juin|"
-    r"juillet|août|décembre|märz|juni|juli|maart|mei|stycznia|lutego|marca|kwietnia|maja|czerwca|"
-    r"lipca|sierpnia|września|października|listopada|grudnia)\b\.?"
-)
+_MONTHS = rf"(?:{alternatives('months')})\b\.?"
 _DAY = r"\b[0-3]?\d(?:st|nd|rd|th|\.|º|er)?"
 _YEAR = r"(?:1[5-9]|20)\d\d"
 _DASH = "[\N{EN DASH}\N{EM DASH}-]"
-_THINGS = (
-    "account|acct|agreement|application|badge|booking|case|certificate|claim|client|confirmation|contract|"
-    "customer|device|document|employee|file|insurance|invoice|licen[cs]e|member(?:ship)?|order|passport|"
-    "patient|policy|record|ref(?:erence)?|registration|reservation|serial|session|social security|student|"
-    "tax|ticket|tracking|transaction|user|vat|national insurance|"
-    "kunden|vertrags|versicherungs|rechnungs|steuer|konto|ausweis|personalausweis|bestell|auftrags|"
-    "commande|dossier|client|facture|contrat|cliente|pedido|factura|expediente|ordine|fattura|pratica|"
-    "encomenda|fatura|klant|order|factuur|dossier|zamówienia|klienta|faktury|umowy"
-)
+_THINGS = alternatives("things")
 _SORT = r"(?:(?:no|nos|nr|nummer|num|number|id|ref|code|número|numero|numéro|nº|n°|numer)\b\.?|#)"
 _CODE = r"(?:(?-i:[A-Z]{1,3} )|[A-Z]{0,5}[-/]?)\d[\w/-]*\w|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
+_OF = r"(?:número|numero|numéro|numer|nummer)\s(?:de |di |do |da )?(?:\w+\s)?"
 _CUED = (
-    rf"\b(?:(?:{_THINGS})[\s-]?(?:{_SORT})?|(?:número|numero|numéro|numer|nummer)\s(?:de |di |do |da )?"
-    r"(?:\w+\s)?|mrn|medical record number|id(?:\snumber)?|ref\.?|dni|nif|nie|bsn|pesel|nip|cpf|"
-    r"codice fiscale|steuer-?id|ssn|nino|aadhaar|pan)"
+    rf"\b(?:(?:{_THINGS})[\s-]?(?:{_SORT})?|{_OF}|mrn|medical record number|id(?:\snumber)?|ref\.?"
+    r"|dni|nif|nie|bsn|pesel|nip|cpf|codice fiscale|steuer-?id|ssn|nino|aadhaar|pan)"
 )
-_PLATE = (
-    r"(?:plates?|number ?plate|licen[cs]e plate|registration|reg(?:istered)?|kennzeichen|"
-    r"immatriculation|plaque|matrícula|targa|kenteken|rejestracyjny)"
-)
-_PHONED = (
-    r"\b(?:phone|telephone|tel|mobile|cell|fax|call(?:ed|ing)?|callback|text|whatsapp|ring|sms|"
-    r"reach(?: me)?|telefon|handy|mobil|rückruf|téléphone|portable|teléfono|móvil|telefono|cellulare|"
-    r"telefone|telemóvel|telefoon|bereiken|telefonu|numer(?:em)?|komórka)\b"
-)
+_PLATE = rf"(?:{alternatives('plates')})"
+_PHONED = rf"\b(?:{alternatives('phoned')})\b"
 _LATIN = r"[^\W\d_]"
 
 PATTERNS: dict[str, tuple[str, ...]] = {
@@ -89,7 +67,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         rf"{_CUED}\s?(?:is|was|ist|est|es|è|é|lautet)?\s?[:=#]?\s?(?P<v>{_CODE})(?![\w])",
         r"(?<![\w-])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![\w-])",
         r"(?<![\w:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![\w:])",
-        r"(?<![\w.,$€£+/-])(?!(?:1[5-9]|20)\d\d-(?:(?:1[5-9]|20)\d\d|\d\d-\d\d)\b)(?:\d[ -]?){6,}\d(?![\w]|[.,]\d|\s?[%€$£])",
+        r"(?<![\w.,$€£+/-])(?!(?:1[5-9]|20)\d\d-(?:(?:1[5-9]|20)\d\d|\d\d-\d\d)\b)"
+        r"(?:\d[ -]?){6,}\d(?![\w]|[.,]\d|\s?[%€$£])",
         r"(?<!\w)[12]\s?\d{2}\s?(?:0[1-9]|1[0-2]|[2-9]\d)\s?\d[\dAB]\s?\d{3}\s?\d{3}(?:\s?\d{2})?(?!\w)",
         r"(?<!\w)\d{2}\s?\d{6}\s?[a-z]\s?\d{3}(?!\w)",
         r"(?<!\w)[a-z]{6}\d{2}[a-ehlmprst]\d{2}[a-z]\d{3}[a-z](?!\w)",
@@ -97,7 +76,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"(?<!\w)(?:\d{7,8}-?[a-z]|[xyz]-?\d{7}-?[a-z])(?!\w)",
         r"(?<!\w)\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)",
         r"(?<!\w)\d{6}[-+a]\d{3}[\da-y](?!\w)",
-        rf"\b{_PLATE}\b\W{{0,4}}(?:\w{{2,7}}\W{{1,3}})??(?=[\w -]{{0,7}}\d)(?P<v>[A-ZÄÖÜ0-9]{{1,4}}(?:[ -]?[A-Z0-9]{{1,4}}){{1,3}})\b",
+        rf"\b{_PLATE}\b\W{{0,4}}(?:\w{{2,7}}\W{{1,3}})??(?=[\w -]{{0,7}}\d)"
+        r"(?P<v>[A-ZÄÖÜ0-9]{1,4}(?:[ -]?[A-Z0-9]{1,4}){1,3})\b",
     ),
     "username": (
         r"(?<![\w@./])@(?=\w{2})[\w.-]*\w",
@@ -144,7 +124,7 @@ CASED: dict[str, tuple[str, ...]] = {
         r"\b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b",
         r"\b[A-Z]\d[A-Z]\s\d[A-Z]\d\b",
         rf"\b(?:[A-Z]{{1,2}}-)?\d{{5}}(?=\s\p{{Lu}}{_LATIN}+)",
-        rf"\b\d{{4}}\s?[A-Z]{{2}}(?=\s\p{{Lu}}|\b)(?!\d)",
+        r"\b\d{4}\s?[A-Z]{2}(?=\s\p{Lu}|\b)(?!\d)",
         r"\b\d{2}-\d{3}(?=\s\p{Lu})",
         r"\b\d{4}-\d{3}\b",
     ),

@@ -7,11 +7,9 @@ import unicodedata
 from collections import Counter
 from enum import IntEnum
 from functools import cache, lru_cache
-from pathlib import Path
 
+from dp_middleware.pseudonyms.detectors.cues import DATA, words as words_of
 from dp_middleware.vocabulary import frequencies
-
-DATA = Path(__file__).parent / "data"
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 """Whose words and signs are known."""
@@ -20,27 +18,6 @@ WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
 """A word, with the hyphens and apostrophes in it."""
 
 _SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
-_TECHNICAL = """
-postgresql mysql sqlite mongodb redis kafka kubernetes docker github gitlab bitbucket jira
-confluence slack whatsapp telegram youtube tiktok instagram linkedin numpy pandas pytorch
-tensorflow sklearn matplotlib jupyter django fastapi nodejs javascript typescript kotlin
-golang haskell webpack npm nginx ubuntu debian fedora macos ios iphone ipad android chatgpt
-openai anthropic claude gemini copilot langchain llamaindex vscode vim emacs regex json yaml
-toml xml html css csv sql graphql grpc http https api apis sdk cli gui url uri uuid oauth jwt
-async await boolean enum struct tuple dict str int bool elementtree metformin ibuprofen
-paracetamol penicillin amoxicillin expressionism impressionism linux windows excel powerpoint
-outlook gmail hubspot salesforce sharepoint zoom webex todo readme traceback valueerror
-typeerror keyerror swift iban bic ssn dob mrn nhs vat kyc gdpr hipaa usd eur gbp chf
-"""
-
-_PEOPLES = """
-american english british french german italian spanish portuguese dutch polish greek roman irish
-scottish welsh european asian african indian chinese japanese korean russian ukrainian turkish
-arab arabic jewish muslim christian catholic protestant hindu buddhist swedish danish norwegian
-finnish swiss austrian belgian czech hungarian romanian bulgarian serbian croatian mexican canadian
-australian brazilian egyptian israeli iranian persian latin western eastern northern southern
-victorian ottoman internet god bible monday tuesday wednesday thursday friday saturday sunday
-"""
 
 
 class Class(IntEnum):
@@ -107,7 +84,7 @@ def towns() -> frozenset[str]:
 def common(language: str) -> frozenset[str]:
     """Frequent words of a language in lower case; of English also its names."""
     words = frequencies.words() if language == "en" else _lists("words.txt")[language]
-    return frozenset(words) | frozenset(_TECHNICAL.split())
+    return frozenset(words) | words_of("technical")
 
 
 @lru_cache(20_000)
@@ -153,6 +130,11 @@ def _is_word(word: str, language: str) -> bool:
     return len(word) > 5 and any(word[:-k] in words for k in (1, 2))
 
 
+def is_shared(word: str) -> bool:
+    """Whether a word of English is as frequent in other languages, as names of the news are."""
+    return word in _lists("words.txt")["en shared"] and word not in _peoples()
+
+
 def language_of(text: str) -> str:
     """The language of a text, by its most frequent words; English where nothing tells.
 
@@ -168,7 +150,7 @@ def language_of(text: str) -> str:
 
 @cache
 def _peoples() -> frozenset[str]:
-    return frozenset(_PEOPLES.split())
+    return words_of("peoples")
 
 
 @cache

@@ -17,7 +17,7 @@ import numpy as np
 from dp_middleware import _forks
 from dp_middleware.errors import MissingExtra
 from dp_middleware.pseudonyms.detection import Entity, pieces
-from dp_middleware.pseudonyms.detectors.words import DATA
+from dp_middleware.pseudonyms.detectors.cues import DATA
 from dp_middleware.pseudonyms.labels import kind_of
 
 LABELS = (

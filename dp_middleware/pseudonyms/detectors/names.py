@@ -16,7 +16,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_family,
     is_given,
     is_name,
-    is_shared,
+    may_be_name,
     towns,
 )
 from dp_middleware.vocabulary import frequencies
@@ -47,6 +47,8 @@ _NO_MONTH_BEFORE = re.compile(
     r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
 )
 _ARABIC = re.compile(r"(?:al|el|ad|as|an|ash|ur|ul)[-\u2010\u2011][A-Z]")
+_RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
+_SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
 _INITIALS = re.compile(r"[^\W\d_a-z](?:[.-]{1,2}[^\W\d_a-z])*")
 _MONTHS = words("dated")
 
@@ -199,7 +201,9 @@ class Names:
             return True
         ends = self.text[named[-1].end : named[-1].end + 1]
         return (
-            len(named) <= 2 and is_name(named[0].lower) and ends in ("", ",", ".", "\n", "!", ":")
+            len(named) <= 2
+            and any(is_name(token.lower) for token in named)
+            and ends in ("", ",", ".", "\n", "!", ":")
         )
 
     def _organisation(self, run: list[Token]) -> Entity | None:
@@ -222,9 +226,9 @@ class Names:
             behind_name = (
                 bool(part)
                 and (
-                    part[-1].kind is Class.NAME
+                    part[-1].kind >= Class.UNKNOWN
                     or part[-1].initial
-                    or part[-1].kind is Class.UNKNOWN
+                    or (part[-1].kind is Class.BOTH and is_given(part[-1].lower))
                 )
                 and not token.first
             )
@@ -364,7 +368,12 @@ class Names:
         return behind if self.text[token.end : behind.start] == " " and not behind.code else None
 
     def _entity(self, tokens: list[Token], kind: str) -> Entity:
-        return Entity(tokens[0].start, tokens[-1].end, kind)
+        start, end = tokens[0].start, tokens[-1].end
+        if kind == "person":
+            rank = _RANK.search(self.text, max(0, start - 20), start)
+            suffix = _SUFFIX.match(self.text, end)
+            start, end = rank.start() if rank else start, suffix.end() if suffix else end
+        return Entity(start, end, kind)
 
 
 def _known(run: list[Token]) -> list[Token]:
@@ -377,7 +386,7 @@ def _known(run: list[Token]) -> list[Token]:
         token._replace(kind=Class.UNKNOWN)
         if token.kind is Class.WORD
         and token.capital
-        and is_shared(token.lower)
+        and may_be_name(token.lower)
         and (is_named(k - 1) or is_named(k + 1))
         else token
         for k, token in enumerate(run)

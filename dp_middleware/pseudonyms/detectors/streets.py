@@ -24,8 +24,8 @@ _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|l
 _HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?\s?[a-zA-Z]?(?![\w])(?:/\d{1,4}|\sm\.\s?\d+)?"
 
 STREETS = (
-    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?"
-    rf"{_UNIT}{_LINES}",
+    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?"
+    rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
     rf"\b{_NAMED} (?:u\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",

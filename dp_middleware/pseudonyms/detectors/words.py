@@ -17,6 +17,7 @@ LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
 """A word, with the hyphens and apostrophes in it."""
 
+_FREQUENT = 10_000  # words of English that are no names even beside one
 _SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
 
 
@@ -130,9 +131,15 @@ def _is_word(word: str, language: str) -> bool:
     return len(word) > 5 and any(word[:-k] in words for k in (1, 2))
 
 
-def is_shared(word: str) -> bool:
-    """Whether a word of English is as frequent in other languages, as names of the news are."""
-    return word in _lists("words.txt")["en shared"] and word not in _peoples()
+def may_be_name(word: str) -> bool:
+    """Whether a word of English is rare, or as frequent in others, as names of the news are."""
+    is_shared = word in _lists("words.txt")["en shared"] or word not in _frequent_words()
+    return is_shared and word not in _peoples()
+
+
+@cache
+def _frequent_words() -> frozenset[str]:
+    return frozenset(frequencies.words()[:_FREQUENT])
 
 
 def language_of(text: str) -> str:

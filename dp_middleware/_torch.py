@@ -10,6 +10,8 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from dp_middleware.errors import needs
+
 WARMED = ("exp", "log")
 """Functions of float64 tensors that this library calls and MKL computes.
 
@@ -27,7 +29,8 @@ class _Later:
     def __getattr__(self, name: str) -> Any:
         """A name of torch that is not in its dictionary, or any name before it is loaded."""
         with _loading:
-            import torch as module
+            with needs("models"):
+                import torch as module
 
             if self.__dict__ is not module.__dict__:
                 for warmed in WARMED:

@@ -85,6 +85,23 @@ class MissingExtra(DPMiddlewareError, ImportError):
 
 
 @contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Names the extra that has a package which this block imports and which is not there.
+
+    Args:
+        extra: Of this distribution; several are separated by commas.
+
+    Raises:
+        MissingExtra: A package is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "a package").partition(".")[0]
+        raise MissingExtra(missing.replace("_", "-"), extra) from None
+
+
+@contextmanager
 def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
     """A block in which an error may quote private text: one of ours comes in its place.
 

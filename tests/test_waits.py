@@ -45,7 +45,7 @@ def test_nobody_who_does_not_listen_pays_for_a_thread(monkeypatch):
         logging.getLogger("dp_middleware").setLevel(logging.NOTSET)
 
 
-def test_codebook_calibration_certificate_and_rows_are_told(caplog, monkeypatch, tmp_path):
+def test_codebook_calibration_certificate_and_lists_are_told(caplog, monkeypatch, tmp_path):
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(_waits, "PATIENCE", 0.0)

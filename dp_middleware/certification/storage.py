@@ -8,7 +8,7 @@ from dp_middleware import _files
 from dp_middleware._files import code_fingerprint
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import Mechanism
-from dp_middleware.mechanisms.prepared import is_known
+from dp_middleware.mechanisms.keys import is_known
 
 _WORTH_STORING = 512
 """Vocabulary size below which computing is faster than reading."""

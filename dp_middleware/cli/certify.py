@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware import _validate
 from dp_middleware.cli import choices, options, show
 from dp_middleware.cli.options import SpaceName
 from dp_middleware.cli.progress import working
@@ -19,8 +18,6 @@ from dp_middleware.privacy import Certificate, Witness
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
-
-_MUCH = 1e9  # bytes
 
 
 def certify(
@@ -62,54 +59,19 @@ def certify(
 
 
 @with_settings
-def prepare(
-    settings: Settings,
-    first: Annotated[
-        int | None,
-        typer.Option("--first", help="Only the first tokens of the vocabulary, this many."),
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Write many rows without being asked.")
-    ] = False,
-) -> None:
-    """Compute certificate and rows before any text is there; keep them in the cache folder.
+def prepare(settings: Settings) -> None:
+    """Compute the certificate, and what tokens are drawn by, before any text is there.
 
-    For the image of a server: other processes with the same options draw from the file.
+    For the image of a server: other processes with the same options find both in the cache folder.
     """
-    if first is not None:
-        _validate.at_least(1, first=first)
     sanitizer = settings.uncharged().sanitizer()
-    if not yes:
-        _ask(sanitizer, first)
-    with working("certifying, computing rows and writing them"):
-        path = sanitizer.prepare(sanitizer.space.vocabulary.tokens[:first])
-    files = path.iterdir() if path.is_dir() else [path]
-    size = sum(file.stat().st_size for file in files)
-    show.line(f"{path} ({size / 1e6:,.1f} MB)")
-
-
-def _ask(sanitizer: dp.Sanitizer, first: int | None) -> None:
-    """Say how much a folder of rows that is not there yet takes; ask if that is much."""
-    import numpy as np
-
-    from dp_middleware.mechanisms import ChannelMechanism, landmarks, near_lists, prepared
-
-    mechanism, space = sanitizer.mechanism, sanitizer.space
-    ids = np.arange(len(space))[:first]
-    if not isinstance(mechanism, ChannelMechanism) or near_lists.near_rows(mechanism, space):
-        return  # nothing to write, or little
-    if landmarks.opened(mechanism, space) is not None:
-        return
-    found = prepared.opened(mechanism, space)
-    if found is not None and found.holds(ids):
-        return
-    with working("computing some rows"):
-        needed = landmarks.needs(mechanism, space)
-        size, seconds = needed or prepared.needs(mechanism, space, ids)
-    wanted = f"{size / 1e9:.2f} GB in {seconds:.0f} seconds for {len(ids):,} rows"
-    typer.echo(wanted, err=True)
-    if size > _MUCH:
-        typer.confirm("Write them?", abort=True, err=True)
+    with working("certifying, and writing what tokens are drawn by"):
+        path = sanitizer.prepare()
+    if path is None:
+        name = sanitizer.mechanism.name
+        show.line(f"the certificate is kept; rows of {name} are computed when they are used")
+    else:
+        show.line(f"{path} ({path.stat().st_size / 1e6:,.1f} MB)")
 
 
 def _data(law: Mechanism, certificate: Certificate) -> dict[str, Any]:

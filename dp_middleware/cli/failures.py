@@ -84,6 +84,8 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         sys.stdout = None  # the reader has left: nothing is flushed at exit
         return UNEXPECTED
+    if isinstance(error, ModuleNotFoundError) and not isinstance(error, errors.MissingExtra):
+        error = errors.MissingExtra(str(error.name).partition(".")[0], "models")
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), UNEXPECTED)
     code, message = USAGE if _from_parser(error) else code, _message(error)
     if as_json:

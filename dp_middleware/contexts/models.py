@@ -22,7 +22,7 @@ from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
 from dp_middleware.contexts.base import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Shift = Literal["mean", "none"]
@@ -153,7 +153,8 @@ class ModelContext(Context):
             return self._loaded
 
     def _load(self) -> Loaded:
-        import transformers
+        with needs("models"):
+            import transformers
 
         auto = "cuda" if torch.cuda.is_available() else "cpu"
         device = auto if self.device == "auto" else self.device

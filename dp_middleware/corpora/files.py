@@ -73,8 +73,8 @@ def sanitize_file(
         target: Of the same kind; replaced if it is there.
         columns: A name, or several; ``"text"`` for lines of plain text.
         sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
-        workers: Processes. Prepare rows before (:meth:`Sanitizer.prepare`), so that they share
-            them.
+        workers: Processes. Prepare the sanitizer before (:meth:`Sanitizer.prepare`), so that they
+            share what tokens are drawn by.
         id: A public column that names each row, within its chunk once; default: its number.
         subject: A public column that says whose budget a row is charged to.
         scope: Finds the private spans of a text; **everything else goes out as it is**.

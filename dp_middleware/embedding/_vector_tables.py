@@ -11,15 +11,13 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save
 
 from dp_middleware import _files
 from dp_middleware.embedding import grid
 from dp_middleware.embedding.arrays import Floats, VectorSource
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Table = NDArray[np.float32]
@@ -99,6 +97,10 @@ def _read_again(
 
 def _load(path: Path, size: int) -> Table | None:
     """What was stored; ``None`` if it is absent, damaged or of another length."""
+    with needs("models"):
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
     with suppress(OSError, KeyError, SafetensorError):
         table: Table = load_file(path)["vectors"]
         if len(table) == size:
@@ -107,6 +109,9 @@ def _load(path: Path, size: int) -> Table | None:
 
 
 def _store(path: Path, table: Table) -> None:
+    with needs("models"):
+        from safetensors.numpy import save
+
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _files.unfinished(path) as file:
@@ -131,6 +136,9 @@ def _input(model: str, vocabulary: Vocabulary, kind: Kind) -> Table:
 
     They are made of unit length first, unless they are wanted raw.
     """
+    with needs("models"):
+        from safetensors import safe_open
+
     with safe_open(_files.encoder_file(model, "model.safetensors"), "np") as file:
         names = [name for name in file.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
         if len(names) != 1:

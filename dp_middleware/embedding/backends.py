@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _files, _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.grid import unit_rows
-from dp_middleware.errors import EmbeddingError
+from dp_middleware.errors import EmbeddingError, needs
 
 Rows = NDArray[np.float32]
 Encode = Callable[[list[str]], ArrayLike]
@@ -109,7 +109,8 @@ class SentenceModel:
 
     def open(self) -> Encode:
         """Load the model."""
-        from sentence_transformers import SentenceTransformer
+        with needs("models"):
+            from sentence_transformers import SentenceTransformer
 
         device = None if self.device == "auto" else self.device
         encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)

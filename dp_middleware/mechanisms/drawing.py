@@ -15,8 +15,9 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import landmarks, lockstep, prepared
+from dp_middleware.mechanisms import landmarks, lockstep
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
+from dp_middleware.mechanisms.keys import key_in_memory
 from dp_middleware.mechanisms.lockstep import FRESH, asked
 from dp_middleware.mechanisms.near_lists import near_rows
 from dp_middleware.mechanisms.text_mechanisms import (
@@ -106,7 +107,7 @@ def check_context(kind: type[Mechanism], context: Context | None) -> None:
 
 
 class _FromTables(Drawer):
-    """Integer tables, prepared or kept for tokens already seen; see :class:`sampler.Sampler`.
+    """Integer tables, kept for tokens already seen; see :class:`sampler.Sampler`.
 
     All drawers of a process whose rows are the same share what they keep. A nearest response
     keeps short lists, of all tokens; see ``near_lists.py``.
@@ -125,8 +126,7 @@ class _FromTables(Drawer):
         return sampler.Sampler(
             lambda ids: rows_of(mechanism, ids, space),
             batch=space.block,
-            cache=sampler.shared_cache(prepared.key_in_memory(mechanism, space)),
-            prepared=prepared.opened(mechanism, space),
+            cache=sampler.shared_cache(key_in_memory(mechanism, space)),
             landmarks=landmarks.opened(mechanism, space),
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +15,9 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import prepared
 from dp_middleware.mechanisms.base import Mechanism
 from dp_middleware.mechanisms.kernels.quadrature import SMALL
+from dp_middleware.mechanisms.keys import is_known, key_on_disk
 from dp_middleware.mechanisms.rantext import RanText
 from dp_middleware.mechanisms.scored import ScoredMechanism
 from dp_middleware.sampling import landmarks as marks
@@ -34,7 +33,6 @@ MOST = 1e8
 _WORTH_STORING = 512  # tokens; fewer make a row in no time
 _HELD = 1 << 29  # bytes of all landmarks that were not asked for
 _KINDS = "prepared", "landmarks"  # folders: asked for, and not
-_SAMPLE = 64  # rows from which the size and time of all are told
 
 
 class LandmarkRows:
@@ -132,11 +130,6 @@ class Survey:
             self.take(part, integer_rows(self.log_rows(part, self._space)))
 
     @property
-    def bytes(self) -> int:
-        """That landmarks of all rows take, if what was taken in tells which points curves have."""
-        return self._surveyor.bytes + len(self._space) * (8 + 4 * len(self._columns))
-
-    @property
     def _columns(self) -> list[int]:
         """Points of curves between which distances are, and the one at 0."""
         met = np.flatnonzero(self._met).tolist()
@@ -212,26 +205,12 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     return path
 
 
-def needs(mechanism: Mechanism, space: EmbeddingSpace) -> tuple[float, float] | None:
-    """Bytes and seconds that landmarks take, told from some rows; as :func:`survey` has it."""
-    made = survey(mechanism, space)
-    if made is None:
-        return None
-    some = space.spread(_SAMPLE)
-    made.over(some[:1])  # what is computed once
-    started = time.perf_counter()
-    made.over(some)
-    return made.bytes, (time.perf_counter() - started) * len(space) / len(some)
-
-
 def _can_be(mechanism: Landmarked, space: EmbeddingSpace) -> bool:
     """Of code that is part of the key, where rows take long, on the host."""
     least = max(_WORTH_STORING, SMALL + 1) if isinstance(mechanism, RanText) else _WORTH_STORING
     large = len(space) >= least
-    return large and space.device.type == "cpu" and prepared.is_known(mechanism, space)
+    return large and space.device.type == "cpu" and is_known(mechanism, space)
 
 
 def _path(kind: str, mechanism: Landmarked, space: EmbeddingSpace) -> Path:
-    return _files.cache_path(
-        kind, *prepared.key_on_disk(mechanism, space, space.device.type).values(), suffix=".npy"
-    )
+    return _files.cache_path(kind, *key_on_disk(mechanism, space), suffix=".npy")

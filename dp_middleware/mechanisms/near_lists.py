@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from dp_middleware import _files
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import prepared
 from dp_middleware.mechanisms.base import Mechanism, rows_of
 from dp_middleware.mechanisms.kernels import ready
+from dp_middleware.mechanisms.keys import is_known, key_on_disk
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.sampling.entropy import Words
 from dp_middleware.sampling.integers import WIDE_BELOW
@@ -39,7 +40,7 @@ def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
     every row, so up to an epsilon of 30 less the logarithm of the codewords. Kept on disk and, with
     the space, in memory: public, whatever was typed.
     """
-    if type(mechanism) is not NearestResponse or not prepared.is_known(mechanism, space):
+    if type(mechanism) is not NearestResponse or not is_known(mechanism, space):
         return None  # a subclass may have another law
     _, copies = mechanism.codewords(space)
     if mechanism.epsilon < _LEAST or len(space) * _length(mechanism, copies) > _MOST:
@@ -49,10 +50,18 @@ def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
 
 
 def are_ready(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
-    """Whether the lists come with the package, so that rows and certificate take no products."""
-    if type(mechanism) is not NearestResponse or not prepared.is_known(mechanism, space):
+    """Tells whether the rows come with the package, so that they and certificates take no time."""
+    if type(mechanism) is not NearestResponse or not is_known(mechanism, space):
         return False
-    return ready.part("lists", *lists_key(mechanism, space)) is not None
+    return shipped(mechanism, space) is not None
+
+
+def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
+    """Reads the rows that come with the package; ``None`` where these do not."""
+    key = (mechanism.fingerprint, space.fingerprint)
+    parts = ((field.name, ready.part(f"rows-{field.name}", *key)) for field in fields(NearRows))
+    arrays = {name: array for name, array in parts if array is not None}
+    return NearRows(**arrays) if arrays else None
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
@@ -62,17 +71,19 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
         ParameterError: The folder cannot be written to.
     """
     rows = near_rows(mechanism, space)
-    if rows is None or not isinstance(mechanism, NearestResponse):
+    if rows is None:
         return None
-    key = _key(mechanism, space)
-    path = _path(key)
-    if _load(*key) is None:
-        _store(rows, *key)
-        if _load(*key) is None:
+    if are_ready(mechanism, space):
+        return ready.FILE
+    path = _path(mechanism, space)
+    if _load(path) is None:
+        try:
+            _store(rows, path)
+        except OSError:
             raise ParameterError(
                 f"expected a folder for lists, cannot write to {path.parent}; set "
                 "DP_MIDDLEWARE_CACHE to another folder"
-            )
+            ) from None
     return path
 
 
@@ -84,24 +95,21 @@ def _length(mechanism: NearestResponse, copies: Ids) -> int:
 
 
 def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
-    """From disk, else made."""
+    """From the package or from disk, else made."""
+    if (rows := shipped(mechanism, space)) is not None:
+        return rows
     if len(space) * len(mechanism.codewords(space)[0]) < _FEW:
-        return _made(mechanism, space)
-    key = _key(mechanism, space)
-    stored = _load(*key)
-    if stored is not None:
+        return made(mechanism, space)
+    path = _path(mechanism, space)
+    if (stored := _load(path)) is not None:
         return stored
-    made = _made(mechanism, space)
-    if made is not None:
-        _store(made, *key)
-    return made
+    if (rows := made(mechanism, space)) is not None:
+        with suppress(OSError):
+            _store(rows, path)
+    return rows
 
 
-def _key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ...]:
-    return tuple(prepared.key_on_disk(mechanism, space, "cpu").values())
-
-
-def _made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
+def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """From the lists, and from one row of each kind of list; by the CPU's integers everywhere."""
     codewords, copies = mechanism.codewords(space)
     listed = lists_of(mechanism, space)
@@ -149,20 +157,11 @@ def lists_of(mechanism: NearestResponse, space: EmbeddingSpace) -> NDArray[Any]:
     """Places of the codewords nearest to each token, nearest first, unsigned (V, r)."""
     codewords, copies = mechanism.codewords(space)
     shape = (len(space), _length(mechanism, copies))
-    if (made := ready.part("lists", *lists_key(mechanism, space))) is not None:
-        return made.reshape(shape)
     lists = np.empty(shape, dtype=np.min_scalar_type(len(codewords)))
     for start in range(0, len(space), _TOGETHER):
         ids = np.arange(start, min(start + _TOGETHER, len(space)))
         lists[ids] = mechanism.nearest(ids, space, lists.shape[1]).cpu().numpy()
     return lists
-
-
-def lists_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ...]:
-    """All that decides lists, which are of exact products: the same on every machine."""
-    listed = np.repeat(*mechanism.codewords(space))
-    digest = hashlib.sha256(listed.tobytes()).hexdigest()
-    return space.fingerprint, mechanism.nearness, str(mechanism.candidates), digest
 
 
 def _integers(logs: Floats) -> Words:
@@ -171,18 +170,16 @@ def _integers(logs: Floats) -> Words:
     return np.array([np.diff(row.lasts, prepend=np.uint64(2**64 - 1)) for row in made])
 
 
-def _store(rows: NearRows, *key: str) -> None:
-    path = _path(key)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _files.unfinished(path) as file:
-            np.savez_compressed(file, digest=_digest(rows), **rows.arrays)  # type: ignore[arg-type]
+def _store(rows: NearRows, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _files.unfinished(path) as file:
+        np.savez_compressed(file, digest=_digest(rows), **rows.arrays)  # type: ignore[arg-type]
 
 
-def _load(*key: str) -> NearRows | None:
+def _load(path: Path) -> NearRows | None:
     """What was stored; ``None`` if it is absent or damaged."""
     try:
-        with _path(key).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = dict(stored)
         digest = arrays.pop("digest")
         rows = NearRows(**arrays)
@@ -199,5 +196,5 @@ def _digest(rows: NearRows) -> NDArray[np.uint8]:
     return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
-def _path(key: tuple[str, ...]) -> Path:
-    return _files.cache_path("lists", *key, suffix=".npz")
+def _path(mechanism: Mechanism, space: EmbeddingSpace) -> Path:
+    return _files.cache_path("lists", *key_on_disk(mechanism, space), suffix=".npz")

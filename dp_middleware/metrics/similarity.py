@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dp_middleware import _files
-from dp_middleware.embedding.service import DEFAULT_ENCODER
+from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.errors import withheld
 from dp_middleware.metrics.inputs import Encoder, check_pairs, default_encoder, library
 from dp_middleware.metrics.results import MetricResult, of_mean

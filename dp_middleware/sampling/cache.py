@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
-from itertools import count
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
@@ -37,7 +36,7 @@ _HUGE = 1 << 22  # bytes from which NumPy asks for huge pages
 
 
 class RowCache:
-    """Channels that share memory; the channel asked least recently makes room with all its rows.
+    """Channels that share memory; one that needs room takes that of all others.
 
     Args:
         capacity: Bytes of all rows together.
@@ -78,12 +77,11 @@ class RowCache:
         """Bytes that a channel may take: ``size`` or more, which is not beyond the capacity."""
         others = [other for other in list(self._channels.values()) if other is not rows]
         room = self.capacity - sum(other.bytes for other in others)
-        for other in sorted(others, key=lambda other: other.asked):
-            if room >= size:
-                break
-            room += other.bytes
+        if room >= size:
+            return room
+        for other in others:
             other.clear()
-        return room
+        return self.capacity
 
 
 class _Row(NamedTuple):
@@ -101,15 +99,10 @@ class CachedRows:
 
     Args:
         cache: Where all channels that share memory are.
-
-    Attributes:
-        asked: Number of its latest call of :meth:`locate`; calls of all channels are counted.
     """
 
-    _calls = count(1)
-
     def __init__(self, cache: RowCache) -> None:
-        self._cache, self.asked = cache, 0
+        self._cache = cache
         self._sparse = self._wide = False  # some row has not all V outputs; has 128 bits
         self.clear()
 
@@ -147,7 +140,6 @@ class CachedRows:
             uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
         """
         with self._cache.lock:
-            self.asked = next(self._calls)
             known, outputs = self._search(ids, uniform)
             if len(outputs) == len(ids):
                 return known, outputs, {}

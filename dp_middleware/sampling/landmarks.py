@@ -113,11 +113,6 @@ class Surveyor:
             self.block *= 2
         self._starts = np.empty((size, -(-size // self.block)), dtype=np.uint32)
 
-    @property
-    def bytes(self) -> int:
-        """Of landmarks, before curves make them fewer."""
-        return self._starts.nbytes
-
     def take(self, ids: Ids, integers: Floats, units: Floats) -> None:
         """Note where the outputs of some rows begin.
 

@@ -18,7 +18,6 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import CachedRows, RowCache
 from dp_middleware.sampling.entropy import Entropy, Words, os_entropy, random_words
-from dp_middleware.sampling.files import PreparedRows
 from dp_middleware.sampling.integers import WIDE_BELOW, IntegerRows, Rows, integer_rows
 from dp_middleware.sampling.tables import Table, tables
 
@@ -46,7 +45,7 @@ _LIMIT = "DP_MIDDLEWARE_ROW_CACHE_MB"
 _caches: dict[str, RowCache] = {}
 
 OFTEN = 64
-"""Draws for a token after which a table is worth its while, where there are landmarks."""
+"""Draws for a token in one call for which a table is worth its while, where there are landmarks."""
 
 CACHE_BYTES = 5 << 28
 """Memory for cached tables of a process, unless ``$DP_MIDDLEWARE_ROW_CACHE_MB`` says otherwise."""
@@ -56,7 +55,7 @@ def shared_cache(key: Hashable) -> CachedRows:
     """The cached tables of one channel in this process, for all samplers that have the same key.
 
     All channels together take no more memory than ``$DP_MIDDLEWARE_ROW_CACHE_MB`` megabytes, read
-    once, when the first table is cached; what was least recently drawn from makes room.
+    once, when the first table is cached; a channel that needs room takes that of all others.
 
     Args:
         key: Of all that decides a row of the channel.
@@ -130,8 +129,7 @@ class Sampler:
         batch: Rows computed at a time.
         capacity: Bytes of cached tables, where they are not shared.
         cache: Shared tables of this channel; see :func:`shared_cache`.
-        prepared: Tables on disk, which are searched first; public.
-        landmarks: What draws for tokens without a table use until they were drawn for often.
+        landmarks: What draws for tokens without a table use, unless they come often in one call.
     """
 
     def __init__(
@@ -141,12 +139,9 @@ class Sampler:
         batch: int = 64,
         capacity: int = CACHE_BYTES,
         cache: CachedRows | None = None,
-        prepared: PreparedRows | None = None,
         landmarks: Landmarks | None = None,
     ) -> None:
-        self._rows, self._batch, self._prepared = rows, batch, prepared
-        self._landmarks = landmarks
-        self._times = np.zeros(0 if landmarks is None else len(landmarks), dtype=np.int64)
+        self._rows, self._batch, self._landmarks = rows, batch, landmarks
         self._cache = cache if cache is not None else RowCache(capacity).channel("own")
 
     def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
@@ -156,18 +151,6 @@ class Sampler:
         nothing. (Only the lower halves of integers of 128 bits come later, where they count.)
         """
         uniform = random_words(len(ids), entropy)
-        if self._prepared is None:
-            return self._draw_cached(ids, uniform, entropy)
-        known, outputs = self._prepared.locate(ids, uniform, entropy)
-        if len(outputs) == len(ids):
-            return outputs
-        released = np.empty(len(ids), dtype=np.int64)
-        released[known] = outputs
-        released[~known] = self._draw_cached(ids[~known], uniform[~known], entropy)
-        return released
-
-    def _draw_cached(self, ids: Ids, uniform: Words, entropy: Entropy) -> Ids:
-        """From cached tables, or from computed ones."""
         known, outputs, held = self._cache.locate(ids, uniform)
         if len(outputs) == len(ids):
             return outputs
@@ -175,7 +158,7 @@ class Sampler:
         released[known] = outputs
         places = np.flatnonzero(~known)
         if self._landmarks is not None:
-            seldom = places[self._are_seldom(ids[places], held)]
+            seldom = places[self._are_seldom(ids[places], len(self._landmarks))]
             decided, outputs = self._landmarks.locate(ids[seldom], uniform[seldom])
             released[seldom[decided]] = outputs
             places = np.setdiff1d(places, seldom[decided])
@@ -190,18 +173,12 @@ class Sampler:
             released[group] = table.locate(uniform[group], entropy)
         return released
 
-    def _are_seldom(self, ids: Ids, held: dict[int, Table]) -> NDArray[np.bool_]:
-        """Which of these places have a token that is not worth a table yet; counts them."""
-        if not self._cache.has_room(len(self._times)):
+    def _are_seldom(self, ids: Ids, outputs: int) -> NDArray[np.bool_]:
+        """Which of these places have a token that is not worth a table of so many outputs."""
+        if not self._cache.has_room(outputs):
             return ids >= 0
-        seldom = ids >= 0
-        known = ids[seldom]
-        some, counts = np.unique(known, return_counts=True)
-        self._times[some] = np.minimum(self._times[some] + counts, OFTEN)
-        seldom[seldom] = self._times[known] < OFTEN
-        if held:
-            seldom &= ~np.isin(ids, list(held))
-        return seldom
+        _, inverse, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        return (ids >= 0) & (counts[inverse] < OFTEN)
 
     def _tables_of(self, ids: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
         """A table for each id: the one that is held, else a computed one."""

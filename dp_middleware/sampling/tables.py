@@ -180,14 +180,10 @@ def search(guide: Places, lasts: Words, units: Ids, uniform: Words) -> Ids:
 
 
 class IdIndex:
-    """Numbers of some ids of -1 or more; looks up many at once.
+    """Numbers of some ids of -1 or more; looks up many at once."""
 
-    Args:
-        size: Ids below it have a place at once.
-    """
-
-    def __init__(self, size: int = 0) -> None:
-        self._table: Ids = np.full(size + 2, ABSENT, dtype=np.int64)  # id i at i + 1; none at last
+    def __init__(self) -> None:
+        self._table: Ids = np.full(2, ABSENT, dtype=np.int64)  # id i at i + 1; none at last
 
     def of(self, ids: Ids) -> Ids:
         """The numbers, int64 (n,); :data:`ABSENT` for an id without one."""
@@ -200,7 +196,3 @@ class IdIndex:
             longer[: len(self._table)] = self._table
             self._table = longer
         self._table[number_of + 1] = number
-
-    def set_all(self, ids: Ids, numbers: Ids) -> None:
-        """The same for ids below ``size``."""
-        self._table[ids + 1] = numbers

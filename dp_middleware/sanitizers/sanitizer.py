@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
-
-import numpy as np
 
 from dp_middleware._waits import told
 from dp_middleware.contexts import Context
@@ -17,7 +15,6 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import Mechanism, landmarks, near_lists
 from dp_middleware.mechanisms.drawing import Drawer, drawer
-from dp_middleware.mechanisms.prepared import prepare
 from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Ledger, Release
@@ -30,7 +27,6 @@ from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.reading import read, read_whole
 from dp_middleware.sanitizers.releasing import DraftReleaser
 from dp_middleware.sanitizers.spans import Detector, Scope
-from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 
 class Sanitizer(DraftReleaser):
@@ -184,61 +180,40 @@ class Sanitizer(DraftReleaser):
         draft = self.read(text, scope)
         return explain(draft, self.mechanism, self.space, self.certificate.epsilon)
 
-    def prepare(self, tokens: Iterable[str] | None = None) -> Path:
-        """Compute the certificate and rows before any text is there, and keep the rows on disk.
+    def prepare(self) -> Path | None:
+        """Compute the certificate before any text is there, and what tokens are drawn by.
 
-        Sanitizers with an equal mechanism and space, in this process or another, then draw from
-        memory-mapped arrays; ``$DP_MIDDLEWARE_CACHE`` says where they are. Who can write to that
-        folder chooses what is drawn, and is trusted.
+        Sanitizers with an equal mechanism and space, in this process or another, then draw from a
+        file; ``$DP_MIDDLEWARE_CACHE`` says where it is. Who can write to that folder chooses what
+        is drawn, and is trusted. The file is of all tokens: what is typed never decides what is in
+        it.
 
-        A nearest response, the default mechanism, needs no rows: a file has the short lists of all
-        tokens, whichever you name, one to nine bytes each or twice that. It is there in seconds.
+        A nearest response, the default mechanism, has short lists of near codewords, one to nine
+        bytes a token or twice that. It is there in seconds.
 
-        Exponentials of a distance or cosine and RANTEXT, on 512 tokens or more and the CPU, need
-        none either: a file has landmarks of all rows, at most 100 MB and the curves of RANTEXT.
-        The certificate leaves them already, among files of 512 MB that make room for each other;
-        those that are prepared stay. A token that was drawn for 64 times gets a row in memory;
+        Exponentials of a distance or cosine and RANTEXT, on 512 tokens or more and the CPU, have
+        landmarks of all rows, at most 100 MB and the curves of RANTEXT. The certificate leaves
+        them already, among files of 512 MB that make room for each other; those that are prepared
+        stay. A token that comes 64 times in one call gets a row in memory;
         ``$DP_MIDDLEWARE_ROW_CACHE_MB=0`` has no rows in memory.
 
-        Other mechanisms draw from whole rows. You say here which are in a folder; what is typed
-        never does. A row takes 9 bytes for each token that can be released (all rows of a
-        mechanism without impossible outputs 9 V^2 bytes: 1.1 GB for V = 11,000), 4 more if other
-        tokens are impossible, and 8 more if a probability lies below e^-30.
-
-        Without this, a process takes longer for the first draws of a token than for later ones:
-        the time of a release tells whether its tokens occurred before. With all rows on disk every
-        draw searches the arrays; only which of their pages are in memory still tells of use.
-
-        Args:
-            tokens: Public entries of the vocabulary, for instance ``vocabulary.tokens[:5000]``;
-                others are computed when they occur. Default: all.
+        Other mechanisms have a certificate only, and compute the row of a token when it occurs:
+        the time of a release then tells whether its tokens occurred before in this process.
 
         Returns:
-            The folder, or the file of lists or landmarks. It is kept if it has these rows, every
-            byte as written, and else replaced by one with these rows only. Those of other library
-            versions are not read or removed.
+            The file, which is kept if every byte is as written; ``None`` for other mechanisms.
 
         Raises:
-            ParameterError: A mechanism without a law per token, or not of this library; a token
-                outside the vocabulary; no room on the disk.
+            ParameterError: The folder cannot be written to.
             InfiniteEpsilon: Nothing is guaranteed and ``accept_infinite`` is not set.
         """
-        vocabulary = self.space.vocabulary
-        ids = np.arange(len(vocabulary))
-        if tokens is not None:
-            ids = np.unique(np.array([vocabulary.id_of(token) for token in tokens], dtype=np.int64))
-        if UNKNOWN in ids:
-            raise ParameterError(f"expected tokens of {vocabulary!r}, got one that is not in it")
+        epsilon = self.certificate.epsilon
         if not self.accept_infinite:
-            self._certifier.refuse_infinite(self.certificate.epsilon)
-        path = None
+            self._certifier.refuse_infinite(epsilon)
         with told(f"preparing {self.mechanism.name}"):
-            if len(ids):
-                path = near_lists.keep(self.mechanism, self.space)
-                path = path or landmarks.keep(self.mechanism, self.space)
-            if path is None:
-                path = prepare(self.mechanism, self.space, ids)
-        self.__dict__.pop("_drawer", None)  # the next one finds the folder
+            path = near_lists.keep(self.mechanism, self.space)
+            path = path or landmarks.keep(self.mechanism, self.space)
+        self.__dict__.pop("_drawer", None)  # the next one finds the file
         return path
 
     def at(self, epsilon: float) -> Sanitizer:

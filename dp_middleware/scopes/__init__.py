@@ -5,10 +5,8 @@ public; in doubt a part is private. The released text stands where the private t
 written so that the frame around it keeps its form.
 """
 
-from dp_middleware.scopes._code import LANGUAGES, code
 from dp_middleware.scopes._json import json_values
-from dp_middleware.scopes._markdown import markdown
 from dp_middleware.scopes._matches import matches
 from dp_middleware.scopes.analyzers import presidio
 
-__all__ = ["LANGUAGES", "code", "json_values", "markdown", "matches", "presidio"]
+__all__ = ["json_values", "matches", "presidio"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -16,7 +15,8 @@ from dp_middleware import _files
 from dp_middleware.errors import MissingExtra
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
-_WORDS = Path(__file__).parent / "data" / "english.txt"
+_DATA = Path(__file__).parent / "data"
+_WORDS = _DATA / "english.txt"
 _RULE = b"1"  # of :func:`english`: another one where the same words count otherwise
 _MOST = 0.5  # share of the words of English text from which on a vocabulary is English
 
@@ -89,16 +89,8 @@ def words() -> tuple[str, ...]:
 
 @cache
 def stop_words() -> frozenset[str]:
-    """English function words, scikit-learn's list.
-
-    Read from its file where that is, as the package takes two seconds to import.
-    """
-    folder = _files.package_folder("sklearn", "feature_extraction")
-    if folder is not None and (file := folder / "_stop_words.py").is_file():
-        return frozenset(runpy.run_path(str(file))["ENGLISH_STOP_WORDS"])
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return frozenset(ENGLISH_STOP_WORDS)
+    """Reads English function words, scikit-learn's list."""
+    return frozenset((_DATA / "stop_words.txt").read_text(encoding="utf-8").split())
 
 
 @cache

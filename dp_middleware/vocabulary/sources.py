@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from dp_middleware import _files, _validate
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
+from dp_middleware.vocabulary.bert import Bert
 from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer, spellings
 from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 _WORD = re.compile(r" ?[A-Za-z]+")
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def from_tiktoken(encoding: str, size: int | None) -> tuple[list[str], TiktokenTokenizer]:
@@ -19,7 +22,8 @@ def from_tiktoken(encoding: str, size: int | None) -> tuple[list[str], TiktokenT
         ParameterError: The encoding has fewer of them than ``size``.
     """
     _files.use_bundled_tiktoken_files()
-    import tiktoken
+    with needs("models"):
+        import tiktoken
 
     source = tiktoken.get_encoding(encoding)
     words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
@@ -32,14 +36,23 @@ def from_encoder(name: str, size: int | None) -> tuple[list[str], WordPieceToken
     Raises:
         ParameterError: The encoder does not use WordPieces, or has fewer tokens than ``size``.
     """
+    if name == _files.DEFAULT_ENCODER:
+        listed = (Path(__file__).parent / "data" / "wordpieces.txt").read_text(encoding="utf-8")
+        tokens = listed.removesuffix("\n").split("\n")
+        words = [token for token in tokens if not (token in _SPECIAL or _is_unused(token))]
+        return _first(words, size, name), WordPieceTokenizer(name, Bert(tokens))
     source = _files.encoder_tokenizer(name)
     if type(source.model).__name__ != "WordPiece":
         raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
     special = {added.content for added in source.get_added_tokens_decoder().values()}
     special.add(source.model.unk_token)
     ids = source.get_vocab()
-    words = (token for token in ids if not (token in special or token.startswith("[unused")))
+    words = [token for token in ids if not (token in special or _is_unused(token))]
     return _first(sorted(words, key=ids.get), size, name), WordPieceTokenizer(name, source)
+
+
+def _is_unused(token: str) -> bool:
+    return token.startswith("[unused")
 
 
 def _first(tokens: list[str], size: int | None, source: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware.vocabulary.bert import LONGEST, UNKNOWN, Bert
 from dp_middleware.vocabulary.tokenizers import (
     NumberedTokenizer,
     Piece,
@@ -28,14 +29,20 @@ _AFTER_NO_BLANK = (*".?!,)]};:%", "n't", "'m", "'s", "'ve", "'re")  # how a toke
 
 
 class WordPieceTokenizer(NumberedTokenizer):
-    """The WordPieces of an encoder; see :func:`dp_middleware._files.encoder_tokenizer`."""
+    """The WordPieces of an encoder.
+
+    Args:
+        name: Of the encoder.
+        tokenizer: Of the ``tokenizers`` library, special tokens read as text; or :class:`Bert`.
+    """
 
     continuation = "##"
 
     def __init__(self, name: str, tokenizer: Any) -> None:
         self.name = f"wordpiece:{name}"
         self._tokenizer = tokenizer
-        self._unknown = tokenizer.token_to_id(tokenizer.model.unk_token)
+        unknown = UNKNOWN if isinstance(tokenizer, Bert) else tokenizer.model.unk_token
+        self._unknown = tokenizer.get_vocab().get(unknown)
 
     @property
     def spellings(self) -> list[str | None]:  # type: ignore[override]
@@ -52,12 +59,14 @@ class WordPieceTokenizer(NumberedTokenizer):
 
         None of a tokenizer that does not split at every blank and sign.
         """
-        rules = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer)
-        added = self._tokenizer.get_added_tokens_decoder().values()
-        kinds = tuple(type(rule).__name__ for rule in rules)
-        if kinds != ("BertNormalizer", "BertPreTokenizer") or not all(t.special for t in added):
-            return {}
-        longest = self._tokenizer.model.max_input_chars_per_word
+        longest = LONGEST
+        if not isinstance(self._tokenizer, Bert):
+            rules = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer)
+            added = self._tokenizer.get_added_tokens_decoder().values()
+            kinds = tuple(type(rule).__name__ for rule in rules)
+            if kinds != ("BertNormalizer", "BertPreTokenizer") or not all(t.special for t in added):
+                return {}
+            longest = self._tokenizer.model.max_input_chars_per_word
         return {
             token: number
             for token, number in self._tokenizer.get_vocab().items()
@@ -66,7 +75,7 @@ class WordPieceTokenizer(NumberedTokenizer):
 
     @cached_property
     def _lower(self) -> bool:
-        return bool(self._tokenizer.normalizer.lowercase)
+        return isinstance(self._tokenizer, Bert) or bool(self._tokenizer.normalizer.lowercase)
 
     def numbers(self, text: str) -> NDArray[np.int64]:
         """Those of a text in reading order.

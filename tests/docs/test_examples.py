@@ -185,7 +185,6 @@ def test_pseudonyms(probe, sanitizer, capsys):
 
 
 def test_scopes_and_classes(sanitizer):
-    pytest.importorskip("pygments")
     months = ("January", "March", "May", "June", "July")
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
     people = ("Anna", "Maria", "James", "John", "Peter")

@@ -259,7 +259,7 @@ def test_models_of_frameworks_leave_no_record(make, monkeypatch, tmp_path):
         monkeypatch.setattr(Loud, "fails", True, raising=False)
         with pytest.raises(dp.EmbeddingError, match="failed with ValueError"):
             service.encode(texts)
-        assert not probe.leaks(service=service, metrics=service.metrics)
+        assert not probe.leaks(service=service)
         with pytest.raises(ValueError, match="cannot embed"):
             model.heard(texts)
         assert probe.leaks()  # called directly, its log is recorded

@@ -1,6 +1,6 @@
 """Private megabytes of a process that draws with a pickled sanitizer; run as a script.
 
-Pages that others have too, such as prepared rows in the page cache, are not counted.
+Pages that others have too, such as landmarks in the page cache, are not counted.
 """
 
 from __future__ import annotations

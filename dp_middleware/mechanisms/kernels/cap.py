@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import folded
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.sampling.entropy import Entropy, random_words
 
 LARGEST = 256
@@ -79,7 +79,8 @@ class Cap:
 
 def share(dimensions: int, threshold: float | Floats) -> Floats:
     """Part of the sphere whose cosine to x is at least a threshold of 0 or more."""
-    from scipy.special import betainc
+    with needs("models"):
+        from scipy.special import betainc
 
     squares = np.square(threshold)
     return np.asarray(0.5 * betainc((dimensions - 1) / 2, 0.5, 1.0 - squares))
@@ -108,7 +109,8 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
     Raises:
         ParameterError: Epsilon is so small that rounding would use it up.
     """
-    from scipy.special import betainc, betaln
+    with needs("models"):
+        from scipy.special import betainc, betaln
 
     slack, half = rounding(dimensions), (dimensions - 1) / 2
     if epsilon < 20 * slack:
@@ -207,7 +209,8 @@ def _in_cap(x: Floats, cap: Cap, entropy: Entropy) -> tuple[Floats, NDArray[np.b
 
 def _normals(count: int, dimensions: int, entropy: Entropy) -> Floats:
     """Standard normal numbers, each of 512 bits; float64 (count, k)."""
-    from scipy.special import ndtri
+    with needs("models"):
+        from scipy.special import ndtri
 
     size = 8 * _WORDS * count * dimensions
     words = np.frombuffer(entropy(size), dtype=np.uint64).reshape(count, _WORDS, dimensions)

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _files
+from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.grid import unit_rows
-from dp_middleware.embedding.service import DEFAULT_ENCODER, EmbeddingService, default_space
+from dp_middleware.embedding.service import EmbeddingService, default_space
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import cap
 

@@ -11,6 +11,7 @@ import numpy as np
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
+from dp_middleware.errors import needs
 from dp_middleware.mechanisms.kernels import lists
 
 _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
@@ -139,7 +140,8 @@ def _neighbourhoods(space: EmbeddingSpace, size: int) -> tuple[Ids, Floats, Ids]
 
 def _log_normal(low: Floats, high: Floats) -> Floats:
     """ln of the standard normal mass between two edges, low < high, accurate in both tails."""
-    from scipy.special import erf, log_ndtr
+    with needs("models"):
+        from scipy.special import erf, log_ndtr
 
     upper = low + high > 0  # by symmetry: measure in the lower tail, where digits are kept
     low, high = np.where(upper, -high, low), np.where(upper, -low, high)

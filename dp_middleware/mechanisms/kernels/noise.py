@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.grid import folded
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.sampling.sampler import Entropy
 
 Words = NDArray[np.uint64]
@@ -96,7 +96,8 @@ def _halves(high: Words, low: Words) -> Floats:
 
 
 def _normals(high: Words, low: Words) -> Floats:
-    from scipy.special import ndtri
+    with needs("models"):
+        from scipy.special import ndtri
 
     values = _halves(high, low)
     ndtri(values, out=values)
@@ -182,7 +183,8 @@ def float_distance(dimensions: int, eta: float, reach: float, *, terms: int = 1)
     Returns:
         Probability per noisy vector, at most 1.
     """
-    from scipy.special import gammainccinv
+    with needs("models"):
+        from scipy.special import gammainccinv
 
     a, c = coordinate_errors(dimensions)
     inverse = 0.0

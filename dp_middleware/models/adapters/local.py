@@ -7,6 +7,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
+from dp_middleware.errors import needs
 from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages
 
 MAX_NEW_TOKENS = 512
@@ -48,7 +49,9 @@ class TransformersAdapter(Adapter):
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        with needs("models"):
+            from transformers import AutoModelForCausalLM, AutoTokenizer
 
         device = "cuda" if torch.cuda.is_available() else "cpu"
         model: Any = AutoModelForCausalLM.from_pretrained(self._name, dtype="auto")

@@ -16,6 +16,7 @@ from dp_middleware.privacy.ledger import statements
 from dp_middleware.privacy.ledger.rows import (
     NOTHING,
     PURE,
+    SHOWN,
     UNLIMITED,
     Cost,
     Row,
@@ -128,7 +129,7 @@ def last_row(connection: sa.Connection, subject: str, scale: str | None = None) 
 
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
     """In order."""
-    query = sa.select(releases).where(releases.c.subject == subject).order_by(releases.c.number)
+    query = sa.select(*SHOWN).where(releases.c.subject == subject).order_by(releases.c.number)
     for columns in connection.execute(query).mappings():
         yield Row(**columns)
 
@@ -199,10 +200,9 @@ def append(
             f"got budget={nats_of(row.budget)}; a budget is set once"
         )
     if row.event == "charge":
-        _check_fits(row, rules, in_window(connection, rules, row, row.time))
-    values = {**row.to_dict(), "digest": row.linked(before)}
-    statements.insert(connection, values)
-    return Row(**values)
+        check_fits(connection, rules, row)
+    statements.insert(connection, row)
+    return row
 
 
 def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int:
@@ -225,7 +225,13 @@ def _metric_totals(connection: sa.Connection, subject: str) -> dict[str, float]:
     return {scale: nats_of(total) for scale, total in connection.execute(query)}
 
 
-def _check_fits(row: Row, rules: Rules, counted: int) -> None:
+def check_fits(connection: sa.Connection, rules: Rules, row: Row) -> None:
+    """Refuse a charge that the budget has no room for.
+
+    Raises:
+        BudgetExhausted: It has not.
+    """
+    counted = in_window(connection, rules, row, row.time)
     limit = rules.limit(row.scale, row.budget)
     if row.kind == "infinite":
         if limit != UNLIMITED:

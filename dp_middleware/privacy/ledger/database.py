@@ -12,23 +12,56 @@ import hashlib
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from dp_middleware.errors import LedgerError, ParameterError
+from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, LedgerError, ParameterError
 from dp_middleware.privacy.ledger import statements
 from dp_middleware.privacy.ledger.engine import Mode, create, new_engine, resolved, transaction
-from dp_middleware.privacy.ledger.jobs import Job
-from dp_middleware.privacy.ledger.memory import Memory
 from dp_middleware.privacy.ledger.rows import settings
 
 T = TypeVar("T")
+
+
+class Job(Generic[T]):
+    """What a thread wants done in a transaction that it may share with others.
+
+    Args:
+        subject: Whose rows it is about; empty: nobody's.
+        work: What it does. A refusal is raised before anything was changed.
+    """
+
+    def __init__(self, subject: str, work: Callable[[sa.Connection], T]) -> None:
+        self.subject, self._work = subject, work
+        self.is_done = False
+        self._result: T | None = None
+        self._error: DPMiddlewareError | None = None
+
+    def run(self, connection: sa.Connection) -> None:
+        """Do it; a refusal is for the one who asked, and the others' rows stand."""
+        try:
+            self._result = self._work(connection)
+        except (BudgetExhausted, ParameterError) as error:
+            self._error = error
+
+    def end(self, failure: str | None) -> None:
+        """The transaction is over; where it failed, so has this, whatever its outcome was."""
+        if failure is not None:
+            self._error = LedgerError(failure)
+        self.is_done = True
+
+    def outcome(self) -> T:
+        """What was returned, or what is raised in the thread that asked."""
+        if self._error is not None:
+            raise self._error.with_traceback(None)  # of another thread, with its subjects
+        return cast(T, self._result)
 
 
 class Database:
@@ -52,7 +85,6 @@ class Database:
         self._waiting: deque[Job[Any]] = deque()  # to be written
         self._locks = {"write": RLock(), "read": RLock()}
         self._pinned: tuple[str, object] | None = None
-        self._memory = Memory()
         _databases.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -84,13 +116,8 @@ class Database:
 
         Args:
             ledger: Its random name, as its settings have it.
-
-        Raises:
-            LedgerError: It lacks a row that this process has seen.
         """
         self._pinned = ledger, self._place
-        self._memory = Memory(ledger, self.file)
-        self.read(lambda _: None)
 
     def create(self, values: dict[str, str]) -> None:
         """Make the tables and keep the settings, unless another process was faster."""
@@ -118,12 +145,10 @@ class Database:
                 self._write_all()
         return job.outcome()
 
-    def read(self, work: Callable[[sa.Connection], T], subject: str = "") -> T:
-        """Do ``work`` on one state of the whole ledger; ``subject``: whose rows count, if one's."""
-        job = Job(subject, work)
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do ``work`` on one state of the whole ledger."""
         with self._locks["read"]:
-            self._transact("read", [job])
-        return job.outcome()
+            return self._transact("read", work)
 
     def close(self) -> None:
         """Close the connections; the next transaction opens another."""
@@ -131,13 +156,13 @@ class Database:
             self._engine.dispose()
 
     def _write_all(self) -> None:
-        jobs = []
+        jobs: list[Job[Any]] = []
         with suppress(IndexError):
             while True:
                 jobs.append(self._waiting.popleft())
         failure: str | None = _failed(self.kind, "an interruption")
         try:
-            self._transact("write", jobs)
+            self._transact("write", partial(_run_all, jobs), {job.subject for job in jobs})
             failure = None
         except LedgerError as error:
             failure = str(error)
@@ -145,33 +170,24 @@ class Database:
             for job in jobs:
                 job.end(failure)
 
-    def _transact(self, mode: Mode, jobs: Sequence[Job[Any]]) -> None:
+    def _transact(
+        self, mode: Mode, work: Callable[[sa.Connection], T], subjects: Iterable[str] = ()
+    ) -> T:
         self._check_place()  # to connect would create a file
         try:
-            self._commit(mode, jobs)
-            return
+            with transaction(self._engine, mode) as connection:
+                if self.kind == "postgresql":
+                    for number in sorted(map(_lock_number, subjects)):  # else two wait for ever
+                        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
+                if self._pinned is not None and statements.name(connection) != self._pinned[0]:
+                    raise _replaced()
+                result = work(connection)
+                connection.commit()
+                self._check_place()
+                return result
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             failure = type(getattr(error, "orig", None) or error).__name__
         raise LedgerError(_failed(self.kind, failure))  # out of the handler: see _failed
-
-    def _commit(self, mode: Mode, jobs: Sequence[Job[Any]]) -> None:
-        memory, subjects = self._memory, dict.fromkeys(job.subject for job in jobs)
-        known = {subject: memory.known(subject) for subject in subjects}
-        with transaction(self._engine, mode) as connection:
-            if mode == "write" and self.kind == "postgresql":
-                for number in sorted(map(_lock_number, subjects)):  # else two wait for each other
-                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
-            if self._pinned is not None and statements.name(connection) != self._pinned[0]:
-                raise _replaced()
-            seen = {each: memory.seen(connection, each, known[each]) for each in subjects}
-            for job in jobs:
-                job.run(connection)
-            if mode == "write":  # a new row must not stand in for a known one that is missing
-                seen = {each: memory.seen(connection, each, seen[each]) for each in subjects}
-            connection.commit()
-            for subject in subjects:
-                memory.keep(subject, seen[subject])
-            self._check_place()
 
     @property
     def _place(self) -> tuple[int, int] | None:
@@ -195,6 +211,11 @@ class Database:
         place = self._place
         if self._pinned is not None and place != self._pinned[1]:
             raise _replaced()
+
+
+def _run_all(jobs: list[Job[Any]], connection: sa.Connection) -> None:
+    for job in jobs:
+        job.run(connection)
 
 
 def _failed(kind: str, failure: str) -> str:

@@ -53,8 +53,8 @@ class PrivacyLedger:
     A subject is its name in Unicode's composed form (NFC) without blanks at its ends: ``"Ann"`` and
     ``"Ann "`` have one budget; upper and lower case differ. A ledger whose file or tables were
     deleted, or replaced by others, while it is open refuses every charge, and so does one whose
-    file has several names (hard links; mount its folder into a container, never the file). So does
-    a SQLite ledger that lacks a row which this process has seen: an older copy of it.
+    file has several names (hard links; mount its folder into a container, never the file). A
+    backup that is put back forgets what was spent since, and nothing tells it apart.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored: use
@@ -69,7 +69,7 @@ class PrivacyLedger:
     Raises:
         ParameterError: The ledger was created with other terms, or none is there, or a window or
             metric budget comes without a budget.
-        LedgerError: The database cannot be used, or is an older copy of what this process has seen.
+        LedgerError: The database cannot be used.
     """
 
     def __init__(
@@ -179,9 +179,7 @@ class PrivacyLedger:
         """
         subject = subject_name(subject)
         charge: Any = {"subject": subject, "release": release_id, "event": "charge"}
-        first = self._database.read(
-            lambda connection: first_row(connection, CHARGE, **charge), subject
-        )
+        first = self._database.read(lambda connection: first_row(connection, CHARGE, **charge))
         if first is None:
             raise ParameterError("expected a release of this subject; charge before a release")
         return self._append(
@@ -205,7 +203,7 @@ class PrivacyLedger:
         """
         subject = subject_name(subject)
         wanted = budget_of(budget=budget)
-        before = self._database.read(lambda connection: book.last_row(connection, subject), subject)
+        before = self._database.read(lambda connection: book.last_row(connection, subject))
         if before is None or before.budget != wanted:
             cost = Cost(kind="pure", scale=OVERRIDE)
             self._append(subject, cost, event="budget", budget=wanted)
@@ -222,7 +220,7 @@ class PrivacyLedger:
         """The subject's standing; an unknown subject has spent nothing."""
         subject, now = subject_name(subject), self._now()
         return self._database.read(
-            lambda connection: book.account(connection, self._rules, subject, now), subject
+            lambda connection: book.account(connection, self._rules, subject, now)
         )
 
     def subjects(self) -> list[str]:
@@ -232,14 +230,13 @@ class PrivacyLedger:
     def rows(self, subject: str) -> list[Row]:
         """The audit trail of a subject, in order."""
         name = subject_name(subject)
-        return self._database.read(lambda connection: list(book.all_rows(connection, name)), name)
+        return self._database.read(lambda connection: list(book.all_rows(connection, name)))
 
     def verify(self) -> Audit:
-        """Recompute every sum and every link of the chains.
+        """Checks the file, and recomputes every sum from the rows.
 
         Raises:
-            LedgerError: A row is missing, added, out of order or altered, a sum is wrong or a
-                budget exceeded.
+            LedgerError: The file is damaged, a row is missing, a sum is wrong or a budget exceeded.
         """
         return self._database.read(lambda connection: audit(connection, self._rules))
 

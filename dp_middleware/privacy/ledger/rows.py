@@ -1,4 +1,4 @@
-"""Rows of a privacy ledger: what a charge costs, what a row says, and its link to the row before.
+"""Rows of a privacy ledger: what a charge costs, and what a row says.
 
 A row is a subject's whole state after an event, so the last row is all that a charge needs.
 """
@@ -97,7 +97,6 @@ class Row:
             distance).
         infinite_by: The first release of this subject without a finite guarantee, else empty.
         budget: The subject's own budget in force, 1e-12 nats; -1: the ledger's.
-        digest: SHA-256 of the fields and of the digest before, in hexadecimal.
     """
 
     subject: str = field(repr=False)
@@ -118,18 +117,11 @@ class Row:
     total: int
     infinite_by: str
     budget: int
-    digest: str = ""
 
     @property
     def amount(self) -> int:
         """What the row adds to the sum of its scale."""
         return self.epsilon + self.metric
-
-    def linked(self, before: Row | None) -> str:
-        """The digest that this row must have after ``before``."""
-        values: list[Any] = [getattr(self, name) for name in COLUMNS if name != "digest"]
-        chained = json.dumps([before.digest if before else "", *values])
-        return hashlib.sha256(chained.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -203,8 +195,11 @@ releases = Table(
         )
         for column in fields(Row)
     ),
+    Column("digest", Text, nullable=False),  # of a chain that earlier versions kept; now empty
     Index("dp_releases_by_scale", "subject", "scale", "time", "number"),
 )
+SHOWN = tuple(releases.c[name] for name in COLUMNS)
+
 settings = Table(
     "dp_settings",
     metadata,

@@ -11,14 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_middleware.privacy.ledger.rows import COLUMNS, Row, releases, settings
+from dp_middleware.privacy.ledger.rows import COLUMNS, SHOWN, Row, releases, settings
 
 Statement = sa.Select[Any] | sa.Insert
 
 _NAME = sa.select(settings.c.value).where(settings.c.name == sa.bindparam("name"))
 _INSERT = sa.insert(releases)
 _FIRST = (
-    sa.select(releases)
+    sa.select(*SHOWN)
     .where(releases.c.subject == sa.bindparam("subject"))
     .limit(sa.literal_column("1"))
     .offset(sa.literal_column("0"))  # else SQLAlchemy adds a parameter of its own
@@ -57,10 +57,10 @@ def _fetch(connection: sa.Connection, query: sa.Select[Any], values: dict[str, A
         return cursor.fetchone()
 
 
-def insert(connection: sa.Connection, row: dict[str, Any]) -> None:
-    """Add a row, a value for each column."""
+def insert(connection: sa.Connection, row: Row) -> None:
+    """Add a row."""
     with closing(connection.connection.cursor()) as cursor:
-        cursor.execute(_sql(_INSERT, connection.dialect), row)
+        cursor.execute(_sql(_INSERT, connection.dialect), {**row.to_dict(), "digest": ""})
 
 
 @lru_cache(maxsize=64)

@@ -207,9 +207,8 @@ def test_another_process_gets_the_scope_and_no_key(desk):
         pickle.dumps(DPTransform(desk.session(scope=lambda text: [(0, 1)])))
 
 
-@pytest.mark.parametrize("scope", [scopes.matches(r"\d+"), scopes.code("python"), scopes.markdown])
-def test_another_process_gets_the_scopes_of_the_library(scope, desk):
-    step = pickle.loads(pickle.dumps(DPTransform(desk.session(scope=scope))))
+def test_another_process_gets_the_scopes_of_the_library(desk):
+    step = pickle.loads(pickle.dumps(DPTransform(desk.session(scope=scopes.matches(r"\d+")))))
     (found,) = step([Document(text=f"{desk.canary} 12345")])
     assert "12345" not in found.text
 

@@ -37,18 +37,22 @@ def test_the_default_space_needs_no_search(no_search):
         tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
         assert tuned.epsilon == epsilon
         assert space.vocabulary.whole_words[list(tuned.codebook)].all()
-        assert len(near_lists.lists_of(tuned, space)) == len(space)
+        assert len(near_lists.near_rows(tuned, space).lists) == len(space)
 
 
 @pytest.mark.slow
-def test_the_lists_are_those_of_exact_products(monkeypatch):
+def test_the_rows_are_those_of_exact_products():
+    """Integers are made with exp, whose last bit is each machine's own."""
     space = dp.default_space()
     for epsilon in (2, 6, 9):
         tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
-        kept = near_lists.lists_of(tuned, space)
-        with monkeypatch.context() as patch:
-            patch.setattr(ready, "part", lambda *_: None)
-            assert (near_lists.lists_of(tuned, space) == kept).all()
+        kept, again = near_lists.shipped(tuned, space), near_lists.made(tuned, space)
+        for name in ("outputs", "lists", "kinds"):
+            assert (getattr(kept, name) == getattr(again, name)).all()
+        for name in ("own", "common", "unknown", "largest"):
+            np.testing.assert_allclose(
+                getattr(kept, name).astype(float), getattr(again, name).astype(float), rtol=2**-40
+            )
 
 
 def value(space, epsilon, codewords, near):
@@ -125,7 +129,7 @@ def test_the_default_rows_are_drawn_bit_for_bit(epsilon, step):
     """Every integer of many rows of the default space, and of the unknown symbol."""
     space = dp.default_space()
     mechanism = dp.NearestResponse.tuned(space, epsilon=epsilon)
-    rows = near_lists.near_rows(mechanism, space)
+    rows = near_lists.made(mechanism, space)
     some = np.arange(-1, len(space), step)
     for start in range(0, len(some), 512):
         ids = some[start : start + 512]

@@ -123,7 +123,7 @@ def main() -> None:
     table = "\n".join([*HEAD, *rows, "", *map(start, options.detectors)])
     print(table)
     if options.write:
-        pages.replace("detection", table)
+        pages.write("detection", table)
 
 
 HEAD = (

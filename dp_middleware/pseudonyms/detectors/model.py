@@ -1,6 +1,6 @@
 """Rampart, a small model of personal data by National Design Studio, on one thread.
 
-Its weights lie beside this file as int8 (data/rampart.onnx; CC BY 4.0, see data/NOTICE.txt).
+Its weights lie beside this file as int8 (data/rampart.onnx; CC BY 4.0, see NOTICE).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ DATA = ROOT / "pseudonyms" / "detectors" / "data"
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 COMMON = 12_000
 SURNAMES = 50_000
-FREQUENT = 150
+FREQUENT = 400
 _CITIES = {"cities", "city_names", "towns", "states", "regions", "provinces", "countries"}
 _SPELLED = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 

@@ -122,7 +122,7 @@ def test_kinds(asked):
     text = pseudonymize("Mirela Tamburi in Berlin", "--kind", "PERSON", "--kind", "email", code=0)
     assert text.stdout.endswith(" in Berlin\n")
     assert "Mirela Tamburi" not in text.stdout
-    assert asked == [["PERSON", "email"]]
+    assert asked == [{"person", "email"}]
     for wrong in (CANARY, "", "persons"):
         result = pseudonymize("x", "--kind", wrong, "--budget", "1", code=2)
         assert "expected a kind with --kind, one of address, age" in flat(result.stderr)

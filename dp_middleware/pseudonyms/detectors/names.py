@@ -49,6 +49,10 @@ _NO_MONTH_BEFORE = re.compile(
 _ARABIC = re.compile(r"(?:al|el|ad|as|an|ash|ur|ul)[-\u2010\u2011][A-Z]")
 _RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
 _SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
+_PERSON_BEFORE = re.compile(rf"\b(?:{alternatives('relations')}),?\s\Z", re.IGNORECASE)
+_PEOPLE_BEFORE = re.compile(
+    rf"\b(?:{alternatives('relations')}|{alternatives('before_people')}),?\s\Z", re.IGNORECASE
+)
 _INITIALS = re.compile(r"[^\W\d_a-z](?:[.-]{1,2}[^\W\d_a-z])*")
 _MONTHS = words("dated")
 
@@ -251,6 +255,8 @@ class Names:
             part = part[1:]
         while part and not part[-1].capital:
             part = part[:-1]
+        while len(part) > 1 and self._is_function_word(part[0]) and not is_family(part[1].lower):
+            part = part[1:]
         named = [token for token in part if not token.initial]
         if not named:
             return
@@ -260,10 +266,9 @@ class Names:
                 yield self._entity(part, "person")
             return
         kinds = [token.kind for token in named]
-        pair = (
-            is_given(named[0].lower)
-            and is_name(named[-1].lower)
-            and (named[0].lower in _WORDS or named[0].lower not in frequencies.stop_words())
+        pair = is_name(named[-1].lower) and (
+            named[0].lower in _WORDS
+            or (kinds[0] is Class.BOTH and is_given(named[0].lower) and kinds[-1] >= Class.BOTH)
         )
         if (
             max(kinds) is Class.NAME
@@ -281,7 +286,7 @@ class Names:
     def _is_name_alone(self, token: Token, has_initial: bool) -> bool:
         lower = token.lower
         if token.text.isupper() and len(token.text) > 1 and not has_initial:
-            return token.kind is Class.NAME and len(lower) > 3 and is_given(lower)
+            return self.level == 2 and token.kind is Class.NAME and len(lower) > 3
         if has_initial:
             return token.kind >= Class.COMMON
         if token.kind is Class.NAME:
@@ -294,7 +299,9 @@ class Names:
         if token.kind is Class.BOTH and lower not in _MONTHS:
             if token.first or is_german:
                 return self._says(token) and not is_german
-            return self.level >= 1
+            return self.level >= 1 and (
+                lower in _WORDS or self._says(token) or self._is_beside(token, is_given(lower))
+            )
         if self.level == 0 or token.first or self.language == "de":
             return False
         before = self.text[max(0, token.start - 10) : token.start]
@@ -303,6 +310,16 @@ class Names:
             or _NO_NAME_BEFORE.search(before)
             or (lower in ("may", "summer") and _NO_MONTH_BEFORE.search(before))
         )
+
+    def _is_function_word(self, token: Token) -> bool:
+        """Whether a word with a capital letter is one that only begins a sentence or a title."""
+        return token.kind <= Class.COMMON and not token.initial and token.lower not in _WORDS
+
+    def _is_beside(self, token: Token, is_given_name: bool) -> bool:
+        """Whether the word before tells of a person: "with", "my boss"."""
+        before = self.text[max(0, token.start - 24) : token.start]
+        pattern = _PEOPLE_BEFORE if is_given_name else _PERSON_BEFORE
+        return pattern.search(before) is not None
 
     def _says(self, token: Token) -> bool:
         return _SAYING.match(self.text, token.end) is not None
@@ -338,10 +355,15 @@ class Names:
             behind = self._behind(k)
             if is_titled and token.kind >= Class.COMMON:
                 last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
-            elif lists or (is_given(token.lower) and behind and behind.kind >= Class.UNKNOWN):
+            elif lists or (
+                is_given(token.lower)
+                and behind is not None
+                and behind.kind is Class.NAME
+                and (token.kind >= Class.BOTH or token.lower in _WORDS)
+            ):
                 has_family = behind is not None and (
                     behind.kind >= Class.UNKNOWN
-                    or (is_family(behind.lower) and not _is_function_word(behind.lower))
+                    or (is_family(behind.lower) and not _is_stop_word(behind.lower))
                 )
                 last = k + has_family
             elif (
@@ -349,9 +371,14 @@ class Names:
                 and self.level >= 1
                 and token.lower not in towns()
                 and (
-                    token.kind is Class.NAME
-                    or (behind is not None and behind.kind is Class.NAME)
-                    or (behind is not None and is_family(behind.lower) and len(token.text) > 4)
+                    (behind is not None and behind.kind is Class.NAME)
+                    or (
+                        self._is_beside(token, False)
+                        and (
+                            token.kind is Class.NAME
+                            or (behind is not None and is_family(behind.lower))
+                        )
+                    )
                 )
             ):
                 last = k + (behind is not None and is_name(behind.lower))
@@ -418,7 +445,7 @@ def _is_heading(line: str) -> bool:
     return len(words) > 3 and sum(word[0].isupper() for word in words) > 0.8 * len(words)
 
 
-def _is_function_word(word: str) -> bool:
+def _is_stop_word(word: str) -> bool:
     return word in frequencies.stop_words()
 
 

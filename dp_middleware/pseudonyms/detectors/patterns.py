@@ -119,6 +119,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
 """By kind, whatever the case of letters."""
 
 CASED: dict[str, tuple[str, ...]] = {
+    "person": (r"\[[^\[\]\n]{0,60}[ˈˌəɪʊɔɛʃʒʁŋθðɑʌæɡɣχɲʎ][^\[\]\n]{0,60}\]",),  # how a name sounds
     "address": STREETS,
     "zip": (
         r"\b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b",

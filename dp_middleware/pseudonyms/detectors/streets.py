@@ -32,6 +32,7 @@ STREETS = (
     r"\b(?:Unit|PSC) \d+,? Box \d+(?:\s+(?:DPO|APO|FPO),? A[AEP] \d{5})?",
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
+    r"(?i:\bcorner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|road|court)s?)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
     r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
     # the word for a street ends the name

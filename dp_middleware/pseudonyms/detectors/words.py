@@ -17,6 +17,14 @@ LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
 """A word, with the hyphens and apostrophes in it."""
 
+_LEARNED = re.compile(
+    r"\w{3}(?:itis|osis|iasis|oma|a?emia|pathy|algia|plasia|trophy|olog(?:y|ie|ia|ía)|graph(?:y|ie)|"
+    r"ectomy|otomy|scopy|genesis|isms?|ismus|tions?|ments?|ness|it(?:y|ies)|ances?|ences?|ship|hood|"
+    r"ware|phobia|mycin|cillin|azole|olol|statin|mab|ung(?:en)?|keit(?:en)?|heit(?:en)?|schaft(?:en)?|"
+    r"ción|ciones|ção|ções|zione|zioni|mente|dad|tät|tés?|dade|heid|ości|ość|anie|enie)\Z"
+)
+"""How words of a language end that are no names."""
+
 _FREQUENT = 10_000  # words of English that are no names even beside one
 _SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
 
@@ -105,7 +113,7 @@ def class_of(word: str, language: str) -> Class:
 
 def _class_of(word: str, language: str) -> Class:
     lists = _lists("words.txt")
-    if word in _peoples():
+    if word in _public():
         return Class.WORD
     if is_name(word):
         if word in lists["en words"] or word in frequencies.stop_words():
@@ -114,7 +122,7 @@ def _class_of(word: str, language: str) -> Class:
         if not word.isascii() and word not in given() and word not in family():
             is_word = word in common(language)
         return Class.BOTH if is_word else Class.NAME
-    if any(_is_word(word, each) for each in {language, "en"}):
+    if any(_is_word(word, each) for each in {language, "en"}) or _LEARNED.search(word):
         return Class.WORD
     return Class.UNKNOWN
 
@@ -134,7 +142,7 @@ def _is_word(word: str, language: str) -> bool:
 def may_be_name(word: str) -> bool:
     """Whether a word of English is rare, or as frequent in others, as names of the news are."""
     is_shared = word in _lists("words.txt")["en shared"] or word not in _frequent_words()
-    return is_shared and word not in _peoples()
+    return is_shared and word not in _public()
 
 
 @cache
@@ -156,8 +164,8 @@ def language_of(text: str) -> str:
 
 
 @cache
-def _peoples() -> frozenset[str]:
-    return words_of("peoples")
+def _public() -> frozenset[str]:
+    return words_of("peoples") | words_of("technical")
 
 
 @cache

@@ -47,9 +47,9 @@ from starlette.routing import Route
 
 import dp_middleware as dp
 from dp_middleware.gateway import Settings, create_app
+from dp_middleware.gateway.admission import hash_of, new_key
 from dp_middleware.gateway.app import server_options
-from dp_middleware.gateway.clients import hash_of, new_key
-from dp_middleware.gateway.connections import Connections
+from dp_middleware.gateway.upstream import Connections
 
 WORDS = (Path(__file__).parent.parent / "README.md").read_text("utf-8").split()
 LENGTH = 60  # words of a text

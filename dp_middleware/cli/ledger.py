@@ -86,7 +86,7 @@ def verify(ledger: Ledger = None, as_json: options.AsJson = False) -> None:
         show.data({"ok": True, **audit.to_dict()})
         return
     show.line(
-        f"intact: {audit.subjects} subjects, {audit.charges} charges, {audit.replays} replays, "
+        f"intact: {audit.subjects} subjects, {audit.charges} charges, "
         f"{show.nats(audit.spent)} nats in all"
     )
 

@@ -56,6 +56,14 @@ def pseudonymize(
         float | None,
         typer.Option("--perturb", metavar="EPSILON", help="Perturb the rest, nats per token."),
     ] = None,
+    common_words: Annotated[
+        bool,
+        typer.Option("--common-words", help="Of the rest only words of a public list go out."),
+    ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="TEXT", help="Never replace this; repeatable."),
+    ] = None,
     pass_empty: Annotated[
         bool, typer.Option("--pass-empty", help="Let a text out in which nothing is found.")
     ] = False,
@@ -64,7 +72,7 @@ def pseudonymize(
     subject: options.Subject = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Replace names, contacts, dates and amounts; what is not found goes out as it is.
+    """Replace names, contacts, dates, amounts and secrets; what is not found goes out as it is.
 
     The text goes to standard output, what it is worth to standard error. With --mapping the same
     value has the same pseudonym in later texts, and --restore turns an answer back.
@@ -78,6 +86,7 @@ def pseudonymize(
         return
     with working("loading lists and models"):
         terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose}
+        terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
         if (ledger, limit, subject) != (None, None, None):
             terms["ledger"] = budget.open_ledger(ledger, limit)

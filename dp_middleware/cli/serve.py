@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dp_middleware.cli.progress import working
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
     from dp_middleware.gateway import Settings
@@ -55,36 +55,27 @@ def serve(
 
 def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -> None:
     """Serve until a signal; requests that have begun are finished first."""
-    try:
-        import uvicorn
-        from uvicorn.supervisors import Multiprocess
-    except ModuleNotFoundError:
-        raise MissingExtra("uvicorn", "gateway") from None
     from dp_middleware.gateway.app import CONFIG, server_options
-    from dp_middleware.gateway.policies import prepare
+    from dp_middleware.gateway.service import prepare
+    from dp_middleware.gateway.serving import Config, Server, Workers
 
     os.environ[CONFIG] = str(config.resolve())
     with working("calibrating (minutes, the first time)"):
         prepare(settings)  # once, here, and not in every worker
-    with tempfile.TemporaryDirectory() as folder:
-        if workers > 1:
-            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                "dp_middleware.gateway.app:from_environment",
-                factory=True,
-                workers=workers,
-                timeout_worker_healthcheck=60,  # one that loads a model is not dead
-                **server_options(),
-                timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
-            )
+    with tempfile.TemporaryDirectory() as folder, _listening(host, port) as at:
+        options = Config(
+            "dp_middleware.gateway.app:from_environment",
+            factory=True,
+            workers=workers,
+            **server_options(),
+            timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
         )
-        with _listening(host, port) as at:
-            typer.echo(f"listening on http://{host}:{port}/v1", err=True)
-            if workers == 1:
-                server.run(sockets=[at])
-            else:
-                Multiprocess(server.config, sockets=[at]).run()
+        typer.echo(f"listening on http://{host}:{port}/v1", err=True)
+        if workers == 1:
+            Server(options).run(sockets=[at])
+        else:
+            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+            Workers(options, at).run()
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -113,7 +104,7 @@ def _print_client(name: str) -> None:
             f"expected ${_SECRET}, {_SHORTEST} characters or more; make one with: openssl rand "
             "-hex 32"
         )
-    from dp_middleware.gateway.clients import hash_of, new_key
+    from dp_middleware.gateway.admission import hash_of, new_key
     from dp_middleware.gateway.settings import Client
 
     key = new_key()

@@ -36,7 +36,7 @@ def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
     try:
         return work(*args)
     except Exception as error:
-        textless = _without_text(error, what)
+        textless = without_text(error, what)
     raise textless.with_traceback(None)
 
 
@@ -45,12 +45,12 @@ async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "t
     try:
         return await work(*args)
     except Exception as error:
-        textless = _without_text(error, what)
+        textless = without_text(error, what)
     raise textless.with_traceback(None)
 
 
-def _without_text(error: Exception, what: str) -> DPMiddlewareError:
-    """Whatever a ledger, a device or a retriever raises may quote the text."""
+def without_text(error: Exception, what: str) -> DPMiddlewareError:
+    """Returns what stands for an exception: what others raise may quote the text."""
     if not isinstance(error, DPMiddlewareError):
         return DPMiddlewareError(f"{what} failed with {type(error).__name__}; nothing was sent")
     error.__cause__ = error.__context__ = None

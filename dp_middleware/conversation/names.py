@@ -127,9 +127,6 @@ class EventKeys:
 class Digests:
     """HMAC-SHA256 under one key. Held in memory only.
 
-    Args:
-        key: 32 bytes or more; ``None``: a fresh one.
-
     Raises:
         ParameterError: Too short, or not bytes.
     """

@@ -8,36 +8,36 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.boundary import without_text
 from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Restorer
 from dp_middleware.conversation.messages import Message, ToolCall
 
 
 @dataclass
 class _Growing:
+    """A text in pieces, with what was restored of it: errors hold no text."""
+
     restorer: Restorer
     said: str = ""
     shown: str = ""
 
-    def feed(self, piece: str) -> str:
-        self.said += piece
-        return self._show(self.restorer.feed(piece))
-
-    def close(self) -> str:
-        return self._show(self.restorer.close())
-
-    def _show(self, text: str) -> str:
-        self.shown += text
-        return text
+    def feed(self, piece: str | None) -> str:
+        """Restores a further piece; ``None``: the rest."""
+        try:
+            shown = self.restorer.close() if piece is None else self.restorer.feed(piece)
+        except Exception as error:
+            failure = without_text(error, RESTORATION)
+        else:
+            self.said += piece or ""
+            self.shown += shown
+            return shown
+        raise failure.with_traceback(None)
 
 
 class Reply(StaysHere):
     """An answer in pieces: what is shown of each, and what was said in all.
 
     Places tell its texts and its calls apart; those of calls can be sorted, and are its order.
-
-    Args:
-        exchange: Of the request.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -56,7 +56,7 @@ class Reply(StaysHere):
             growing = _Growing(self._exchange.restorer(json=json))
             self._texts[place] = kind, growing
             self._open[place] = growing
-        return guarded(self._texts[place][1].feed, piece, what=RESTORATION)
+        return self._texts[place][1].feed(piece)
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
         """Begins a call of a tool."""
@@ -71,12 +71,12 @@ class Reply(StaysHere):
 
     def arguments(self, piece: str, place: Hashable) -> str:
         """Returns what the tool is given after a further piece of the arguments of a call."""
-        return guarded(self._calls[place][2].feed, piece, what=RESTORATION)
+        return self._calls[place][2].feed(piece)
 
     def close(self, place: Hashable) -> str:
         """Returns what was held back of the text or the arguments at a place."""
         growing = self._open.pop(place, None)
-        return "" if growing is None else guarded(growing.close, what=RESTORATION)
+        return "" if growing is None else growing.feed(None)
 
     def close_all(self) -> dict[Hashable, str]:
         """Returns what was held back, by places, where there is any; texts first."""

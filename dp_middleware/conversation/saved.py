@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypedDict
 
-from dp_middleware.conversation.events import Released, to_json
 from dp_middleware.conversation.names import Digests, Event
+from dp_middleware.conversation.releaser import Released, to_json
 from dp_middleware.conversation.transcript import Admitted
 
 

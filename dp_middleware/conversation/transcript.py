@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_middleware.conversation.events import Origin, ReleaseMemo
+from dp_middleware.conversation.memo import ReleaseMemo
 from dp_middleware.conversation.names import ONCE, AnyItem, Digests, Event, checked
+from dp_middleware.conversation.releaser import Origin
 from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 
 Unknown = Literal["refuse", "pass"] | Callable[[str], bool]

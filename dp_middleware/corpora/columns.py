@@ -82,6 +82,12 @@ class Columns:
         told = json.dumps([fingerprint(releaser.certificate), *own])
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what :meth:`release` returns."""
+        texts = dict.fromkeys(self.names, pa.large_string())
+        return pa.schema({**texts, TOKENS: pa.int64(), EPSILON: pa.float64()})
+
     def release(self, rows: pa.Table) -> pa.Table:
         """Charge, then draw.
 
@@ -103,16 +109,15 @@ class Columns:
             releases = _pseudonyms(self.releaser, texts, payers)
         else:
             releases = self._drawn(self.releaser, texts, payers)
-        released = {
-            name: pa.array([one and one.text for one in column], "large_string")
+        released: dict[str, list[Any]] = {
+            name: [one and one.text for one in column]
             for name, column in zip(self.names, releases, strict=True)
         }
         by_row = [[one for one in row if one is not None] for row in zip(*releases, strict=True)]
-        released[TOKENS] = pa.array([sum(r.tokens_total for r in row) for row in by_row], "int64")
+        released[TOKENS] = [sum(r.tokens_total for r in row) for row in by_row]
         paid = [[r for r in row if r.tokens_total > r.tokens_verbatim] for row in by_row]
-        epsilons = [math.fsum(r.certificate.epsilon for r in row) for row in paid]
-        released[EPSILON] = pa.array(epsilons, "float64")
-        return pa.table(released)
+        released[EPSILON] = [math.fsum(r.certificate.epsilon for r in row) for row in paid]
+        return pa.table(released, schema=self.schema)
 
     def _payers(self, rows: pa.Table) -> list[str | None]:
         """Whose budget each row is charged to."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -17,6 +19,8 @@ from dp_middleware.corpora.chunks import ChunkFolder
 from dp_middleware.corpora.failures import on_disk, readable
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.wording import json_number
+
+_NOTE, _LOCK = "job.json", "run.lock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,23 +77,51 @@ def state(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
+def _refuse_foreign(folder: Path) -> None:
+    """Raises where a folder is not one of a run: it is read, and removed at the end."""
+    with on_disk():
+        if not folder.is_symlink() and not folder.exists():
+            return
+        status = folder.lstat()
+        names = {path.name for path in folder.glob("*") if path.suffix != _files.UNFINISHED}
+    is_ours = S_ISDIR(status.st_mode) and (_NOTE in names or not names - {_LOCK})
+    if hasattr(os, "geteuid"):
+        is_ours &= status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    if not is_ours:
+        raise ParameterError(
+            f"expected {folder.name} beside the target as a folder of a run of yours, got "
+            "something else, which a run would remove; move it, or name another target"
+        )
+
+
+def _noted(note: Path) -> dict[str, Any]:
+    try:
+        noted = json.loads(note.read_text())
+    except ValueError:
+        noted = None
+    return noted if isinstance(noted, dict) else {}
+
+
 @contextmanager
 def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
     """The chunks of this job, which no other run works at; done without an error, they go.
 
     Raises:
-        ParameterError: Another run does, or the folder is of another job.
+        ParameterError: Another run does, or the folder is of another job, or of no job.
     """
+    gone = folder.with_name(f"{folder.name}.done")
+    for place in (folder, gone):
+        _refuse_foreign(place)
     store = ChunkFolder(folder)
-    lock = FileLock(folder / "run.lock", timeout=0, mode=0o600)
+    lock = FileLock(folder / _LOCK, timeout=0, mode=0o600)
     with on_disk(), suppress(Timeout):  # which is an OSError
         lock.acquire()
     if not lock.is_locked:
         raise ParameterError("expected one run for a target, another one is at work")
     try:
         with on_disk():
-            note = folder / "job.json"
-            before = json.loads(note.read_text()) if note.exists() else told
+            note = folder / _NOTE
+            before = told if not note.exists() else _noted(note)
             if not note.exists():
                 with _files.unfinished(note) as new:
                     new.write(json.dumps(told).encode())
@@ -103,7 +135,6 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
         yield store
     finally:
         lock.release()
-    gone = folder.with_name(f"{folder.name}.done")
     shutil.rmtree(gone, ignore_errors=True)
     with on_disk():
         folder.rename(gone)

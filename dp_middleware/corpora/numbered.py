@@ -74,7 +74,7 @@ class NumberedRows:
     def __call__(self, batch: pa.Table) -> pa.Table:
         """The batch with released columns, ``dp_tokens`` and ``dp_epsilon``."""
         if not len(batch):
-            return _put(self._columns.release(batch), batch)
+            return _put(self._columns.schema.empty_table(), batch)
         numbers, columns = self._numbers(batch), self._columns
         payer = () if columns.subject is None else (columns.subject,)
         private = batch.select([*columns.names, *payer])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, ClassVar, Protocol, cast
-from uuid import uuid4
+from typing import Any, ClassVar, Protocol
 
 from dp_middleware._forks import LeavesWithout
+from dp_middleware.conversation.messages import ONCE, Message
+from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.models.chat import chat_model
 from dp_middleware.models.local import local_model
@@ -111,16 +111,6 @@ class Answer(LeavesWithout):
     release: Release
 
 
-class Restores(Protocol):
-    """What InferDPT needs of a session with pseudonyms."""
-
-    def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
-        """Draw for a document."""
-
-    def restore(self, text: str, *, conversation: str = "") -> str:
-        """Put the originals in the place of their pseudonyms."""
-
-
 class InferDPT:
     """Perturb, ask the remote model, extract with a local model.
 
@@ -153,7 +143,7 @@ class InferDPT:
 
     def __init__(
         self,
-        sanitizer: Releases | Restores,
+        sanitizer: Releases | Session,
         *,
         remote: Any,
         extractor: Any = None,
@@ -217,11 +207,10 @@ class InferDPT:
 
     def _released(self, document: str) -> tuple[Release, Callable[[str], str]]:
         """The release, and what restores an answer to it."""
-        if not getattr(self._sanitizer, "restores", False):
-            return cast(Releases, self._sanitizer).release(document), str
-        session, name = cast(Restores, self._sanitizer), uuid4().hex
-        release = session.release_once("user", document, conversation=name)
-        return release, partial(session.restore, conversation=name)
+        if isinstance(self._sanitizer, Session):
+            exchange = self._sanitizer.exchange([Message(role="user", texts=(document,), id=ONCE)])
+            return exchange.releases[0], exchange.restore
+        return self._sanitizer.release(document), str
 
 
 def _question(release: Release, instruction: str | None) -> Messages:

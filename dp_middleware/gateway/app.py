@@ -17,19 +17,17 @@ try:
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Route
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 except ModuleNotFoundError:
     raise MissingExtra("starlette", "gateway") from None
 
-from dp_middleware.gateway.accounts import budget, release
+from dp_middleware.gateway.accounts import budget, model, models, release
 from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.guardrail import guardrail
-from dp_middleware.gateway.models import model, models
 from dp_middleware.gateway.playground import gateway_routes
-from dp_middleware.gateway.policies import Releases, releases_of
 from dp_middleware.gateway.responses import responses
-from dp_middleware.gateway.service import Call, Gateway
+from dp_middleware.gateway.service import Call, Gateway, Releases, releases_of
 from dp_middleware.gateway.settings import GUARDRAIL, Settings
 from dp_middleware.gateway.texts import completions, embeddings
 
@@ -37,7 +35,7 @@ CONFIG = "DP_GATEWAY_CONFIG"
 """Names the variable that tells workers their file."""
 
 _log = logging.getLogger("dp_middleware.gateway")
-_ANEW = ("/v1/completions", "/v1/embeddings")  # trying again is charged again
+_CHARGED_AGAIN = ("/v1/completions", "/v1/embeddings")  # where a client tries again
 _LOOPBACK = ("127.0.0.1", "::1")
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -85,7 +83,7 @@ def server_options() -> dict[str, Any]:
     A WebSocket's handshake would be logged with its query; no route has any. A head that never
     ends is not waited for.
     """
-    heads = "dp_middleware.gateway.heads:TimedHeads"  # by name: a worker imports it once it lives
+    heads = "dp_middleware.gateway.serving:TimedHeads"  # by name: a worker imports it once it lives
     return {"access_log": False, "server_header": False, "ws": "none", "http": heads}
 
 
@@ -117,40 +115,41 @@ def _table() -> list[tuple[str, str, Handler]]:
 
 
 class _Door:
-    """Who may come in, and how one leaves: with an answer, or a failure without text.
+    """Lets a client in, and out: with an answer, or a failure without text.
 
     The key is looked at before the body is read.
     """
 
     def __init__(self, gateway: Gateway, path: str, method: str, handler: Handler) -> None:
         self._gateway, self._path, self._method, self._handler = gateway, path, method, handler
+        self._policy = gateway.settings.policy(path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gateway, started, status = self._gateway, time.perf_counter(), 0
-
-        async def send_noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        with gateway.measures.inside.track_inprogress():
+        """Answers a request."""
+        measures, started = self._gateway.measures, time.perf_counter()
+        response: Response | None = None
+        with measures.inside.track_inprogress():
             try:
-                async with gateway.gate.room():
+                with self._gateway.gate:
                     response = await self._answer(Request(scope, receive))
-                    await response(scope, receive, send_noting)
+                    await response(scope, receive, send)
             except Exception as error:
-                if not status:
-                    failure = failure_of(error)
-                    if failure.status >= 500:
-                        what = (self._method, self._path, failure.code, type(error).__name__)
-                        _log.error("%s %s failed: %s (%s)", *what)
-                    if self._path in _ANEW and failure.code.startswith("upstream"):
-                        failure.headers.update(NO_RETRY)
-                    await failure.response()(scope, receive, send_noting)
-        seconds = time.perf_counter() - started
-        gateway.measures.answered(self._path, status, seconds)
+                if response is None or not getattr(response, "begun", True):
+                    response = self._failed(error)
+                    await response(scope, receive, send)
+        seconds, status = time.perf_counter() - started, response.status_code
+        measures.requests.labels(self._path, str(status)).inc()
+        measures.seconds.labels(self._path).observe(seconds)
         _log.info("%s %s %d %.0f ms", self._method, self._path, status, 1000 * seconds)
+
+    def _failed(self, error: Exception) -> Response:
+        failure = failure_of(error)
+        if failure.status >= 500:
+            what = (self._method, self._path, failure.code, type(error).__name__)
+            _log.error("%s %s failed: %s (%s)", *what)
+        if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
+            failure.headers.update(NO_RETRY)
+        return failure.response()
 
     async def _answer(self, request: Request) -> Response:
         gateway = self._gateway
@@ -162,33 +161,33 @@ class _Door:
         if request.scope.get("query_string"):  # not request.url: Host has a part in that
             raise Failure(400, "expected no query behind the path", "unknown_field")
         body = await gateway.gate.body(request) if self._method == "POST" else {}
-        call = Call(gateway=gateway, client=client, path=self._path, request=request, body=body)
+        call = Call(
+            gateway=gateway,
+            client=client,
+            request=request,
+            body=body,
+            policy_name=self._policy,
+            policy=gateway.settings.policies[self._policy],
+            session=gateway.sessions.of(self._policy, client),
+        )
         return await self._handler(call)
 
 
 class _Quiet:
-    """Whatever goes wrong inside is neither logged nor answered with more than its type."""
+    """Logs nothing but the type of what goes wrong outside of all doors."""
 
     def __init__(self, app: Starlette) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = False
-
-        async def send_noting(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
         try:
-            await self._app(scope, receive, send_noting)
+            await self._app(scope, receive, send)
         except Exception as error:
             _log.error("failed with %s", type(error).__name__)
-            if not started:
-                await failure_of(error).response()(scope, receive, send)
 
 
 async def _healthz(_: Request) -> Response:

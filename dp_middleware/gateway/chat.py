@@ -1,34 +1,46 @@
-"""``/v1/chat/completions``: whole or streamed, with tools and forms of answers."""
+"""``/v1/chat/completions``: its messages as a transcript and back; whole or streamed answers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.gateway import fields
-from dp_middleware.gateway.answers import shown_chat
+from dp_middleware.gateway.answers import ChatStream, shown_chat
 from dp_middleware.gateway.extraction import Extraction
-from dp_middleware.gateway.fields import Check, declared, flag, number, one_of, record, text, whole
-from dp_middleware.gateway.messages import copies_of, transcript_of
-from dp_middleware.gateway.pieces import ChatStream
+from dp_middleware.gateway.fields import Check, flag, number, one_of, record, refuse, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.streaming import DONE, EventStream, sse
-from dp_middleware.gateway.turns import Plan, Turn, in_thread, named, released
+from dp_middleware.gateway.turns import (
+    DONE,
+    EventStream,
+    Plan,
+    Turn,
+    in_thread,
+    named,
+    released,
+    sse,
+)
 
 PATH = "/chat/completions"
 _ANSWERS = 8  # to one request
-_TOOLS = 256
+_MOST = 2000  # messages, or parts of one
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "tool": "tool",
+}
 
 
 async def chat(call: Call) -> Response:
-    """Release the messages, ask the upstream, show its answer."""
-    turn = await released(call, lambda: plan_of(call))
-    extraction = call.gateway.sessions.extraction(call.policy_name)
+    """Releases the messages, asks the upstream, shows its answer."""
+    turn = await released(call, plan_of)
+    extraction = call.gateway.sessions.extractions.get(call.policy_name)
     if extraction is not None:
         return await _extracted(turn, extraction)
     if turn.body.get("stream"):
@@ -49,8 +61,8 @@ async def _extracted(turn: Turn, extraction: Extraction) -> Response:
     )
     if not turn.body.get("stream"):
         return JSONResponse(shown, headers=turn.headers)
-    text = "".join(map(sse, _chunks(shown))) + DONE
-    return Response(text, media_type="text/event-stream", headers=turn.headers)
+    events = b"".join(map(sse, _chunks(shown))) + DONE
+    return Response(events, media_type="text/event-stream", headers=turn.headers)
 
 
 def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -67,20 +79,104 @@ def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def plan_of(call: Call) -> Plan:
-    """What is private in a request, and what is sent in its place.
+    """Reads what is private in a request, and what is sent in its place.
 
     Raises:
         Failure: Something that cannot be released.
     """
-    policy = call.policy
-    given = _request(policy, call.gateway.settings.upstream.models)(call.body, "")
-    messages = given.pop("messages")
-    transcript = transcript_of(messages, public_system=policy.system == "public")
-    _check_choice(given)
+    body = _request(call.policy, call.gateway.settings.upstream.models)(call.body, "")
+    messages = body.pop("messages")
+    transcript = transcript_of(messages, public_system=call.policy.system == "public")
+    if "tool_choice" in body:
+        fields.require_choice(body)
     return Plan(
         transcript=transcript,
         conversation=named(call),
-        build=lambda sent: {**given, "messages": copies_of(messages, sent)},
+        build=lambda sent: {**body, "messages": list(map(_copy, messages, sent))},
+    )
+
+
+def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
+    """Reads the messages of a request.
+
+    Args:
+        messages: Private.
+        public_system: Whether system prompts go out as they are.
+
+    Raises:
+        Failure: Something that cannot be released; names its place.
+    """
+    transcript, known = list[Message](), set[str]()
+    for place, message in enumerate(_MESSAGES(messages, "messages")):
+        where = f"messages[{place}]"
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "assistant":
+            transcript.append(_said(message, where))
+            known |= {call.id for call in transcript[-1].calls}
+            continue
+        if not isinstance(role, str) or role not in _ROLES:
+            raise refuse(f"{where}.role", f"one of {', '.join(_ROLES)}")
+        checked = (_TOOL if role == "tool" else _MESSAGE)(message, where)
+        if role == "tool" and checked["tool_call_id"] not in known:
+            raise refuse(f"{where}.tool_call_id", "that of a call in an earlier message")
+        public = public_system and _ROLES[role] == "system"
+        texts = tuple(checked["content"])
+        transcript.append(Message(role=_ROLES[role], texts=texts, public=public))
+    return transcript
+
+
+def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
+    """The message for the upstream, from what goes out for it."""
+    if sent.role == "assistant":
+        return _answer(sent)
+    content: Any = sent.text
+    if isinstance(message["content"], list):
+        content = [{"type": "text", "text": part} for part in sent.texts]
+    named = {k: message[k] for k in ("tool_call_id",) if sent.role == "tool"}
+    return {"role": message["role"], "content": content, **named}
+
+
+def _answer(sent: Message) -> dict[str, Any]:
+    if not sent.calls:
+        return {"role": "assistant", "content": sent.text, **sent.extra}
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in sent.calls
+    ]
+    return {"role": "assistant", "content": sent.text or None, **sent.extra, "tool_calls": calls}
+
+
+def _content(value: Any, where: str) -> list[str]:
+    """Texts; any other kind of part is refused."""
+    if isinstance(value, str):
+        return [text(value, where)]
+    if not isinstance(value, list):
+        raise refuse(where, "a text, or a list of parts of text")
+    return [part["text"] for part in fields.many(_part, most=_MOST)(value, where)]
+
+
+def _part(value: Any, where: str) -> Any:
+    kind = value.get("type") if isinstance(value, dict) else None
+    one_of("text")(kind, f"{where}.type")
+    return _TEXT_PART(value, where)
+
+
+def _said(message: Any, where: str) -> Message:
+    """An assistant's message; what else a client keeps of it is dropped."""
+    checked = _ASSISTANT(message, where)
+    refusal = checked.get("refusal")
+    return Message(
+        role="assistant",
+        texts=tuple(checked.get("content", ())),
+        calls=tuple(
+            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in checked.get("tool_calls", ())
+        ),
+        extra={"refusal": refusal} if refusal else {},
     )
 
 
@@ -109,84 +205,39 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
             "verbosity": one_of("low", "medium", "high"),
             "service_tier": one_of("auto", "default", "flex", "priority"),
             "store": flag,
-            "stop": stop(policy),
-            "response_format": response_format(policy),
-            "tools": tools_of(policy),
-            "tool_choice": _tool_choice,
+            "stop": fields.stop(policy),
+            "response_format": fields.response_format(policy),
+            "tools": fields.tools_of(policy),
+            "tool_choice": fields.tool_choice(),
         },
         ("model", "messages"),
     )
 
 
-def tools_of(policy: Policy, *, flat: bool = False) -> Check:
-    """Definitions of functions, where they were declared public; flat in the Responses API."""
-    is_function = {"type": one_of("function")}
-    tool = record({**is_function, **_FUNCTION}, ("type", "name"))
-    if not flat:
-        tool = record(
-            {**is_function, "function": record(_FUNCTION, ("name",))}, ("type", "function")
-        )
-    tools = fields.many(tool, least=0, most=_TOOLS)
-    return declared(policy.tools == "public", tools, "tools")
-
-
-def response_format(policy: Policy, *, flat: bool = False) -> Check:
-    """Words are public anyway, a schema where that was declared; flat in the Responses API."""
-    form = record({**_IS_SCHEMA, **_FORM}, ("type", "name"))
-    if not flat:
-        form = record({**_IS_SCHEMA, "json_schema": record(_FORM, ("name",))}, ("json_schema",))
-    schema = declared(policy.response_format == "public", form, "response_format")
-
-    def check(value: Any, where: str) -> Any:
-        if isinstance(value, dict) and value.get("type") == "json_schema":
-            return schema(value, where)
-        return _PLAIN_FORMAT(value, where)
-
-    return check
-
-
-def _object(value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise fields.refuse(where, "an object")
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        value = None
-    if value is None:
-        raise fields.refuse(where, "an object of texts without lone surrogates, finite numbers")
-    return value
-
-
-def stop(policy: Policy) -> Check:
-    """One sequence or several, where they were declared public."""
-
-    def check(value: Any, where: str) -> Any:
-        if isinstance(value, str):
-            return text(value, where)
-        return fields.many(text, most=4)(value, where)
-
-    return declared(policy.stop == "public", check, "stop")
-
-
-def _tool_choice(value: Any, where: str) -> Any:
-    if isinstance(value, dict):
-        return _CHOICE(value, where)
-    return one_of("none", "auto", "required")(value, where)
-
-
-def _check_choice(given: dict[str, Any]) -> None:
-    """A tool is chosen by a name that was declared public with it."""
-    choice = given.get("tool_choice")
-    names = {tool["function"]["name"] for tool in given.get("tools", ())}
-    if isinstance(choice, dict) and choice["function"]["name"] not in names:
-        raise fields.refuse("tool_choice", "a tool of this request")
-
-
-_FUNCTION = {"name": text, "description": text, "parameters": _object, "strict": flag}
-_CHOICE = record(
-    {"type": one_of("function"), "function": record({"name": text}, ("name",))},
-    ("type", "function"),
+_TEXT_PART = record({"type": one_of("text"), "text": text}, ("type", "text"))
+_MESSAGES = fields.many(fields.anything, most=_MOST)
+_MESSAGE = record({"role": text, "content": _content}, ("role", "content"))
+_TOOL = record(
+    {"role": text, "content": _content, "tool_call_id": text}, ("role", "content", "tool_call_id")
 )
-_PLAIN_FORMAT = record({"type": one_of("text", "json_object")}, ("type",))
-_IS_SCHEMA = {"type": one_of("json_schema")}
-_FORM = {"name": text, "description": text, "schema": _object, "strict": flag}
+_CALL = record(
+    {
+        "id": text,
+        "type": one_of("function"),
+        "index": whole(0, _MOST),
+        "function": record({"name": text, "arguments": text}, ("name", "arguments")),
+    },
+    ("id", "function"),
+)
+_ASSISTANT = record(
+    {
+        "role": text,
+        "content": _content,
+        "refusal": text,
+        "tool_calls": fields.many(_CALL, least=0, most=_MOST),
+        "annotations": fields.anything,
+        "reasoning_content": fields.anything,
+        "provider_specific_fields": fields.anything,  # LiteLLM's
+    },
+    ("role",),
+)

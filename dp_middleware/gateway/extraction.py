@@ -18,9 +18,6 @@ _INSTRUCTION = "Answer the message that is the Original Text."
 class Extraction:
     """Asks the local model; its calls leave no trace, log or cache entry.
 
-    Args:
-        policy: Names the model.
-
     Attributes:
         threads: Of its own, in which it waits for the model: a slow one keeps no release waiting.
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from starlette.responses import JSONResponse
 
 from dp_middleware import errors
+
+T = TypeVar("T")
+
+LACKING = (TypeError, KeyError, AttributeError, ValueError, OverflowError)
+"""What reading an answer of another protocol raises."""
 
 
 class Failure(errors.DPMiddlewareError):
@@ -56,19 +61,13 @@ NO_RETRY = {"x-should-retry": "false"}
 """Clients of OpenAI wait and try again after a 429, unless told not to."""
 
 
-def unexpected(error: BaseException) -> Failure:
-    """Of others' errors only the type is told: they may quote."""
-    return Failure(
-        500, f"the gateway failed with {type(error).__name__}", "internal", kind="server_error"
-    )
-
-
 def failure_of(error: Exception) -> Failure:
     """What stands for an exception."""
     if isinstance(error, Failure):
         return error
     if not isinstance(error, errors.DPMiddlewareError):
-        return unexpected(error)
+        what = type(error).__name__  # another's message may quote
+        return Failure(500, f"the gateway failed with {what}", "internal", kind="server_error")
     message = str(error)  # the library's hold no private text
     if isinstance(error, errors.BudgetExhausted):
         kind = "insufficient_quota"
@@ -89,3 +88,28 @@ _UNKNOWN_ANSWER = (
     "unchanged; another may hold private text and is not sent; the operator can declare them "
     'public with answers = "public"'
 )
+
+
+def garbage() -> Failure:
+    """Returns the failure of an upstream that speaks another protocol."""
+    message = "the upstream answered with something else than this protocol"
+    return Failure(502, message, "upstream_garbage", kind="server_error")
+
+
+def read(work: Callable[..., T], *args: Any) -> T:
+    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours.
+
+    Raises:
+        Failure: It is of another protocol.
+    """
+    try:
+        return work(*args)
+    except errors.DPMiddlewareError:
+        raise
+    except LACKING:
+        raise garbage() from None
+
+
+def not_json(_: str) -> Any:
+    """Refuses what Python reads as JSON beyond the standard."""
+    raise ValueError("not JSON")

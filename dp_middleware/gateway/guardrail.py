@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import DPMiddlewareError, ParameterError
+from dp_middleware.gateway.accounts import count_releases
 from dp_middleware.gateway.failures import failure_of
 from dp_middleware.gateway.fields import anything, one_of, record
 from dp_middleware.gateway.service import Call
@@ -56,9 +57,8 @@ def _answered(call: Call) -> dict[str, Any]:
     receipt = exchange.receipt
     if [*map(_said, released.get("tool_calls", ()))] != [*map(_said, given.get("tool_calls", ()))]:
         raise ParameterError("expected calls of tools as the remote model made them")
-    nats = math.fsum(each.epsilon for each in receipt.charged)
-    seconds = time.perf_counter() - started
-    call.gateway.measures.released(len(receipt.charged), nats, seconds)
+    nats = math.fsum(certificate.epsilon for certificate in receipt.charged)
+    count_releases(call.gateway, len(receipt.charged), nats, time.perf_counter() - started)
     return {"action": "GUARDRAIL_INTERVENED", "texts": released["texts"]}
 
 

@@ -17,49 +17,39 @@ _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 30
 
 
 class Measures:
-    """Counters of one gateway; of all workers where ``$PROMETHEUS_MULTIPROC_DIR`` is set."""
+    """Counters of one gateway; of all workers where ``$PROMETHEUS_MULTIPROC_DIR`` is set.
+
+    Attributes:
+        requests: By route and status.
+        seconds: Until the end of an answer, by route.
+        release_seconds: For release and charge.
+        releases: Draws; replays are none.
+        nats: Charged, where finite.
+        upstream: Answers, by status or a word of ours.
+        inside: Requests now.
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
         own: Any = {"registry": self._registry}
-        labels = ("route", "status")
-        self._requests = Counter("dp_gateway_requests", "Requests.", labels, **own)
-        self._seconds = Histogram(
-            "dp_gateway_seconds",
-            "Until the end of the answer.",
-            ("route",),
-            buckets=_SECONDS,
-            **own,
+        timed: Any = {**own, "buckets": _SECONDS}
+        self.requests = Counter("dp_gateway_requests", "Requests.", ("route", "status"), **own)
+        self.seconds = Histogram(
+            "dp_gateway_seconds", "Until the end of the answer.", ("route",), **timed
         )
-        self._release_seconds = Histogram(
-            "dp_gateway_release_seconds", "For release and charge.", buckets=_SECONDS, **own
+        self.release_seconds = Histogram(
+            "dp_gateway_release_seconds", "For release and charge.", **timed
         )
-        self._releases = Counter("dp_gateway_releases", "Draws; replays are none.", **own)
-        self._nats = Counter("dp_gateway_charged_nats", "Charged, where finite.", **own)
-        self._upstream = Counter("dp_gateway_upstream", "Answers.", ("outcome",), **own)
+        self.releases = Counter("dp_gateway_releases", "Draws; replays are none.", **own)
+        self.nats = Counter("dp_gateway_charged_nats", "Charged, where finite.", **own)
+        self.upstream = Counter("dp_gateway_upstream", "Answers.", ("outcome",), **own)
         self.inside = Gauge(
             "dp_gateway_inside", "Requests now.", multiprocess_mode="livesum", **own
         )
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """A request ended."""
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
-
-    def released(self, draws: int, nats: float, seconds: float) -> None:
-        """A transcript was released."""
-        self._release_seconds.observe(seconds)
-        self._releases.inc(draws)
-        if nats < float("inf"):
-            self._nats.inc(nats)
-
-    def upstream(self, outcome: str) -> None:
-        """The upstream answered, with a status or a word of ours."""
-        self._upstream.labels(outcome).inc()
-
     def text(self) -> bytes:
-        """In Prometheus' format."""
+        """Returns all in Prometheus' format."""
         registry = self._registry
         if self._shared:
             registry = CollectorRegistry()

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.reply import Reply
-from dp_middleware.gateway.answers import garbage, reading
-from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.failures import Failure, garbage, read
 from dp_middleware.gateway.response_items import answer_of
-from dp_middleware.gateway.streaming import sse
 
 _PIECES = {  # event -> which field of its end has the whole
     "response.output_text": "text",
@@ -48,8 +47,7 @@ class ResponseShower:
         if not isinstance(output, list) or not isinstance(upstream_id, str):
             raise garbage()
         shown = {**response, "id": self.name(upstream_id)}
-        with reading():
-            shown["output"] = [self.item(item) for item in output]
+        shown["output"] = [read(self.item, item) for item in output]
         if "previous_response_id" in response:
             shown["previous_response_id"] = self.previous
         if response.get("error"):
@@ -78,19 +76,23 @@ class ResponseShower:
         Raises:
             Failure: It is no response object.
         """
-        with reading():
-            said = [
-                answer_of(item, item["type"])
-                for item in response["output"]
-                if isinstance(item, dict) and item.get("type") in _NOTED
-            ]
-            for remote in said:
-                remote.words()  # of what is no answer there are none
-        for remote in said:
+        for remote in read(_said, response):
             self.exchange.answer(remote)
             for call in remote.calls:
                 self.exchange.keep(call_event(response["id"], call.id))
         self.exchange.keep(response["id"])
+
+
+def _said(response: dict[str, Any]) -> list[Message]:
+    """What it says that may come again."""
+    said = [
+        answer_of(item, item["type"])
+        for item in response["output"]
+        if isinstance(item, dict) and item.get("type") in _NOTED
+    ]
+    for remote in said:
+        remote.words()  # of what is no answer there are none
+    return said
 
 
 def call_event(response: str, call_id: str) -> str:
@@ -112,15 +114,11 @@ class ResponseStream:
     _whole: dict[str, Any] | None = None
     _number: int = 0
 
-    def feed(self, event: dict[str, Any]) -> list[str]:
-        """What is sent for one of the upstream's events.
+    named = True
 
-        Raises:
-            Failure: It is none of this protocol.
-        """
-        with reading():
-            events = self._fed(event)
-        return [self._numbered(each) for each in events]
+    def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        """Returns what is sent for one of the upstream's events; see :class:`Events`."""
+        return [self._numbered(shown) for shown in read(self._fed, event)]
 
     def _fed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         kind = str(event["type"])
@@ -169,19 +167,19 @@ class ResponseStream:
     def _tool(self, event: dict[str, Any]) -> str:
         return str(event.get("name") or self._tools.get(event.get("output_index"), ""))
 
-    def _numbered(self, event: dict[str, Any]) -> str:
+    def _numbered(self, event: dict[str, Any]) -> dict[str, Any]:
         """Numbers go on where an event was put in."""
         if "sequence_number" in event:
             event = {**event, "sequence_number": self._number}
         self._number += 1
-        return sse(event, str(event["type"]))
+        return event
 
     def complete(self) -> bool:
         """Whether the response has ended."""
         return self._whole is not None
 
-    def broken(self, failure: Failure) -> str:
-        """Its event as documented, with the object beside it that clients look for."""
+    def broken(self, failure: Failure) -> dict[str, Any]:
+        """Returns its event as documented, with the object beside it that clients look for."""
         error = failure.body()["error"]
         told = {name: error[name] for name in ("code", "message", "param")}
         event = {"type": "error", **told, "sequence_number": self._number, "error": error}

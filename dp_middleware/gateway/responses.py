@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,27 +12,23 @@ from starlette.responses import JSONResponse, Response
 from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import EventRefused
 from dp_middleware.gateway import fields
-from dp_middleware.gateway.chat import response_format, tools_of
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
 from dp_middleware.gateway.response_answers import ResponseShower, ResponseStream, call_event
 from dp_middleware.gateway.response_items import items_of, transcript_of
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.streaming import EventStream
-from dp_middleware.gateway.turns import Plan, in_thread, named, released
+from dp_middleware.gateway.turns import EventStream, Plan, in_thread, named, released
 
 PATH = "/responses"
-_MAC = 16  # bytes
-_LONGEST = 1000  # characters of an id
 
 
 async def responses(call: Call) -> Response:
     """Release instructions and input, ask the upstream, show its response."""
-    turn = await released(call, lambda: plan_of(call))
+    turn = await released(call, plan_of)
     shower = ResponseShower(
         exchange=turn.exchange,
-        name=lambda upstream: response_id(call, upstream),
+        name=lambda upstream: call.sign("response", upstream.encode()),
         previous=call.body.get("previous_response_id"),
     )
     if turn.body.get("stream"):
@@ -61,7 +54,7 @@ def plan_of(call: Call) -> Plan:
     items, instructions = given.pop("input"), given.pop("instructions", None)
     transcript = transcript_of(items)
     before = given.pop("previous_response_id", None)
-    _check_choice(given)
+    fields.require_choice(given)
     if before is not None:
         before = given["previous_response_id"] = _known(call, before)
         transcript = [_after(before, k, message, call) for k, message in enumerate(transcript)]
@@ -106,44 +99,17 @@ def _check_results(call: Call, items: Any, before: str | None) -> None:
             raise fields.refuse(where, "that of a call in this conversation") from None
 
 
-def _check_choice(given: dict[str, Any]) -> None:
-    """A tool is chosen by a name that was declared public with it."""
-    choice = given.get("tool_choice")
-    names = {tool["name"] for tool in given.get("tools", ())}
-    if isinstance(choice, dict) and choice["name"] not in names:
-        raise fields.refuse("tool_choice", "a tool of this request")
-
-
-def response_id(call: Call, upstream: str) -> str:
-    """A response's id for its client: the upstream's, signed."""
-    data = upstream.encode()
-    signed = base64.urlsafe_b64encode(_mac(call, data) + data).decode().rstrip("=")
-    return f"resp_{signed}"
-
-
 def _known(call: Call, name: str) -> str:
-    """Inverse of :func:`response_id`.
+    """The upstream's id of a response.
 
     Raises:
         Failure: This client was not given it.
     """
-    data = b""
-    if name.startswith("resp_") and len(name) <= _LONGEST:
-        try:
-            coded = name.removeprefix("resp_")
-            data = base64.b64decode(coded + "=" * (-len(coded) % 4), b"-_", validate=True)
-        except (ValueError, binascii.Error):
-            data = b""
-    if not hmac.compare_digest(data[:_MAC], _mac(call, data[_MAC:])):
+    data = call.signed("response", name)
+    if data is None:
         field = "previous_response_id"
         raise Failure(400, f"{field}: expected an id from this gateway", "not_found", param=field)
-    return data[_MAC:].decode()
-
-
-def _mac(call: Call, data: bytes) -> bytes:
-    secret = call.gateway.secret.encode()
-    key = hmac.digest(secret, b"response " + call.client.id.encode(), "sha256")
-    return hmac.digest(key, data, "sha256")[:_MAC]
+    return data.decode()
 
 
 @cache
@@ -177,21 +143,12 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
             ),
             "text": record(
                 {
-                    "format": response_format(policy, flat=True),
+                    "format": fields.response_format(policy, flat=True),
                     "verbosity": one_of("low", "medium", "high"),
                 }
             ),
-            "tools": tools_of(policy, flat=True),
-            "tool_choice": _tool_choice,
+            "tools": fields.tools_of(policy, flat=True),
+            "tool_choice": fields.tool_choice(flat=True),
         },
         ("model", "input"),
     )
-
-
-def _tool_choice(value: Any, where: str) -> Any:
-    if isinstance(value, dict):
-        return _NAMED(value, where)
-    return one_of("none", "auto", "required")(value, where)
-
-
-_NAMED = record({"type": one_of("function"), "name": text}, ("type", "name"))

@@ -63,6 +63,8 @@ class Policy(_Section):
         kinds: Which kinds get pseudonyms; empty: all that the detector knows.
         on_empty: What happens to a text in which no entity is found, in mode ``"pseudonyms"``:
             ``"raise"`` refuses it, ``"pass"`` sends it as it is.
+        rest: ``"common"``, in mode ``"pseudonyms"``: of what gets no pseudonym only words of a
+            public list go out, every other one as a label. Default: all of it.
         system: Whether system prompts are private (``"release"``) or ``"public"``, sent as is.
         tools: ``"public"``: definitions of tools are sent as they are; else they are refused.
         response_format: As ``tools``, for JSON schemas of answers.
@@ -84,6 +86,7 @@ class Policy(_Section):
     mechanism: str = "nearest-response"
     kinds: tuple[str, ...] = ()
     on_empty: Literal["raise", "pass"] = "raise"
+    rest: Literal["common"] | None = None
     system: Literal["release", "public"] = "release"
     tools: Literal["refuse", "public"] = "refuse"
     response_format: Literal["refuse", "public"] = "refuse"

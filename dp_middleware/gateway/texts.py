@@ -10,14 +10,11 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.gateway import fields
-from dp_middleware.gateway.answers import shown_texts
-from dp_middleware.gateway.chat import stop
+from dp_middleware.gateway.answers import TextStream, shown_texts
 from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
-from dp_middleware.gateway.pieces import TextStream
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.streaming import DONE, EventStream
-from dp_middleware.gateway.turns import Plan, in_thread, named, released
+from dp_middleware.gateway.turns import DONE, EventStream, Plan, in_thread, named, released
 
 COMPLETIONS, EMBEDDINGS = "/completions", "/embeddings"
 _MOST = 2048  # texts
@@ -27,7 +24,7 @@ async def completions(call: Call) -> Response:
     """Release the prompts, ask the upstream, show what it wrote."""
     models = call.gateway.settings.upstream.models
     given = _completion(call.policy, models)(call.body, "")
-    turn = await released(call, lambda: plan_of(call, given, "prompt"))
+    turn = await released(call, lambda call: plan_of(call, given, "prompt"))
     if turn.body.get("stream"):
         return EventStream(turn, COMPLETIONS, TextStream(turn.exchange), ends=DONE)
     answer = await call.gateway.upstream.ask(COMPLETIONS, turn.body)
@@ -38,7 +35,7 @@ async def completions(call: Call) -> Response:
 async def embeddings(call: Call) -> Response:
     """Release the texts, and have what was released embedded: a function of public text."""
     given = _embedding(call.gateway.settings.upstream.models)(call.body, "")
-    turn = await released(call, lambda: plan_of(call, given, "input"))
+    turn = await released(call, lambda call: plan_of(call, given, "input"))
     answer = await call.gateway.upstream.ask(EMBEDDINGS, turn.body)
     return JSONResponse(answer, headers=turn.headers)
 
@@ -49,11 +46,6 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
     In a conversation that the client has named, a text at the same place is the same event, so
     that a repeated request costs nothing; without a name every request is a new one, with
     pseudonyms of its own, whose originals no other answer may show.
-
-    Args:
-        call: The request.
-        given: What it holds, checked.
-        name: Of the field with the texts.
     """
     texts = [given[name]] if isinstance(given[name], str) else given[name]
     conversation = named(call)
@@ -75,9 +67,7 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
 
 def _texts(value: Any, where: str) -> Any:
     """A text or several; arrays of token ids are refused: they are text in another spelling."""
-    if isinstance(value, str):
-        return text(value, where)
-    return fields.many(text, most=_MOST)(value, where)
+    return fields.either(str, text, fields.many(text, most=_MOST))(value, where)
 
 
 @cache
@@ -96,7 +86,7 @@ def _completion(policy: Policy, models: tuple[str, ...]) -> Check:
             "max_tokens": whole(0, 10_000_000),
             "seed": whole(-(2**63), 2**63 - 1),
             "logprobs": whole(0, 20),
-            "stop": stop(policy),
+            "stop": fields.stop(policy),
         },
         ("model", "prompt"),
     )

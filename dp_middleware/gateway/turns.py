@@ -1,27 +1,40 @@
-"""One request from its private texts to a public body, and the way back of its answer."""
+"""A request from its private texts to a public body, and its answer in pieces on the way back."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.transcript import Unknown
-from dp_middleware.gateway.accounts import Account
-from dp_middleware.gateway.failures import Failure
+from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.gateway.accounts import headers_of
+from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call
 
 T = TypeVar("T")
 
 HEADER = "x-dp-conversation"
+DONE = b"data: [DONE]\n\n"
+
 _NAME = re.compile(r"[\x21-\x7e]{1,200}")
+_LAST = 10.0  # seconds for the end of an answer
+_EVENT_STREAM = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +74,7 @@ class Turn:
 
 
 def named(call: Call) -> str | None:
-    """The conversation of the header, if there is one; it is kept here and never forwarded.
+    """Returns the conversation of the header, if there is one; it is never forwarded.
 
     Raises:
         Failure: A name that is none.
@@ -75,41 +88,34 @@ def named(call: Call) -> str | None:
     return f"{call.client.id}\x1fnamed\x1f{name}"
 
 
-async def released(call: Call, read: Callable[[], Plan]) -> Turn:
+async def released(call: Call, read: Callable[[Call], Plan]) -> Turn:
     """Charges and draws for all that is private in a request, in a thread.
-
-    Args:
-        call: The request.
-        read: Reads it.
 
     Raises:
         Failure: Something in it cannot be released; nothing was charged.
         DPMiddlewareError: The release failed; nothing was sent. Holds no text.
     """
-    return await in_thread(lambda: _released(call, read))
+    return await in_thread(lambda: _released(call, read(call)))
 
 
-def _released(call: Call, read: Callable[[], Plan]) -> Turn:
-    started = time.perf_counter()
-    plan, session, policy = read(), call.session, call.policy
+def _released(call: Call, plan: Plan) -> Turn:
+    started, policy = time.perf_counter(), call.policy
     unknown: Unknown = "refuse"
     if policy.answers == "public":
-        unknown = _words_only if session.restores else "pass"
-    exchange = session.exchange(
+        unknown = _words_only if call.session.restores else "pass"
+    exchange = call.session.exchange(
         plan.transcript,
         conversation=plan.conversation,
         unknown=unknown,
         tools="all" if "all" in policy.tool_originals else policy.tool_originals,
         after=plan.after,
     )
-    account = Account.of(call.policy_name, exchange.releases, exchange.receipt.charged)
-    call.gateway.measures.released(account.draws, account.nats, time.perf_counter() - started)
     return Turn(
         call=call,
         plan=plan,
         exchange=exchange,
         body=plan.build(exchange.sent),
-        headers=account.headers(call, exchange.receipt.remaining),
+        headers=headers_of(call, exchange, time.perf_counter() - started),
     )
 
 
@@ -132,13 +138,105 @@ def _words_only(answer: str) -> bool:
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
     """Runs a function that handles private text in a thread: its failures hold none of it.
 
-    Args:
-        work: The function.
-        threads: In which it runs; default: those that release.
-
     Raises:
         DPMiddlewareError: The library's as it is, of others the type only.
     """
-    if threads is None:
-        return await asyncio.to_thread(guarded, work)
     return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
+
+
+def sse(event: dict[str, Any], named: bool = False) -> bytes:
+    """Spells a server-sent event with its data as JSON, and with its name if it has one."""
+    head = f"event: {event['type']}\n" if named else ""
+    return f"{head}data: {json.dumps(event)}\n\n".encode()
+
+
+class Events(Protocol):
+    """What a wire makes of the events of its upstream.
+
+    Attributes:
+        named: Whether they have names: their types.
+    """
+
+    named: bool
+
+    def feed(self, event: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        """Returns the events that the client is sent for one.
+
+        Raises:
+            Failure: It is none of this protocol.
+        """
+
+    def complete(self) -> bool:
+        """Tells whether the answer is whole."""
+
+    def broken(self, failure: Failure) -> dict[str, Any]:
+        """Returns the event that ends an answer which is not, in the wire's form."""
+
+    def note(self, *, left: bool = False) -> None:
+        """Tells the session what was said; if the client has left, without waiting."""
+
+
+class EventStream(Response):
+    """A streamed answer: all of it happens in one task, which ends when the client leaves.
+
+    Attributes:
+        begun: Whether something was sent.
+    """
+
+    def __init__(self, turn: Turn, path: str, events: Events, ends: bytes = b"") -> None:
+        self.status_code, self.background, self.begun = 200, None, False
+        self.init_headers({**_EVENT_STREAM, **turn.headers})
+        self._turn, self._path, self._events, self._ends = turn, path, events, ends
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends it.
+
+        Raises:
+            Failure: The upstream did not begin; nothing was sent.
+        """
+        writing = asyncio.create_task(self._write(send))
+        leaving = asyncio.create_task(_until_gone(receive))
+        try:
+            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not writing.done():
+                writing.cancel()
+            await asyncio.gather(writing, leaving, return_exceptions=True)
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            raise error
+
+    async def _write(self, send: Send) -> None:
+        noted, upstream = False, self._turn.call.gateway.upstream
+        body: dict[str, Any] = {"type": "http.response.body", "more_body": True}
+        try:
+            async with upstream.stream(self._path, self._turn.body) as events:
+                start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+                await send(start)
+                self.begun = True
+                async for event in events:
+                    for shown in self._events.feed(event):
+                        await send({**body, "body": sse(shown, self._events.named)})
+            noted = True
+            await in_thread(self._events.note)
+            failure = None if self._events.complete() else _BROKEN_OFF
+        except DPMiddlewareError as error:
+            if not self.begun:
+                raise
+            failure = failure_of(error)
+        finally:
+            if self.begun and not noted:
+                self._events.note(left=True)
+        last = self._ends
+        if failure is not None:
+            last = sse(self._events.broken(failure), self._events.named)
+        async with asyncio.timeout(_LAST):  # a client that reads nothing is not waited for
+            await send({**body, "body": last, "more_body": False})
+
+
+_BROKEN_OFF = Failure(502, "the upstream's answer broke off", "upstream_ended", kind="server_error")
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

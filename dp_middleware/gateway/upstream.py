@@ -5,29 +5,83 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
 
-from dp_middleware.gateway.connections import Connections
-from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.failures import Failure, not_json
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.settings import Settings
 
 _PASSED = {400, 404, 408, 409, 413, 422, 429}  # statuses that a client can do something about
+_ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1)
+_KEPT = 4.0  # seconds without a request: servers of uvicorn and Node hang up after 5
 _PLAIN = {"accept-encoding": "identity"}  # a compressed answer has no size before it is unpacked
 
 
-class Upstream:
-    """A client of the upstream, for one event loop.
+class Connections(httpx.AsyncBaseTransport):
+    """A transport for each request at once, with one connection; the latest used is used next.
 
-    Args:
-        settings: Of the gateway.
-        measures: Count its answers.
+    A pool of httpx looks at all of its connections, for each of them, twice a request. No more
+    than there are requests at once are open.
     """
+
+    def __init__(self) -> None:
+        self._context = httpx.create_ssl_context(trust_env=False)
+        self._idle: deque[tuple[float, httpx.AsyncHTTPTransport]] = deque()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send it; the connection is free again when the response is closed."""
+        used = time.monotonic() - _KEPT
+        while self._idle and self._idle[0][0] < used:
+            await self._idle.popleft()[1].aclose()
+        transport = self._idle.pop()[1] if self._idle else self._new()
+        try:
+            response = await transport.handle_async_request(request)
+        except BaseException:
+            self._free(transport)  # it has closed what failed
+            raise
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Answer(response.stream, lambda: self._free(transport))
+        return response
+
+    async def aclose(self) -> None:
+        """Close what is idle."""
+        while self._idle:
+            await self._idle.popleft()[1].aclose()
+
+    def _new(self) -> httpx.AsyncHTTPTransport:
+        return httpx.AsyncHTTPTransport(verify=self._context, trust_env=False, limits=_ONE)
+
+    def _free(self, transport: httpx.AsyncHTTPTransport) -> None:
+        self._idle.append((time.monotonic(), transport))
+
+
+class _Answer(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, free: Callable[[], None]) -> None:
+        self._stream, self._free = stream, free
+        self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            yield piece
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            try:
+                await self._stream.aclose()
+            finally:
+                self._free()
+
+
+class Upstream:
+    """A client of the upstream, for one event loop."""
 
     def __init__(self, settings: Settings, measures: Measures) -> None:
         self._settings, self._terms, self._measures = settings, settings.upstream, measures
@@ -69,7 +123,7 @@ class Upstream:
         answer = _object(bytes(data))
         if answer is None:
             raise self._failed("garbage")
-        self._measures.upstream("200")
+        self._measures.upstream.labels("200").inc()
         return answer
 
     @asynccontextmanager
@@ -110,7 +164,7 @@ class Upstream:
             if event is None or event.get("error"):
                 raise self._failed("garbage")
             yield event
-        self._measures.upstream("200" if done else "ended")
+        self._measures.upstream.labels("200" if done else "ended").inc()
 
     async def _lines(self, response: httpx.Response) -> AsyncIterator[str]:
         """The lines of a stream; a byte is looked at once, however small the pieces are."""
@@ -153,7 +207,7 @@ class Upstream:
 
     def _refused(self, response: httpx.Response) -> Failure:
         status = response.status_code
-        self._measures.upstream(str(status))
+        self._measures.upstream.labels(str(status)).inc()
         passed = status if status in _PASSED else 502
         wait = response.headers.get("retry-after", "")
         headers = {"retry-after": wait} if wait.isdecimal() and len(wait) < 6 else {}
@@ -162,7 +216,7 @@ class Upstream:
         return Failure(passed, message, "upstream_error", kind=kind, headers=headers)
 
     def _failed(self, outcome: str) -> Failure:
-        self._measures.upstream(outcome)
+        self._measures.upstream.labels(outcome).inc()
         status = 504 if outcome == "timeout" else 502
         return Failure(status, _SAID[outcome], f"upstream_{outcome}", kind="server_error")
 
@@ -179,16 +233,12 @@ _SAID = {
 def _object(data: bytes) -> dict[str, Any] | None:
     """A JSON object that can be spelled again, in UTF-8; ``None`` for anything else."""
     try:
-        value = json.loads(data, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(data, parse_constant=not_json, parse_float=_finite)
         if b"\\ud" in data.lower():  # maybe half of a pair
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _refuse(_: str) -> Any:
-    raise ValueError("not JSON")
 
 
 def _finite(digits: str) -> float:

@@ -6,16 +6,19 @@ import re
 from collections.abc import Container
 
 _SCHEME = r"(?:https?|ftps?|wss?|file):[/\\]*"
+_BARE = r"(?=\bwww\.|\b(?:[\w-]+\.)+[^\W\d_]{2,24}(?::\d+)?[/?#])"  # without a scheme
 _AUTHORITY = r"([^/\\?#\s<>\"'`)\]|]*)"
-_HEAD = re.compile(rf"(?:{_SCHEME}|[/\\]{{2,}}|(?=\bwww\.)){_AUTHORITY}", re.IGNORECASE)
-_BEGUN = re.compile(rf"{_SCHEME}|//|\\\\|\bwww\.|\]\(", re.IGNORECASE)
-_ENDS = " \t\n\r\v\f<>\"'`|"
-_ATTRIBUTE = re.compile(
-    r"\b(?:src|srcset|href|action|formaction|background|poster|data|cite|ping)\s*=\s*[\"']\Z",
-    re.IGNORECASE,
-)
+_HEAD = re.compile(rf"(?:{_SCHEME}|[/\\]{{2,}}|{_BARE}){_AUTHORITY}", re.IGNORECASE)
+_BEGUN = re.compile(rf"{_SCHEME}|//|\\\\|(?:mailto|xmpp|tel|sms):|{_BARE}|\]\(", re.IGNORECASE)
+_ENDS = " \t\n\r\v\f<>"
+_AROUND = "\"'`|"  # an address behind one of them ends with the next
+_TAG = re.compile(r"<[a-z][^\s<>/]*[\s/]", re.IGNORECASE)
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|[\"'].*", re.DOTALL)
+_NESTED = 3  # tags in attributes of tags
+_LONGEST = 4_000  # signs of a tag
 _BEHIND = re.compile(r"(?::\d+)?[.,;:!?]*")
-_PERSONAL = ("", "<", "mailto:", "tel:", "sms:")
+_PERSONAL = ("", "<", "mailto:", "xmpp:", "tel:", "sms:")
+_ELSEWHERE = "\\\t\n\r"  # behind a host: browsers and others do not agree on what it is
 _NAMED = re.compile(
     r"(?:(?<=@)|(?<=//)|\b)((?:[\w-]+\.)+[^\W\d_][\w-]+|localhost)\b", re.IGNORECASE
 )
@@ -29,26 +32,30 @@ def hosts_in(text: str) -> set[str]:
 
 def opening(text: str, place: int) -> int | None:
     """Returns where the address begins that a place stands in; ``None`` where it is in none."""
-    token = max(text.rfind(sign, 0, place) for sign in _ENDS) + 1
-    begun = _BEGUN.search(text, token, place)
-    if begun is not None:
-        is_target = begun.group() == "]("
-        return begun.end() if is_target else token + _lead(text[token : begun.start()])
+    done = max(text.rfind(sign, 0, place) for sign in _ENDS) + 1
+    while (begun := _BEGUN.search(text, done, place)) is not None:
+        if begun.group() == "](":
+            return begun.end()
+        before = text[begun.start() - 1 : begun.start()]
+        if not before or before not in _AROUND or before not in text[begun.end() : place]:
+            return begun.start()
+        done = text.index(before, begun.end())
     target = text.rfind("](", 0, place)
     if target >= 0 and not {")", "\n"} & set(text[target:place]):
         return target + 2
-    quote = max(text.rfind(sign, 0, place) for sign in "\"'")
-    if quote >= 0 and _ATTRIBUTE.search(text, max(0, quote - 20), quote + 1) is not None:
-        return quote + 1
+    return _tag(text, place)
+
+
+def _tag(text: str, place: int) -> int | None:
+    """Where the tag begins in whose attributes a place stands."""
+    for tag in [*_TAG.finditer(text, max(0, place - _LONGEST), place)][: -_NESTED - 1 : -1]:
+        attributes = text[tag.end() : place]
+        if "=" in attributes and ">" not in _QUOTED.sub("", attributes):
+            return tag.start()
     return None
 
 
-def _lead(before: str) -> int:
-    """Signs of a token in front of an address in it, such as a bracket."""
-    return max(before.rfind(sign) for sign in "([{,;=") + 1
-
-
-def stays(text: str, start: int, end: int, hosts: Container[str]) -> bool:
+def stays(text: str, start: int, end: int, hosts: Container[str], more: bool) -> bool | None:
     """Tells whether a pseudonym stays in an answer: it stands in an address of a foreign host.
 
     Args:
@@ -56,17 +63,25 @@ def stays(text: str, start: int, end: int, hosts: Container[str]) -> bool:
         start: Offset of the pseudonym.
         end: Offset behind it.
         hosts: Those that stood in the request, with those in place of them.
+        more: Whether the text may go on.
+
+    Returns:
+        ``None`` where what follows decides.
     """
     begin = opening(text, start)
-    if begin is None or text[begin:start].strip().lower() in _PERSONAL:
+    if begin is None:
         return False
-    head = _HEAD.search(text, begin)
-    if head is None or head.start() > start or not head[1]:
+    if text[begin:start].strip().lower() in _PERSONAL:
+        return text[end : end + 1] in ("@", "%")
+    head = _HEAD.match(text, begin)
+    if head is None or not head[1]:
         return True
     first, behind = head.span(1)
-    if start < behind:  # in the name of the host, which it must be as a whole
-        return start != first or _BEHIND.fullmatch(text, end, behind) is None
-    return _host(head[1]) not in hosts
+    if start >= behind:
+        return text[behind] in _ELSEWHERE or _host(head[1]) not in hosts
+    if more and behind == len(text):
+        return None
+    return start != first or _BEHIND.fullmatch(text, end, behind) is None  # not the whole host
 
 
 def _host(authority: str) -> str:

@@ -47,8 +47,8 @@ class Entity(NamedTuple):
 def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) -> list[Entity]:
     """The entities of a text, sorted and disjoint, without blanks at their ends.
 
-    Where results overlap, a kind whose pattern is checked (an e-mail address, an IBAN) wins, then
-    one that the words beside it tell (an age, an id), then the longest, then the first. What
+    Where results overlap, a secret wins, then a kind whose pattern is checked (an e-mail address,
+    an IBAN), then one that words beside it tell (an age, an id), the longest, the first. What
     sticks out of a loser stays an entity of its own kind, so every character that was detected,
     and is no blank at an end, is in one entity.
 
@@ -85,7 +85,10 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
 
 
 def entities_in(
-    view: View, detector: Any, kinds: Collection[str] | None = None
+    view: View,
+    detector: Any,
+    kinds: Collection[str] | None = None,
+    always: Collection[str] = (),
 ) -> tuple[View, list[Entity]]:
     """The entities of a view, by what its text says and by where its values stand.
 
@@ -97,6 +100,7 @@ def entities_in(
             sign between the parts is then missing in the view that is returned.
         detector: As of :func:`entities_of`.
         kinds: As there.
+        always: Kinds that are replaced in every number.
     """
     for place in [k for k, sign in enumerate(view.text) if sign == PART][::-1]:
         before = view.text[max(0, place - OVERLAP) : place]
@@ -116,6 +120,7 @@ def entities_in(
             value is None
             or not (value.bare or value.identifies)
             or (wanted is not None and entity.kind in wanted - IDENTIFYING)
+            or entity.kind in always
         ):
             kept.append(entity)
         elif value.identifies or entity.kind in IDENTIFYING:
@@ -246,7 +251,7 @@ def _disjoint(text: str, results: Iterable[Entity]) -> list[Entity]:
 
 
 def _rank(kind: str) -> int:
-    return 0 if kind in VALIDATED else 1 if kind in CONTEXTUAL else 2
+    return -1 if kind == "secret" else 0 if kind in VALIDATED else 1 if kind in CONTEXTUAL else 2
 
 
 def _trimmed(text: str, start: int, end: int, kind: str) -> Entity:

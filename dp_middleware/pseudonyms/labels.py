@@ -19,7 +19,7 @@ VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
 CONTEXTUAL = frozenset({"address", "age", "amount", "id", "username", "zip"})
 """Kinds that words beside a value tell, which a model of names takes for a date or a name."""
 
-IDENTIFYING = frozenset({"id", "phone", "card", "ssn", "iban", "zip", "username"})
+IDENTIFYING = frozenset({"id", "phone", "card", "ssn", "iban", "zip", "username", "secret"})
 """Kinds by which a number names somebody or something."""
 
 _LABELS = {
@@ -49,8 +49,8 @@ _LABELS = {
     "amount": "AMOUNT MONEY PRICE",
     "age": "AGE",
     "number": "NUMBER CARDINAL QUANTITY PERCENT PERCENTAGE ORDINAL",
-    "secret": "SECRET PASSWORD PASSCODE API_KEY ACCESS_TOKEN TOKEN CREDENTIAL CREDENTIALS "
-    "PRIVATE_KEY CVV CVC PIN CREDIT_CARD_CVV",
+    "secret": "SECRET PASSWORD PASSPHRASE PASSCODE PIN TOKEN API_KEY ACCESS_TOKEN PRIVATE_KEY "
+    "CREDENTIAL CREDENTIALS CONNECTION_STRING CVV CVC CREDIT_CARD_CVV",
     "id": "ID CRYPTO MAC MAC_ADDRESS UUID PHONE_IMEI IMEI UK_NHS UK_NINO MEDICAL_LICENSE "
     "MEDICAL_RECORD_NUMBER MRN HEALTH_PLAN BITCOIN_ADDRESS ETHEREUM_ADDRESS LITECOIN_ADDRESS "
     "US_BANK_NUMBER US_DRIVER_LICENSE US_ITIN US_PASSPORT US_NPI US_MBI PASSPORT PASSPORT_NUM "

@@ -22,6 +22,7 @@ _NUMBER = re.compile(  # but no address of the internet
     r"(?!\d{1,3}(?:\.\d{1,3}){3}\Z)[$€£¥₹]?\s?"
     r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:[.,]\d+)?)%?"
 )
+_ENCODED = re.compile(r"%\d[a-f]")
 _UNDECIDED = re.compile(r"[.,]\d{0,3}\Z")  # of a number, or behind it
 _ALIKE = str.maketrans("\u2018\u2019\u02bc\u2010\u2011\u2012\u2013\u2212", "'''-----")
 """Apostrophes and hyphens that a model or a word processor writes for one another."""
@@ -72,31 +73,33 @@ class Names(Generic[V]):
         if not self._values:
             return
         folded, heads = fold(text), self._heads
+        escapes = has_escapes(text)
         for start, end in parts:
             done = start
             for piece in _PIECES.finditer(folded, start, end):
-                if piece.group() not in heads or (place := piece.start()) < done:
-                    continue
-                if within_word(text, place):
-                    continue
-                if (match := self._longest(text, folded, place, end)) is not None:
-                    yield match
-                    done = match.end
+                for place in begins(folded, piece) if escapes else (piece.start(),):
+                    if place < done or folded[place : piece.end()] not in heads:
+                        continue
+                    if within_word(text, place) and not (escapes and is_escaped(folded, place)):
+                        continue
+                    if (match := self._longest(text, folded, place, end)) is not None:
+                        yield match
+                        done = match.end
 
     def open_at(self, text: str, start: int = 0) -> int:
         """From which offset on the signs that follow a text decide what is found in it."""
-        folded = fold(text)
+        folded, escapes = fold(text), has_escapes(text)
         ending = _UNDECIDED.search(folded, max(0, len(folded) - 4))
         undecided = len(folded) if ending is None else ending.start()
         for piece in _PIECES.finditer(folded, start):
-            place, end = piece.span()
-            may_begin = end >= undecided or piece.group() in self._heads
-            if (
-                may_begin
-                and not within_word(text, place)
-                and self._is_open(folded, place, undecided)
-            ):
-                return place
+            for place in begins(folded, piece) if escapes else (piece.start(),):
+                may_begin = piece.end() >= undecided or folded[place : piece.end()] in self._heads
+                if (
+                    may_begin
+                    and (not within_word(text, place) or (escapes and is_escaped(folded, place)))
+                    and self._is_open(folded, place, undecided)
+                ):
+                    return place
         return len(text)
 
     def _longest(self, text: str, folded: str, start: int, limit: int) -> Match[V] | None:
@@ -185,6 +188,30 @@ def within_word(text: str, place: int) -> bool:
         return False
     before, behind = text[place - 1], text[place]
     return is_word(before) and is_word(behind) and before.isdecimal() == behind.isdecimal()
+
+
+def has_escapes(text: str) -> bool:
+    """Whether there may be escapes in a text that is no JSON, as of :func:`is_escaped`."""
+    return "\\" in text or "%" in text
+
+
+def is_escaped(folded: str, place: int) -> bool:
+    r"""Whether what stands before an offset may be an escape, such as ``\n`` or ``%0A``.
+
+    Then a word may begin there, as well as with the letter of the escape.
+    """
+    return place > 1 and (
+        (folded[place - 2] == "\\" and folded[place - 1] in "bfnrt")
+        or (place > 2 and _ENCODED.match(folded, place - 3, place) is not None)
+    )
+
+
+def begins(folded: str, piece: re.Match[str]) -> Iterator[int]:
+    """Where a word may begin in a piece."""
+    place, end = piece.span()
+    yield place
+    if place + 1 < end and is_escaped(folded, place + 1):
+        yield place + 1
 
 
 def is_number(text: str) -> bool:

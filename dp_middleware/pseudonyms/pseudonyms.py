@@ -14,10 +14,12 @@ from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.pseudonyms.common import Word, only_common, promise
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.ours import Strictness, default
 from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
 from dp_middleware.pseudonyms.labels import kind_of
+from dp_middleware.pseudonyms.lists import Also, What, lists_of
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
@@ -28,6 +30,7 @@ from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
 OnEmpty = Literal["raise", "pass"]
+Rest = Literal["common"] | None
 
 _PUBLIC = (
     "what the detector does not find is public and goes out as it is",
@@ -60,6 +63,12 @@ class Pseudonyms(Payer):
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
         strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
+        rest: ``"common"``: of the rest of the text only words of a public list of English and
+            signs go out; every other word and number becomes a label. Default: all of it goes out.
+        allow: What is never replaced, and so public: texts, found in any case where words end,
+            and compiled regular expressions.
+        also: What is always replaced, also where it is allowed: a dict from texts, expressions or
+            functions from a text to spans ``(start, end)``, to the kind of each.
         ledger: Charged before any draw; default that of the sanitizer.
         subject: Whose budget is charged; default that of the sanitizer.
 
@@ -67,6 +76,8 @@ class Pseudonyms(Payer):
         MissingExtra: The default detector, or a list, needs the extra ``detect``.
         ParameterError: An unknown kind, or a sanitizer whose guarantee does not add up with this.
     """
+
+    _known: tuple[Sanitizer | None, Certificate] | None = None
 
     def __init__(
         self,
@@ -76,12 +87,22 @@ class Pseudonyms(Payer):
         on_empty: OnEmpty = "raise",
         *,
         strictness: Strictness = "balanced",
+        rest: Rest = None,
+        allow: Iterable[What] = (),
+        also: Also = (),
         ledger: Ledger | None = None,
         subject: str | None = None,
     ) -> None:
         _validate.one_of(("raise", "pass"), on_empty=on_empty)
-        self.on_empty = on_empty
+        if rest is not None:
+            _validate.one_of(("common",), rest=rest)
+        if rest is not None and sanitizer is not None:
+            raise ParameterError("expected rest= or sanitizer=, got both: one rest, one law")
+        self.on_empty, self.rest = on_empty, rest
+        self._lists = lists_of(allow, also)
         self._laws, self._asked = _chosen(kinds)
+        if rest is not None:
+            self._laws[Word.name] = Word()
         self._laws_digest = sha256(repr(sorted(self._laws.items())).encode()).hexdigest()
         self._detector = default(self._asked, strictness) if detector is None else detector
         self.sanitizer = _without_ledger(sanitizer)
@@ -92,12 +113,15 @@ class Pseudonyms(Payer):
 
     def __repr__(self) -> str:
         kinds = "all kinds" if self._asked is None else ", ".join(sorted(self._asked))
-        return f"Pseudonyms({kinds}; the rest: {self.sanitizer or 'public'})"
+        rest = "public" if self.rest is None else "common words"
+        return f"Pseudonyms({kinds}; the rest: {self.sanitizer or rest})"
 
     @property
     def certificate(self) -> Certificate:
         """The guarantee of a release in which all kinds occur; of one with few it is better."""
-        return self._certificate(self._laws.values(), self.sanitizer)
+        if self._known is None or self._known[0] is not self.sanitizer:
+            self._known = self.sanitizer, self._certificate(self._laws.values(), self.sanitizer)
+        return self._known[1]
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
         """A session that releases with pseudonyms and restores what comes back.
@@ -127,9 +151,23 @@ class Pseudonyms(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        view, entities = entities_in(view_of(text), self._detector, self._asked)
-        places = tuple(places_of(view.text, entities, self._laws))
-        return PseudonymDraft(view=view, places=places)
+        detector, asked, always = self._detector, self._asked, self._lists.kinds
+        if self._lists:
+            detector = self._lists.detector(detector, asked)
+            asked = None if asked is None else asked | always
+        view, entities = entities_in(view_of(text), detector, asked, always)
+        places = tuple(places_of(view, entities, self._laws))
+        return PseudonymDraft(view=view, places=places, kept=tuple(self._lists.kept(view.text)))
+
+    def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
+        """The same with further things that are never, or always, replaced.
+
+        Raises:
+            ParameterError: As of :class:`Pseudonyms`.
+        """
+        twin = copy.copy(self)
+        twin._lists = self._lists.added(allow, also)
+        return twin
 
     def write(self, pair: Pair, like: str) -> str:
         """The original of a pair, in the case of the pseudonym that was found for it."""
@@ -153,7 +191,9 @@ class Pseudonyms(Payer):
         """
         alone = self.sanitizer is None
         draft = draft.complete(mapping, self.kind, public=alone)
-        if alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
+        if self.rest is not None:
+            draft = only_common(draft)
+        elif alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
             raise NothingFound(
                 "expected a text in which the detector finds something, got one in which it finds "
                 'nothing and which would go out as it is; on_empty="pass" allows that'
@@ -167,7 +207,7 @@ class Pseudonyms(Payer):
                 self.ledger.charge(self.subject, each, n)
         for _ in range(near):  # of the tokens the sanitizer does
             write_charge(priced)
-        written, used = draft.written(mapping, draft.public if alone else ())
+        written, used = draft.written(mapping, draft.public(self._lists.texts) if alone else ())
         if rest is None or self.sanitizer is None:
             verbatim = count("\n".join(draft.text[start:end] for start, end in draft.gaps))
             text = draft.filled(written, 0, len(draft.text), draft.view)
@@ -215,7 +255,9 @@ class Pseudonyms(Payer):
             adjacency=Adjacency.entities(self._laws, beside),
             method="exact" if own is None else own.method,
             assumptions=(
-                *(_PUBLIC if own is None else _PUBLIC[1:]),
+                *(() if self.rest is None else (promise(),)),
+                *_PUBLIC[own is not None or self.rest is not None :],
+                *(("what allow= names is public",) if self._lists.allow else ()),
                 *dict.fromkeys(f"kept of each {kind.name}: {kind.keeps}" for kind in laws),
                 *(() if own is None else own.assumptions),
             ),

@@ -11,8 +11,8 @@ from dp_middleware.pseudonyms.mapping import Mapping, Pair
 Write = Callable[[Pair, str], str]
 """The original of a pair, in the case of the pseudonym that was found for it."""
 
-_CONTEXT = 2  # signs before a place that tell whether it continues a word or a number
-_BEGINNING = 24  # signs that may begin an address
+_CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
+_BEGINNING = 80  # signs that may begin an address
 _ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is
 
 
@@ -44,20 +44,24 @@ class Restorer:
         """Returns what is certain after a further piece."""
         self._text += piece
         with self._mapping.lock:
-            return self._restored(self._mapping.pseudonyms.open_at(self._text, self._done))
+            limit = self._mapping.pseudonyms.open_at(self._text, self._done)
+            return self._restored(limit, more=True)
 
     def close(self) -> str:
         """Returns the rest."""
         with self._mapping.lock:
-            return self._restored(len(self._text))
+            return self._restored(len(self._text), more=False)
 
-    def _restored(self, limit: int) -> str:
+    def _restored(self, limit: int, more: bool) -> str:
         names, text, out = self._mapping.pseudonyms, self._text, list[str]()
         for match in names.find(text, self._done):
             if match.start >= limit:
                 break
             like = text[match.start : match.end]
-            foreign = self._hosts is not None and stays(text, *match[:2], self._hosts)
+            foreign = self._hosts is not None and stays(text, *match[:2], self._hosts, more)
+            if foreign is None:
+                limit = match.start
+                break
             original = like if foreign else self._write(match.value, like)
             out += [text[self._done : match.start], original]
             self._done = match.end

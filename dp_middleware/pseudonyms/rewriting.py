@@ -30,6 +30,7 @@ S = TypeVar("S", Entity, "Place")
 
 V = TypeVar("V")
 
+_VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -57,12 +58,14 @@ class PseudonymDraft(StaysHere):
         view: What a reader sees of it. Private.
         places: What is replaced of them, sorted and disjoint.
         edited: Whether the text replaces an earlier version, of which something was released.
+        kept: What stays where a further mention is found there, by its offsets.
         used: The pseudonyms that were written, once they are.
     """
 
     view: View = field(repr=False)
     places: tuple[Place, ...] = field(repr=False)
     edited: bool = False
+    kept: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     used: tuple[str, ...] = ()
 
     @property
@@ -95,10 +98,11 @@ class PseudonymDraft(StaysHere):
 
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
         """With what is found of names in the gaps."""
-        text, new = self.text, list[Place]()
+        text, new = self.view.inner, list[Place]()
         for start, end, value in names.find_in(text, self.gaps):
             like, kind, shape = known(value)
-            if not ordinary(text[start:end], like):
+            stays = any(start < behind and first < end for first, behind in self.kept)
+            if not stays and not ordinary(text[start:end], like):
                 new.append(Place(start, end, kind, shape))
         if not new:
             return self
@@ -112,10 +116,9 @@ class PseudonymDraft(StaysHere):
         ends = [(0, 0), *((place.start, place.end) for place in self.places), (length, length)]
         return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
 
-    @property
-    def public(self) -> Words:
-        """The text outside the places."""
-        return Words(self.text[a:b] for a, b in self.gaps)
+    def public(self, others: Iterable[str] = ()) -> Words:
+        """Returns the text outside the places, with other public texts."""
+        return Words([*(self.text[a:b] for a, b in self.gaps), *others])
 
     @property
     def rest(self) -> list[tuple[int, int]]:
@@ -172,17 +175,26 @@ class PseudonymDraft(StaysHere):
         return "".join([*out, seen.slice(start, end)])
 
 
-def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> list[Place]:
-    """What is replaced of detected entities: of each at least something."""
+def places_of(view: View, entities: Iterable[Entity], kinds: dict[str, Kind]) -> list[Place]:
+    """What is replaced of detected entities: of each at least something.
+
+    Nothing between the values of JSON is, and of a number all.
+    """
+    text = view.inner
 
     def kind_of(name: str) -> Kind:
         return kinds.get(name) or Label(of=name)
 
     def places() -> Iterator[Place]:
-        for start, end, name in whole_words(text, entities, lambda entity: kind_of(entity.kind)):
+        inside = _inside(view, entities)
+        for start, end, name in whole_words(text, inside, lambda entity: kind_of(entity.kind)):
             kind, mention = kind_of(name), text[start:end]
             parts = kind.parts(mention)
-            if not parts:  # nothing of it would be replaced
+            value = view.value_at(start, end)
+            is_cut = (
+                value is not None and value.bare and [p[:2] for p in parts] != [(0, len(mention))]
+            )
+            if not parts or is_cut:  # nothing of it would be replaced, or not all of a number
                 kind = Label(of=name)
                 parts = kind.parts(mention)
             for first, behind, shape in parts:
@@ -191,6 +203,19 @@ def places_of(text: str, entities: Iterable[Entity], kinds: dict[str, Kind]) -> 
                 yield Place(start + first, start + behind, own, shape)
 
     return settled(text, places())
+
+
+def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
+    """The parts of entities that stand in values of JSON, or in no JSON; of numbers the whole."""
+    done = 0
+    for start, end, kind in entities:
+        for part in _VALUES.finditer(view.inner, max(start, done), end):
+            first, behind = part.span()
+            value = view.value_at(first, behind)
+            if value is not None and value.bare:
+                first, behind = min(first, value.start), max(behind, value.end)
+            yield Entity(first, behind, kind)
+            done = behind
 
 
 def settled(text: str, places: Iterable[Place]) -> list[Place]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import Any, Protocol, Self, cast
 
-from dp_middleware.conversation.events import Released
 from dp_middleware.conversation.exchange import Restorers
 from dp_middleware.conversation.memo import Entries
-from dp_middleware.conversation.releaser import Releaser
+from dp_middleware.conversation.notebook import Notebook
+from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
 from dp_middleware.conversation.transcript import Admitted
 from dp_middleware.errors import ParameterError
@@ -21,6 +21,7 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.addresses import hosts_in
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore_json
+from dp_middleware.pseudonyms.lists import Also, What
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
 from dp_middleware.pseudonyms.restoration import (
     Restorer,
@@ -56,6 +57,9 @@ class Replaces(Protocol):
     def write(self, pair: Pair, like: str) -> str:
         """The original of a pair."""
 
+    def naming(self, allow: Iterable[What], also: Also) -> Replaces:
+        """The same with further things that are never, or always, replaced."""
+
 
 class PseudonymSession(Session):
     """A session whose releases have pseudonyms, and which restores what comes back.
@@ -90,6 +94,31 @@ class PseudonymSession(Session):
         self._seal = None if memo is None else Seal(self._digests.of("pseudonyms"))
         self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
         self._mappings_lock = Lock()
+
+    def release(
+        self,
+        event_id: str,
+        role: str,
+        text: str,
+        *,
+        conversation: str = "",
+        allow: Iterable[What] = (),
+        also: Also = (),
+    ) -> Release:
+        """As of :class:`~dp_middleware.Session`, and names further things by hand.
+
+        Args:
+            event_id: As there; a message in the memo is answered from there, whatever is named.
+            role: As there.
+            text: As there.
+            conversation: As there.
+            allow: As of :class:`Pseudonyms`: never replaced in this text.
+            also: As of :class:`Pseudonyms`: always replaced in this text.
+        """
+        if not allow and not also:
+            return super().release(event_id, role, text, conversation=conversation)
+        named = self._with(cast(Any, self._releases.naming(allow, also)))
+        return named.release(event_id, role, text, conversation=conversation)
 
     def alone(self) -> Self:
         """As of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""
@@ -159,33 +188,35 @@ class PseudonymSession(Session):
             message = replace(message, public=None)
         return super()._release(message, settings, releaser)
 
-    def _used(
+    def _way_back(
         self,
-        within: bytes,
+        notebook: Notebook,
         admitted: Sequence[Admitted],
         released: Sequence[Released],
         quoted: Iterable[str],
-    ) -> Iterable[str]:
-        """Those that were written, and of answers those whose originals the caller has shown."""
-        mapping = self._loaded(within)
-        for message, (_, used) in zip(admitted, released, strict=True):
-            is_answer = message.public is not None
-            yield from mapping.standing_in(message.event.text) if is_answer else used
+    ) -> tuple[Restorers, tuple[str, ...]]:
+        """Restorers, which never wait, of those pseudonyms that were written here, and in answers.
+
+        Hosts of addresses are named by the user: what a tool has found names none.
+        """
+        mapping, write = self._loaded(notebook.within), self._releases.write
+        used, hosts = set(notebook.used), set[str]()
+        for message, (release, written) in zip(admitted, released, strict=True):
+            text, role = message.event.text, message.event.role
+            used.update(written if message.public is None else mapping.standing_in(text))
+            if role in ("user", "system"):
+                hosts.update(hosts_in(text), hosts_in(release.text))
         with mapping.lock:
             for text in quoted:
-                yield from [match.value.pseudonym for match in mapping.pseudonyms.find(text)]
-
-    def _restorers(self, within: bytes, used: Collection[str], told: Iterable[str]) -> Restorers:
-        """Makes restorers of these pseudonyms; they never wait."""
-        mapping, write = self._mapping(within).bound(used), self._releases.write
-        hosts = {host for text in told for host in hosts_in(text)}
+                used.update(match.value.pseudonym for match in mapping.pseudonyms.find(text))
+        mapping = mapping.bound(used)
 
         def make(json: bool, shown: bool) -> Restorer | JsonRestorer:
             return (JsonRestorer if json else Restorer)(
                 mapping, write, hosts=hosts if shown else None
             )
 
-        return make
+        return make, tuple(used)
 
     def _releaser(self, within: bytes) -> OfConversation:
         return OfConversation(self._releases, self._mapping(within), within, self._seal)
@@ -201,7 +232,8 @@ class PseudonymSession(Session):
 
     def _mapping(self, within: bytes) -> Mapping:
         with self._mappings_lock:
-            mapping = self._mappings.setdefault(within[:_DIGEST], Mapping())
+            if (mapping := self._mappings.get(within[:_DIGEST])) is None:
+                mapping = self._mappings[within[:_DIGEST]] = Mapping()
             self._mappings.move_to_end(within[:_DIGEST])
             if len(self._mappings) > _CONVERSATIONS:
                 self._mappings.popitem(last=False)

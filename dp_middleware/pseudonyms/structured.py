@@ -22,11 +22,15 @@ LITERAL = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
 )
-LETTER = re.compile(r"\\u[0-9a-fA-F]{4}")
-"""Also outside of JSON, as a log or a part of a file may have it."""
+LOOSE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}"
+    r"|[bfnrt](?![a-z])|[\"'])"
+)
+"""Outside of JSON, as a log, a part of a file or Python have it; ``C:\\new`` has none."""
 
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _STRUCTURE = re.compile(r'[^"]+')
+_BETWEEN = re.compile(rf"[{{}}\[\]:,]|(?P<number>{NUMBER.pattern})")
 _OPENING = re.compile(  # or a string with an escape
     r'\{\s*+"|\[\s*+[{"\[]|"[^"\\\n]*+\\[^\n](?:[^"\\\n]++|\\[^\n])*+"'
 )
@@ -73,6 +77,8 @@ class View(StaysHere):
             two are the same.
         depths: How many strings of JSON each sign stands in; empty where none does.
         values: Numbers, and strings of digits.
+        inner: What is seen, with NUL for the signs between the values of JSON: no name goes over
+            one of them.
     """
 
     raw: str = field(repr=False)
@@ -80,6 +86,10 @@ class View(StaysHere):
     starts: tuple[int, ...] = field(default=(), repr=False)
     depths: bytes = field(default=b"", repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
+    inner: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inner", self.inner or self.text)
 
     def slice(self, start: int, end: int) -> str:
         """Returns the raw text of a part of the view."""
@@ -108,6 +118,7 @@ class View(StaysHere):
         return replace(
             self,
             text=self.text[:place] + self.text[place + 1 :],
+            inner=self.inner[:place] + self.inner[place + 1 :],
             starts=starts[:place] + starts[place + 1 :],
             depths=self.depths[:place] + self.depths[place + 1 :],
             values=tuple(value.moved(place) for value in self.values),
@@ -126,26 +137,36 @@ def view_of(text: str) -> View:
     reading = _Reading()
     _read(text, range(len(text) + 1), 0, reading)
     seen = "".join(reading.seen)
+    inner, values = "".join(reading.inner), tuple(reading.values)
     if seen == text and not any(reading.depths):
-        return View(raw=text, text=text, values=tuple(reading.values))
+        return View(raw=text, text=text, values=values, inner=inner)
     return View(
         raw=text,
         text=seen,
         starts=(*reading.starts, len(text)),
         depths=bytes(reading.depths),
-        values=tuple(reading.values),
+        values=values,
+        inner=inner,
     )
 
 
 class _Reading:
     def __init__(self) -> None:
         self.seen = list[str]()
+        self.inner = list[str]()
         self.starts = list[int]()
         self.depths = bytearray()
         self.values = list[Value]()
 
-    def add(self, text: str, starts: Iterator[int] | range | list[int], depth: int) -> None:
+    def add(
+        self,
+        text: str,
+        starts: Iterator[int] | range | list[int],
+        depth: int,
+        between: bool = False,
+    ) -> None:
         self.seen.append(text)
+        self.inner.append("\0" * len(text) if between else text)
         self.starts.extend(starts)
         self.depths.extend(bytes([depth]) * len(text))
 
@@ -154,41 +175,63 @@ def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -
     """Reads a text whose signs begin at these places of the raw one."""
     done = 0
     for begin, end in _regions(text) if depth < _DEEPEST else ():
-        reading.add(*_unescaped(text, done, begin, starts, LETTER), depth)
+        reading.add(*_unescaped(text, done, begin, starts, LOOSE), depth)
         _read_json(text, begin, end, starts, depth, reading)
         done = end
-    reading.add(*_unescaped(text, done, len(text), starts, LETTER), depth)
+    reading.add(*_unescaped(text, done, len(text), starts, LOOSE), depth)
 
 
 def _read_json(
     text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
 ) -> None:
-    key = last = ""
+    keys, last = _Keys(), ""
+    is_json = _parses(text[place:end])
     while place < end:
         if (literal := LITERAL.match(text, place, end)) is None:
             structure = _STRUCTURE.match(text, place, end)
             assert structure is not None  # whatever is no literal
-            if structure.group().lstrip().startswith(":"):
-                key = last
-            for match in NUMBER.finditer(structure.group()):
-                offset = len(reading.starts)
-                names = match.group().lstrip("-").isdecimal() and _identifies(key)
-                first, behind = offset + match.start(), offset + match.end()
-                reading.values.append(Value(first, behind, True, names))
-            reading.add(structure.group(), starts[place : structure.end()], depth)
-            if structure.group().rstrip()[-1:] in (",", "{", "}"):
-                key = ""
+            seen, own = _unescaped(text, place, structure.end(), starts, LOOSE)
+            done = 0
+            for match in _BETWEEN.finditer(seen):
+                if match.lastgroup is None:
+                    keys.read(match.group(), last)
+                    continue
+                first, behind = match.span()
+                reading.add(seen[done:first], own[done:first], depth, is_json)
+                names = match.group().lstrip("-").isdecimal() and _identifies(keys.key)
+                value = Value(
+                    len(reading.starts), len(reading.starts) + behind - first, True, names
+                )
+                reading.values.append(value)
+                reading.add(match.group(), own[first:behind], depth)
+                done = behind
+            reading.add(seen[done:], own[done:], depth, is_json)
             place = structure.end()
             continue
         first, behind = literal.span(1)
-        reading.add('"', starts[place:first], depth)
-        offset = len(reading.starts)
+        reading.add('"', starts[place:first], depth, is_json)
+        offset, pieces = len(reading.starts), len(reading.seen)
         _read_string(text, first, behind, starts, depth + 1, reading)
-        last = "".join(reading.seen[-1:]) if behind > first else ""
+        last = "".join(reading.seen[pieces:])
         if last.isdecimal():
-            reading.values.append(Value(offset, len(reading.starts), False, _identifies(key)))
-        reading.add(literal[2], starts[behind : literal.end()], depth)
+            reading.values.append(Value(offset, len(reading.starts), False, _identifies(keys.key)))
+        reading.add(literal[2], starts[behind : literal.end()], depth, is_json)
         place = literal.end()
+
+
+class _Keys:
+    """The key of the value that is read; all values of a list have that of the list."""
+
+    def __init__(self) -> None:
+        self.key, self._around = "", [""]
+
+    def read(self, sign: str, last: str) -> None:
+        """Goes on with a sign between values, behind this string."""
+        if sign in "[{":
+            self._around.append(self.key if sign == "[" else "")
+        elif sign in "]}" and len(self._around) > 1:
+            self._around.pop()
+        self.key = last if sign == ":" else self._around[-1]
 
 
 def _read_string(
@@ -196,7 +239,7 @@ def _read_string(
 ) -> None:
     """Reads the inside of a string, which may hold JSON itself."""
     inside, own = _unescaped(text, place, end, starts, ESCAPE)
-    if inside.lstrip()[:1] in ("{", "["):
+    if any(sign in inside for sign in '{["\\'):
         _read(inside, own, depth, reading)
     else:
         reading.add(inside, own, depth)
@@ -217,7 +260,7 @@ def _unescaped(
 
 
 def _sign(escape: str) -> str:
-    if escape[1] != "u":
+    if escape[1] not in "ux":
         return _PLAIN.get(escape[1], escape[1])
     code = int(escape[2:6], 16)
     if len(escape) > 6:
@@ -231,7 +274,7 @@ def _identifies(key: str) -> bool:
 
 def _regions(text: str) -> Iterator[tuple[int, int]]:
     """The parts of a text that are JSON by their brackets; one that was cut off goes to the end."""
-    if text.lstrip()[:1] == '"' and _parses(text):
+    if text.lstrip()[:1] in ('"', "[") and _parses(text):
         yield 0, len(text)
         return
     done = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from dp_middleware.sampling.entropy import Entropy
@@ -53,12 +53,13 @@ class Response:
 
     @property
     def loss(self) -> float:
-        """ln(best / OTHER), nats; 0 if there is no other answer."""
-        if self.size == 1:
+        """ln(best / OTHER), nats, rounded up; 0 if there is no other answer."""
+        if self.size == 1 or self.best == OTHER:
             return 0.0
-        if self.best < 2 * OTHER:
-            return math.log1p(float(Fraction(self.best - OTHER, OTHER)))
-        return math.log(self.best) - math.log(OTHER)
+        up = Context(prec=60, rounding=ROUND_CEILING)
+        exact = up.next_plus(up.ln(up.divide(Decimal(self.best), Decimal(OTHER))))
+        near = float(exact)
+        return near if Decimal(near) >= exact else math.nextafter(near, math.inf)
 
     def draw(self, best: int, entropy: Entropy) -> int:
         """An answer in 0 .. M - 1, by one uniform integer below the total of the weights.

@@ -182,8 +182,9 @@ class Sampler:
 
     def _tables_of(self, ids: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
         """A table for each id: the one that is held, else a computed one."""
-        yield from held.items()
-        absent = np.array([number for number in ids if number not in held], dtype=np.int64)
+        wanted = list(ids)
+        yield from ((number, held[number]) for number in wanted if number in held)
+        absent = np.array([number for number in wanted if number not in held], dtype=np.int64)
         for start in range(0, len(absent), self._batch):
             batch = absent[start : start + self._batch]
             yield from zip(batch.tolist(), self.tables(batch), strict=True)

@@ -78,6 +78,11 @@ def _kind(token: str, *, listed: bool = False) -> str:
     return WORD if any(map(str.isalnum, word)) else "punctuation"
 
 
+def listed(label: str) -> frozenset[str]:
+    """The words of a shipped list, such as ``"name"``; folded."""
+    return frozenset(word for word, own in _words().items() if own == label)
+
+
 @cache
 def _words() -> dict[str, str]:
     """Listed words, folded, with the label of their list."""

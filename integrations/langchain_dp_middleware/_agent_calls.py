@@ -5,167 +5,121 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
-from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.saved import Saved
-from langchain_dp_middleware._answers import restored
-from langchain_dp_middleware._boundary import Input, remedied
+from langchain_dp_middleware._answers import answer_of, restored
+from langchain_dp_middleware._boundary import remedied
 from langchain_dp_middleware._messages import (
+    Input,
     MessageRules,
     Reading,
-    answer_of,
     public_reading,
     read_message,
 )
 
-T = TypeVar("T")
-
 _MARK = "dp_public"
+_PUBLIC = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PublicResults:
     """Tells what a public tool returned from what others wrote in its name.
 
-    A reviewer's rejection, an emulated tool and a notice in front of a result are messages with
-    the tool's name too, and may hold private text. The mark is keyed and holds for one content,
-    so that it neither can be written by others nor outlives an edit.
-
-    Attributes:
-        session: Its key makes the marks.
-        tools: Names of the tools whose results are public.
+    A reviewer's rejection, an emulated tool and a notice in front of a result have the tool's name
+    too, and may be private. The mark is keyed and holds for one content: it can neither be written
+    by others nor outlive an edit.
     """
 
     session: dp.Session
     tools: Collection[str]
 
-    def mark(self, result: T, tool: str) -> T:
-        """What a call of a tool returned, a message or a ``Command``, with marks if it is public.
+    def mark(self, result: Any, tool: str) -> Any:
+        """Marks what a call of a tool returned, a message or a ``Command``, if it is public.
 
-        Errors get none: they quote the arguments.
+        Errors get no mark: they quote the arguments.
         """
         if tool not in self.tools:
             return result
         if isinstance(result, ToolMessage):
-            return cast("T", self._with_mark(result))
+            return self._with_mark(result)
         update = getattr(result, "update", None)
         if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
             return result
         messages = [self._with_mark(message) for message in update["messages"]]
-        changed: Any = {**update, "messages": messages}
-        return cast("T", replace(cast("Any", result), update=changed))
+        return replace(result, update={**update, "messages": messages})
 
     def knows(self, message: BaseMessage) -> bool:
-        """Whether a public tool returned exactly this."""
+        """Tells whether a public tool returned exactly this."""
         if not isinstance(message, ToolMessage) or message.name not in self.tools:
             return False
-        return bool(message.additional_kwargs.get(_MARK) == self._mark(message))
+        return bool(message.additional_kwargs.get(_MARK) == guarded(self._mark, message))
 
     def _with_mark(self, message: Any) -> Any:
         if not isinstance(message, ToolMessage) or message.status != "success":
             return message
-        extra = {**message.additional_kwargs, _MARK: self._mark(message)}
+        extra = {**message.additional_kwargs, _MARK: guarded(self._mark, message)}
         return message.model_copy(update={"additional_kwargs": extra})
 
     def _mark(self, message: ToolMessage) -> str:
-        parts = (_MARK, str(message.name), message.tool_call_id, message.status)
-
-        def work() -> str:
-            content = json.dumps(message.content, sort_keys=True, default=str)
-            return self.session.digest(*parts, content)
-
-        return guarded(work)
-
-
-def merge(
-    left: Mapping[str, Saved | None] | None, right: Mapping[str, Saved | None] | None
-) -> dict[str, Saved]:
-    """Reducer: newer entries replace older ones, ``None`` takes one out."""
-    both = {**(left or {}), **(right or {})}
-    return {name: entry for name, entry in both.items() if entry is not None}
-
-
-def saved_in(state: Any) -> Mapping[str, Saved]:
-    """The entries in an agent's state."""
-    return state.get("dp_releases") or {}
+        content = json.dumps(message.content, sort_keys=True, default=str)
+        parts = (str(message.name), message.tool_call_id, message.status, content)
+        return self.session.digest(_MARK, *parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCall:
-    """What is sent to an agent's model in one call.
+    """What is sent to an agent's model in one call, and the exchange that restores its answer.
 
-    Attributes:
-        exchange: Of what is sent: restores the answer.
-        own: Of the agent's own messages, in whose conversation the answer is noted.
-        messages: That are sent.
-        system: That is sent as the system prompt, if there is one.
+    The answer is noted in ``own``, the exchange of the agent's own messages; ``extracts``: a local
+    model's words will stand for it.
     """
 
     exchange: Exchange
     own: Exchange
+    extracts: bool
     messages: list[Any] = field(repr=False)
     system: SystemMessage | None = field(default=None, repr=False)
 
-    def remote(self, result: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """The result, with ids for what the remote model wrote."""
-        return [
-            m.model_copy(update={"id": str(uuid4())})
-            if isinstance(m, AIMessage) and not m.id
-            else m
+    def answers(self, result: Sequence[BaseMessage]) -> tuple[list[BaseMessage], list[BaseMessage]]:
+        """Notes a result; returns it, with ids for the remote model's, and what is shown of it."""
+        remote = [
+            m if m.id or not isinstance(m, AIMessage) else m.model_copy(update={"id": str(uuid4())})
             for m in result
         ]
-
-    def shown(self, remote: Sequence[BaseMessage], *, extracted: bool) -> list[BaseMessage]:
-        """What the state shows of a result, which is noted.
-
-        Args:
-            remote: The result, with ids.
-            extracted: Whether a local model's words will stand for those of the remote one.
-        """
         shown = [restored(self.exchange, message) for message in remote]
         for said, seen in zip(remote, shown, strict=True):
             if isinstance(said, AIMessage):
                 answer = answer_of(said)
-                self.own.note(answer, answer if extracted else answer_of(seen))
-        return shown
+                self.own.note(answer, answer if self.extracts else answer_of(seen))
+        return remote, shown
 
     def saved(
         self, remote: Sequence[BaseMessage], known: Mapping[str, Saved], names: Collection[Any]
     ) -> dict[str, Saved]:
-        """Entries for the state: of the answers, and of messages with these ids that are new."""
+        """Returns entries for the state: of the answers, and of new messages with these ids."""
         late = {name: row for name, row in self.exchange.saved.items() if name in names}
-        answers = {
-            str(said.id): self.own.saved_answer(answer_of(said))
-            for said in remote
-            if isinstance(said, AIMessage)
-        }
-        return {**changed(late, known), **answers}
-
-
-def changed(rows: Mapping[str, Saved], known: Mapping[str, Saved]) -> dict[str, Saved]:
-    """The entries that are not in the state."""
-    return {name: row for name, row in rows.items() if known.get(name) != row}
+        answers = [answer_of(said) for said in remote if isinstance(said, AIMessage)]
+        rows = {str(answer.id): self.own.saved_answer(answer) for answer in answers}
+        return {**changed(late, known), **rows}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Releaser:
-    """Releases the messages of one run of an agent.
-
-    Attributes:
-        session: Charges, draws and remembers.
-        conversation: Public name of the thread, if it has one.
-        rules: For what is not the text of a human or of a tool.
-        public: Knows the results of tools that are sent as they are.
-        tools: That are called with originals.
-        extracts: Whether a local model writes the answers in the state.
-    """
+    """Releases the messages of one run of an agent; ``extracts``: a local model writes answers."""
 
     session: dp.Session
     conversation: str | None
@@ -182,20 +136,16 @@ class Releaser:
         system: SystemMessage | None = None,
         conversation: str | None = None,
     ) -> tuple[Exchange, list[Any]]:
-        """Releases a transcript, behind a system prompt if there is one: what goes out.
-
-        Raises:
-            DPMiddlewareError: Text-free; see :func:`cross`.
-        """
-
+        """Releases a transcript, behind a system prompt if there is one: what goes out."""
         passes = self._passes(messages, saved)
 
         def work() -> tuple[Exchange, list[Any]]:
             readings = [self._read(message, k) for k, message in enumerate(messages)]
             if system is not None:
                 prompt = read_message(system.model_copy(update={"id": None}), self.rules, "system")
-                readings = [replace(prompt, message=_aside(prompt.message)), *readings]
-            private = Input(readings=readings, build=list)
+                aside = replace(prompt.message, aside=True)
+                readings = [replace(prompt, message=aside), *readings]
+            private = Input(readings=readings)
             with remedied():
                 exchange = self.session.exchange(
                     private.transcript,
@@ -214,35 +164,36 @@ class Releaser:
         state: Mapping[str, Any],
         system: SystemMessage | None,
     ) -> ModelCall:
-        """What one call sends; other middleware may have changed the agent's own messages."""
+        """Makes what one call sends; other middleware may have changed the agent's messages."""
         own, saved = None, saved_in(state)
         before: list[AnyMessage] = list(state.get("messages") or ())
         if self.conversation is None and before and before != list(messages):
             own, _ = self.exchange(with_ids(before), saved)
         private = None if self.rules.system == "pass" else system
-        exchange, sent = self.exchange(
-            with_ids(messages),
-            saved,
-            system=private,
-            conversation=None if own is None else own.conversation,
-        )
+        name = None if own is None else own.conversation
+        exchange, sent = self.exchange(with_ids(messages), saved, system=private, conversation=name)
         if private is not None:
             system, *sent = sent
-        return ModelCall(exchange=exchange, own=own or exchange, messages=sent, system=system)
+        own, extracts = own or exchange, self.extracts
+        return ModelCall(
+            exchange=exchange, own=own, extracts=extracts, messages=sent, system=system
+        )
 
-    def readable(
-        self, messages: Sequence[AnyMessage], passages: dp.Passages | None
-    ) -> Sequence[AnyMessage]:
-        """For a local model: raw documents where public tools returned released ones. Private."""
-        if passages is None:
-            return messages
-        subject = self.session.sanitizer.subject
-        return [
-            m.model_copy(update={"content": passages.restore(subject, str(m.text))})
-            if self.public.knows(m)
-            else m
-            for m in messages
-        ]
+    def turn(self, messages: Sequence[AnyMessage], passages: dp.Passages | None) -> str:
+        """Returns the user's last message and what tools found for it, for a local model. Private.
+
+        Where a public tool returned released documents stand the raw ones.
+        """
+        texts: list[str] = []
+        for message in reversed(messages):
+            if isinstance(message, HumanMessage | ToolMessage):
+                text = str(message.text)
+                if passages is not None and self.public.knows(message):
+                    text = passages.restore(self.session.sanitizer.subject, text)
+                texts.append(text)
+            if isinstance(message, HumanMessage):
+                break
+        return "\n\n".join(reversed(texts))
 
     def _passes(
         self, messages: Sequence[AnyMessage], saved: Mapping[str, Saved]
@@ -257,23 +208,33 @@ class Releaser:
     def _read(self, message: AnyMessage, place: int) -> Reading:
         if not self.public.knows(message):
             return read_message(message, self.rules, f"message {place}")
-        names = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
-        fields = {name: getattr(message, name) for name in names}
+        fields: Any = {name: getattr(message, name) for name in _PUBLIC}
         return public_reading(ToolMessage(**fields))
 
 
-def _aside(message: Message) -> Message:
-    return replace(message, aside=True)
+# the state ---------------------------------------------------------------------------------------
 
 
-def with_schemas(tools: Tools, response_format: Any) -> Tools:
-    """The tools that get originals, and the schemas of an answer, which are called like tools."""
-    specs = getattr(response_format, "schema_specs", ())
-    return tools if tools == "all" else {*tools, *(spec.name for spec in specs)}
+def merge(
+    left: Mapping[str, Saved | None] | None, right: Mapping[str, Saved | None] | None
+) -> dict[str, Saved]:
+    """Reducer: newer entries replace older ones, ``None`` takes one out."""
+    both = {**(left or {}), **(right or {})}
+    return {name: entry for name, entry in both.items() if entry is not None}
+
+
+def saved_in(state: Any) -> Mapping[str, Saved]:
+    """Returns the entries in an agent's state."""
+    return state.get("dp_releases") or {}
+
+
+def changed(rows: Mapping[str, Saved], known: Mapping[str, Saved]) -> dict[str, Saved]:
+    """Returns the entries that are not in the state."""
+    return {name: row for name, row in rows.items() if known.get(name) != row}
 
 
 def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The messages, those without an id named by their place: after which message, and how far.
+    """Returns messages, those without an id named by their place: behind which, and how far.
 
     So a retry finds the releases of messages that another middleware put in.
     """

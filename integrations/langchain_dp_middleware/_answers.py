@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
 from pydantic import BaseModel
 
+import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.conversation.reply import Reply
+from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import Receipt
-from langchain_dp_middleware._messages import METADATA, answer_of
 
+METADATA = "dp"  # of an answer that an adapter has shown
+_REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
 _GIVEN = ("arguments", "args", "input", "partial_json")  # keys of what a named tool is given
 
 
@@ -27,12 +33,14 @@ class Entered:
     """A call behind the boundary: all that the rest is given, and the way back of its answer.
 
     Attributes:
+        rest: What runs there; nothing, if the released input is the output.
         input: Released.
         config: Of the call.
         exchange: Restores what returns; ``None``: nothing is.
         receipt: What was released and charged.
     """
 
+    rest: Runnable[Any, Any] = field(default_factory=RunnablePassthrough)
     input: Any
     config: RunnableConfig
     exchange: Exchange | None = None
@@ -51,9 +59,9 @@ class Entered:
 
     async def apieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """As :meth:`pieces`."""
-        stream, source = _Stream(self.exchange, self.receipt), pieces
-        async with aclosing(source):  # type: ignore[type-var]
-            async for piece in source:
+        stream = _Stream(self.exchange, self.receipt)
+        async with aclosing(pieces):  # type: ignore[type-var]
+            async for piece in pieces:
                 yield stream.feed(piece)
         for piece in stream.close():
             yield piece
@@ -72,52 +80,116 @@ def restored(exchange: Exchange | None, value: Any) -> Any:
     """Returns a copy of an answer, or of what was made of it, with the originals."""
     if exchange is None or not exchange.restores:
         return value
+    again = partial(restored, exchange)
     if isinstance(value, BaseMessage):
-        return _message(exchange, value)
+        names = {"content", "additional_kwargs", "tool_calls", "invalid_tool_calls"}
+        fields = {name: getattr(value, name) for name in names & {*type(value).model_fields}}
+        return value.model_copy(update=_said(exchange, fields))
     if isinstance(value, ChatGeneration):
-        message = _message(exchange, value.message)
-        return ChatGeneration(message=message, generation_info=value.generation_info)
+        return ChatGeneration(message=again(value.message), generation_info=value.generation_info)
     if isinstance(value, ChatResult | LLMResult):
-        return value.model_copy(update={"generations": restored(exchange, value.generations)})
+        return value.model_copy(update={"generations": again(value.generations)})
     if isinstance(value, BaseModel):
         fields = {name: getattr(value, name) for name in type(value).model_fields}
-        return value.model_copy(update=restored(exchange, fields))
+        return value.model_copy(update=again(fields))
     if isinstance(value, dict):
-        return {restored(exchange, k): restored(exchange, each) for k, each in value.items()}
+        return {again(key): again(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        values = [restored(exchange, each) for each in value]
-        return values if isinstance(value, list) else tuple(values)
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return exchange.restore_value([value])[0]
-    return exchange.restore(value) if isinstance(value, str) else value
-
-
-def _message(exchange: Exchange, message: BaseMessage) -> BaseMessage:
-    """Tools are called with originals only where they were named."""
-    names = ["content", "additional_kwargs"]
-    if isinstance(message, AIMessage):
-        names += ["tool_calls", "invalid_tool_calls"]
-    changed = {name: _said(exchange, getattr(message, name)) for name in names}
-    return message.model_copy(update=changed)
+        return [*map(again, value)] if isinstance(value, list) else tuple(map(again, value))
+    if isinstance(value, str):
+        return exchange.restore(value)
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return exchange.restore_value(value) if is_number else value
 
 
 def _said(exchange: Exchange, value: Any) -> Any:
-    """The texts of an answer; of calls only what its tool may have."""
+    """The texts of an answer; a tool is called with originals only where it was named."""
     if isinstance(value, dict):
         tool = value.get("name")
         given = _GIVEN if isinstance(tool, str) else ()
         return {
-            key: exchange.arguments(str(tool), each) if key in given else _said(exchange, each)
-            for key, each in value.items()
+            key: exchange.arguments(str(tool), part) if key in given else _said(exchange, part)
+            for key, part in value.items()
         }
     if isinstance(value, list):
-        return [_said(exchange, each) for each in value]
+        return [_said(exchange, part) for part in value]
     return exchange.restore(value) if isinstance(value, str) else value
+
+
+# what is sent again ------------------------------------------------------------------------------
+
+
+def answer_of(message: AIMessage) -> Message:
+    """Returns all that the remote model is told again of its answer."""
+    calls = tuple(
+        ToolCall(call["id"] or "", call["name"], json.dumps(call["args"]))
+        for call in message.tool_calls
+    )
+    texts, extra = tuple[str, ...](), dict[str, Any]()
+    if isinstance(message.content, str):
+        texts = (message.content,)
+    else:
+        extra["content"] = _json_of(message.content)
+    if message.invalid_tool_calls:
+        extra["invalid_tool_calls"] = _json_of(message.invalid_tool_calls)
+    kwargs = {k: v for k, v in message.additional_kwargs.items() if k not in _REPEATED or not calls}
+    if (calls or extra) and kwargs:
+        extra["additional_kwargs"] = _json_of(kwargs)
+    return Message(role="assistant", texts=texts, calls=calls, extra=extra, id=message.id)
+
+
+def message_again(sent: Message) -> AIMessage:
+    """Makes an answer again, from what :func:`answer_of` gave for it and nothing else."""
+    fields = dict(sent.extra)
+    calls = [
+        {"name": call.name, "args": json.loads(call.arguments), "id": call.id or None}
+        for call in sent.calls
+    ]
+    content = fields.pop("content", sent.text)
+    return AIMessage(content=content, tool_calls=calls, id=sent.id, **fields)
+
+
+def _json_of(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def note_answer(
+    session: dp.Session,
+    remote: AIMessage,
+    *,
+    event_id: str | None = None,
+    conversation: str = "",
+) -> None:
+    """Tell the session what the remote model answered: its words and its calls of tools.
+
+    Args:
+        session: Lets the answer out again in a later transcript.
+        remote: The message as the **remote** model wrote it, never one that a local model
+            extracted.
+        event_id: Id of the message that stands for it in the transcript; default its own. One
+            that has none is known by its words.
+        conversation: Thread or session id of the call; default: any call without one.
+
+    Raises:
+        EventRefused: A message with this id was released as a private one.
+        ParameterError: What an adapter has shown under pseudonyms, with the originals.
+    """
+    if session.restores and METADATA in remote.response_metadata:
+        raise ParameterError(
+            "expected the remote model's own words, got a shown answer, with originals; "
+            'let the adapter note it, as PrivateHead(..., answers="note") does, or set ai="pass", '
+            "which gives it pseudonyms again"
+        )
+    name = remote.id if event_id is None else event_id
+    session.note_remote(name, answer_of(remote).words(), conversation=conversation)
 
 
 def note(exchange: Exchange, remote: AIMessage) -> None:
     """Notes what a remote model answered: by its words, by those shown of it, and by its id."""
     exchange.note(answer_of(remote), answer_of(restored(exchange, remote)))
+
+
+# what is shown in pieces -------------------------------------------------------------------------
 
 
 class _Stream:
@@ -126,7 +198,6 @@ class _Stream:
     def __init__(self, exchange: Exchange | None, receipt: Receipt) -> None:
         self._exchange, self._receipt = exchange, receipt
         self._reply = None if exchange is None or not exchange.restores else Reply(exchange)
-        self._places: dict[Any, None] = {}
         self._last: Any = None
 
     def feed(self, piece: Any) -> Any:
@@ -137,47 +208,27 @@ class _Stream:
 
     def close(self) -> list[Any]:
         """Returns what was held back to the end."""
-        if self._reply is None:
-            return []
-        rests = [(place, self._reply.close(place)) for place in self._places]
-        return [self._rest(place, text) for place, text in rests if text]
+        rests = {} if self._reply is None else self._reply.close_all()
+        return [self._rest(place, text) for place, text in rests.items()]
 
     def _fed(self, reply: Reply, piece: Any) -> Any:
         if isinstance(piece, str):
             self._last = piece
-            return self._text(reply, piece, "text")
+            return reply.text(piece)
         if not isinstance(piece, AIMessageChunk):
             return restored(self._exchange, piece)
         self._last, content = piece, piece.content
         shown: Any = (
-            self._text(reply, content, "text")
+            reply.text(content)
             if isinstance(content, str)
-            else [self._block(reply, block, place) for place, block in enumerate(content)]
+            else [_shown_block(reply, block, place) for place, block in enumerate(content)]
         )
-        calls = [{**call, "args": self._call(reply, call)} for call in piece.tool_call_chunks]
+        calls = [{**call, "args": _shown_call(reply, call)} for call in piece.tool_call_chunks]
         data = {name: getattr(piece, name) for name in type(piece).model_fields}
         for name in ("tool_calls", "invalid_tool_calls"):  # made of the chunks
             data.pop(name, None)
         data["additional_kwargs"] = {}  # what else a provider says of its calls is said above
         return AIMessageChunk(**{**data, "content": shown, "tool_call_chunks": calls})
-
-    def _text(self, reply: Reply, text: str, place: Any) -> str:
-        self._places[place] = None
-        return reply.text(text, place)
-
-    def _block(self, reply: Reply, block: Any, place: int) -> Any:
-        if isinstance(block, str):
-            return self._text(reply, block, ("block", place))
-        if isinstance(block, dict) and block.get("type") == "text":
-            key = ("block", block.get("index", place))
-            return {**block, "text": self._text(reply, block.get("text", ""), key)}
-        return block
-
-    def _call(self, reply: Reply, call: Any) -> str:
-        place = ("call", call["index"])
-        self._places[place] = None
-        reply.call(place, call["id"] or "", call["name"] or "")
-        return reply.arguments(call["args"] or "", place)
 
     def _rest(self, place: Any, text: str) -> Any:
         if isinstance(self._last, str):
@@ -190,3 +241,19 @@ class _Stream:
             return AIMessageChunk(content=[block], id=self._last.id)
         call = tool_call_chunk(args=text, index=index)
         return AIMessageChunk(content="", tool_call_chunks=[call], id=self._last.id)
+
+
+def _shown_block(reply: Reply, block: Any, place: int) -> Any:
+    if isinstance(block, str):
+        return reply.text(block, ("block", place))
+    if isinstance(block, dict) and block.get("type") == "text":
+        text = reply.text(block.get("text", ""), ("block", block.get("index", place)))
+        return {**block, "text": text}
+    return block
+
+
+def _shown_call(reply: Reply, call: Any) -> str:
+    place = ("call", call["index"])
+    if not reply.has_call(place):
+        reply.call(place, call["id"] or "", call["name"] or "")
+    return reply.arguments(call["args"] or "", place)

@@ -1,107 +1,86 @@
-"""Where private text becomes released text: one plain function call, in no run of LangChain."""
+"""Where private text becomes released text, and what the config of a call asks of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
-from operator import itemgetter
 from typing import Any
 
-from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 from langchain_core.runnables import RunnableConfig, ensure_config
+from langchain_core.runnables.utils import ConfigurableFieldSpec
+from langsmith.run_helpers import get_current_run_tree
+from pydantic import BaseModel, ConfigDict
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
-from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, UnknownAnswer
-from langchain_dp_middleware._messages import MessageRules, Reading, read_messages, read_text
+from langchain_dp_middleware._messages import Input, MessageRules
 
-_EXPECTED = "expected text, a string or chat prompt value, or a list of messages"
+EPSILON = "dp_epsilon"
+SUBJECT = "dp_subject"
+EPSILON_SPEC = ConfigurableFieldSpec(
+    id=EPSILON,
+    annotation=float,
+    name="Epsilon",
+    description="Nats per token occurrence of this call's releases; at most max_epsilon.",
+    default=None,
+)
+MODEL_CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True)
+"""Of the adapters that are pydantic models."""
+
 NOTE_OR_DECLARE = (
     "tell the session with note_answer(session, message), or declare all AI messages public with "
     'ai="pass"'
 )
-_only = itemgetter(0)
 USAGE = "the head goes first: PrivateHead(...) | prompt | model"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Input:
-    """What is private in an input, in one transcript, and how its copy is made.
-
-    Attributes:
-        readings: Of the transcript.
-        build: From the copies of these, in their order, to the copy of the input.
-    """
-
-    readings: list[Reading]
-    build: Callable[[list[Any]], Any]
-
-    @property
-    def transcript(self) -> list[Message]:
-        """For a session."""
-        return [reading.message for reading in self.readings]
-
-    def copy(self, sent: Sequence[Message]) -> Any:
-        """What goes out."""
-        return self.build([r.build(each) for r, each in zip(self.readings, sent, strict=True)])
-
-
 def cross(
-    session: dp.Session,
+    adapter: Any,
     values: Sequence[Any],
-    read: Callable[[Any], Input],
-    rules: MessageRules,
-    conversation: str | None = None,
+    read: Callable[[Any, MessageRules], Input],
+    config: RunnableConfig | None,
     *,
+    epsilon: float | None = None,
     tools: Tools = (),
     remedy: str = NOTE_OR_DECLARE,
 ) -> list[tuple[Any, Exchange]]:
-    """Charges and draws for every private text of some inputs.
+    """Charges and draws for every private text of some inputs, in no run of LangChain.
 
     Args:
-        session: Releases.
+        adapter: Its fields are the session, the most that a call gets, and the rules of messages.
         values: The inputs. Private.
         read: Reads one, as :func:`read_transcript` or :func:`read_input`.
-        rules: For messages.
-        conversation: Its public name, if it has one.
+        config: Of the call: its epsilon, its subject, its conversation.
+        epsilon: Nats per token occurrence of a call that asks for none; None: the session's.
         tools: Which are called with originals.
         remedy: What to do about an AI message that the session does not know.
 
     Returns:
         The copy that goes out for each, and the exchange that restores its answer.
-
-    Raises:
-        ParameterError: Something in an input cannot be released; nothing was charged.
-        EventRefused: An AI message that the session does not know; nothing was charged.
-        DPMiddlewareError: The release failed. Has no cause and no context: these may quote.
     """
+    rules = MessageRules.of(adapter)
+    options: Any = {"unknown": rules.passes, "tools": tools}
 
     def work() -> list[tuple[Any, Exchange]]:
-        inputs = [read(value) for value in values]
-        transcripts = [each.transcript for each in inputs]
+        session = session_for(adapter.session, config, adapter.max_epsilon, default=epsilon)
+        inputs = [read(value, rules) for value in values]
+        transcripts = [private.transcript for private in inputs]
+        name = conversation_of(config)
         with remedied(remedy):
-            exchanges = session.exchanges(
-                transcripts, conversation=conversation, unknown=rules.passes, tools=tools
-            )
-        return [
-            (each.copy(exchange.sent), exchange)
-            for each, exchange in zip(inputs, exchanges, strict=True)
-        ]
+            exchanges = session.exchanges(transcripts, conversation=name, **options)
+        pairs = zip(inputs, exchanges, strict=True)
+        return [(private.copy(exchange.sent), exchange) for private, exchange in pairs]
 
     return guarded(work)
 
 
 @contextmanager
 def remedied(remedy: str = NOTE_OR_DECLARE) -> Iterator[None]:
-    """Says of an AI message that the session does not know what to do about it.
-
-    Raises:
-        UnknownAnswer: There is one.
-    """
+    """Says of an AI message that the session does not know what to do about it."""
     try:
         yield
     except UnknownAnswer:
@@ -111,88 +90,104 @@ def remedied(remedy: str = NOTE_OR_DECLARE) -> Iterator[None]:
         ) from None
 
 
-def read_transcript(value: object, rules: MessageRules) -> Input:
-    """Reads what chat models take."""
-    return Input(readings=read_messages(messages_in(value), rules), build=list)
+def refuse_outer_run(config: RunnableConfig | None, name: str, remedy: str = USAGE) -> None:
+    """Raises inside a sequence, graph node, tool or ``@traceable``: these recorded the input."""
+    managers = [ensure_config(place).get("callbacks") for place in (config, None)]
+    inside = any(getattr(manager, "parent_run_id", None) is not None for manager in managers)
+    if inside or get_current_run_tree() is not None:
+        raise ParameterError(f"{name} runs inside another run, which has its input; {remedy}")
 
 
-def read_input(value: object, keys: tuple[str, ...] | None, rules: MessageRules) -> Input:
-    """Reads what is private in an input, which is never changed; lists of messages go first.
+# what a config asks for --------------------------------------------------------------------------
+
+
+def conversation_of(config: RunnableConfig | None) -> str | None:
+    """Returns the public name of a call's conversation, its thread or session id, if any."""
+    own = _configurable(config)
+    name = own.get("thread_id") or own.get("session_id")
+    return str(name) if name else None
+
+
+def session_for(
+    session: dp.Session,
+    config: RunnableConfig | None,
+    ceiling: float | None,
+    *,
+    default: float | None = None,
+) -> dp.Session:
+    """Returns the session at the epsilon and for the subject that a call asks for.
+
+    The epsilon may come from a client, so it has a ceiling; the subject must not.
 
     Args:
-        value: Text, a prompt value, a list of messages, or a dict. Private.
-        keys: Keys of a dict whose values are private, the others being public; None: every value
-            is private and must be text.
-        rules: For messages.
+        session: The adapter's.
+        config: Of the call.
+        ceiling: Nats per token occurrence, the most that a call gets; ``None``: its own.
+        default: What a call gets that asks for nothing; ``None``: the sanitizer's own.
 
     Raises:
-        ParameterError: Something in ``value`` cannot be released. Names its place, never itself.
+        ParameterError: What was asked for is no epsilon, or no subject that a call may name.
+        NotPrepared: What was asked for takes a search, for which no call waits.
     """
-    if not isinstance(value, dict):
-        if keys is None:
-            return _read_value(value, rules, "the input")
-        raise ParameterError(f"expected a dict with the keys {keys}, got {type(value).__name__}")
-    for key in keys or ():
-        if key not in value:
-            raise ParameterError(f"expected a dict with the keys {keys}, key {key!r} is missing")
-    for key, part in value.items() if keys is None else ():
-        if not isinstance(part, str):
-            raise ParameterError(
-                f"expected text under key {key!r}, got {type(part).__name__}; name the private "
-                "keys with keys=, which declares the others public"
-            )
-    private = [key for key in value if keys is None or key in keys]
-    inputs = {key: _read_value(value[key], rules, f"key {key!r}") for key in private}
-    order = sorted(inputs, key=lambda key: isinstance(value[key], str | StringPromptValue))
-
-    def build(copies: list[Any]) -> dict[Any, Any]:
-        rest = iter(copies)
-        built = {
-            key: inputs[key].build(list(islice(rest, len(inputs[key].readings)))) for key in order
-        }
-        return {**value, **built}
-
-    return Input(readings=[r for key in order for r in inputs[key].readings], build=build)
+    asked = _configurable(config).get(EPSILON)
+    asked = default if asked is None else asked
+    if asked is not None and not _is_epsilon(asked):
+        shown = asked if isinstance(asked, float | bool) else type(asked).__name__
+        raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")
+    own = session.sanitizer.certificate.epsilon
+    wanted = own if asked is None else float(asked)
+    allowed = min(wanted, own if ceiling is None else float(ceiling))
+    return for_subject(session if allowed == own else session.prepared_at(allowed), config)
 
 
-def _read_value(value: object, rules: MessageRules, where: str) -> Input:
-    """One transcript, or one text."""
-    if isinstance(value, str):
-        return Input(readings=[read_text(value, rules)], build=_only)
-    if isinstance(value, StringPromptValue):
-        text = read_text(value.text, rules)
-        return Input(readings=[text], build=lambda copies: StringPromptValue(text=_only(copies)))
-    if isinstance(value, ChatPromptValue):
-        messages = read_messages(value.messages, rules, where)
-        return Input(readings=messages, build=lambda copies: ChatPromptValue(messages=copies))
-    if isinstance(value, list):
-        return Input(readings=read_messages(value, rules, where), build=list)
-    raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
+def for_subject(session: dp.Session, config: RunnableConfig | None) -> dp.Session:
+    """Returns the session in the name of the subject that a call names, or as it is."""
+    subject = _configurable(config).get(SUBJECT)
+    if subject is None:
+        return session
+    if session.subjects != "many":
+        raise ParameterError(
+            f"expected no {SUBJECT} in the config of a call: it says who pays, and may come from a "
+            'client; where your server sets it, make the session with subjects="many"'
+        )
+    return session.for_subject(subject)
 
 
-def messages_in(value: object) -> list[Any]:
-    """The messages, or texts that stand for one, in what chat models take.
+def refuse_epsilon(config: RunnableConfig | None, name: str, remedy: str) -> None:
+    """Raises ParameterError if a call asks for an epsilon or a subject where it has no choice."""
+    for asked in (EPSILON, SUBJECT):
+        if _configurable(config).get(asked) is not None:
+            raise ParameterError(f"{name} takes no {asked} in the config; {remedy}")
 
-    Raises:
-        ParameterError: They take no such thing.
-    """
-    if isinstance(value, ChatPromptValue):
-        return list(value.messages)
-    if isinstance(value, StringPromptValue):
-        return [value.text]
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list | tuple):
-        return list(value)
-    raise ParameterError(f"{_EXPECTED}, got {type(value).__name__}")
+
+def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
+    """Also of the run around the call: an agent's thread."""
+    own: Mapping[str, Any] = ensure_config(config).get("configurable") or {}
+    if unknown := sorted({k for k in own if k.startswith("dp_")} - {EPSILON, SUBJECT}):
+        raise ParameterError(
+            f"expected {EPSILON} or {SUBJECT} in the config, got {', '.join(map(repr, unknown))}"
+        )
+    return own
+
+
+# what an adapter is made with --------------------------------------------------------------------
+
+
+def fields_of(
+    kind: type[BaseModel], session: object, options: Mapping[str, Any], **parts: Any
+) -> dict[str, Any]:
+    """Returns the fields of a pydantic adapter; an unknown option is named without its value."""
+    if unknown := sorted(set(options) - set(kind.model_fields)):
+        raise ParameterError(
+            f"{kind.__name__} has no {', '.join(unknown)}; expected some of "
+            f"{', '.join(sorted(kind.model_fields))}"
+        )
+    require_epsilon(max_epsilon=options.get("max_epsilon"))
+    return {"session": session_of(session), **options, **parts}
 
 
 def names_of(keys: Collection[str] | None) -> tuple[str, ...] | None:
-    """The private keys of a dict.
-
-    Raises:
-        ParameterError: A single str, or none at all.
-    """
+    """Returns the private keys of a dict, checked."""
     if keys is None:
         return None
     if isinstance(keys, str) or not keys:
@@ -200,15 +195,23 @@ def names_of(keys: Collection[str] | None) -> tuple[str, ...] | None:
     return tuple(keys)
 
 
-def refuse_outer_run(config: RunnableConfig | None, name: str, remedy: str = USAGE) -> None:
-    """Raise inside a sequence, graph node, tool or ``@traceable``: these recorded the input.
+def at_most(session: dp.Session, epsilon: float | None) -> dp.Session:
+    """Returns the session calibrated to an epsilon, nats per token occurrence, at most its own."""
+    require_epsilon(epsilon=epsilon)
+    if epsilon is None or epsilon >= session.sanitizer.certificate.epsilon:
+        return session
+    return session.at(epsilon)
 
-    Raises:
-        ParameterError: There is an outer run, in ``config`` or around the call.
-    """
-    from langsmith.run_helpers import get_current_run_tree
 
-    managers = [ensure_config(place).get("callbacks") for place in (config, None)]
-    inside = any(getattr(manager, "parent_run_id", None) is not None for manager in managers)
-    if inside or get_current_run_tree() is not None:
-        raise ParameterError(f"{name} runs inside another run, which has its input; {remedy}")
+def require_epsilon(**parameters: object) -> None:
+    """Refuses a parameter that is no epsilon; ``None`` is the sanitizer's own."""
+    for name, value in parameters.items():
+        if value is not None and not _is_epsilon(value):
+            raise ParameterError(f"expected {name} > 0 and finite, got {value!r}")
+
+
+def _is_epsilon(x: object) -> bool:
+    """An int may be too large for a float."""
+    if not isinstance(x, int | float) or isinstance(x, bool):
+        return False
+    return 0 < x <= sys.float_info.max

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableBinding
 
 import dp_middleware as dp
-from dp_middleware.models import trust
+from dp_middleware.errors import UntrustedHost
+from dp_middleware.models.object_graph import reachable as reachable
 from dp_middleware.models.parts import inherits
+from dp_middleware.models.trust import Location, locate, locate_all, require_trusted
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
-_ELSEWHERE = ("_ConfigurableModel", "RemoteGraph")  # where they run is not known before a call
-_CLIENTS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "google"}
-_CLIENT_NAMES = {
-    *("OpenAI", "AsyncOpenAI", "AzureOpenAI", "AsyncAzureOpenAI"),
-    *("Anthropic", "AsyncAnthropic", "Groq", "AsyncGroq", "Mistral"),
-}
+_VENDORS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "google"}
+_OURS = ("dp_middleware", "langchain_dp_middleware")
+_LOCAL = frozenset(
+    f"langchain_community.{name}"
+    for name in (
+        *("BM25Retriever", "TFIDFRetriever", "KNNRetriever", "SVMRetriever"),
+        *("FAISS", "InMemoryDocstore"),
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something in an agent that sends raw text out, or keeps the middleware from working.
+    """Something that sends raw text out, or keeps the middleware from working.
 
     Attributes:
         where: Names the part: nodes, middleware, tools.
@@ -38,32 +44,55 @@ class Finding:
         return f"{self.where}: {self.what}; {self.remedy}"
 
 
-def is_local(model: Any) -> bool:
-    place = trust.locate(model)
-    return not place.unknown and all(trust.is_loopback(h) for h in place.hosts | place.proxies)
-
-
 def is_model(x: Any) -> bool:
-    """A model, or what stands for one: where some run is not known before a call."""
-    known = inherits(x, "langchain_core", "BaseLanguageModel") or is_client(x)
-    return known or type(x).__name__ in _ELSEWHERE
-
-
-def is_client(x: Any) -> bool:
-    """Whether it is a vendor's own client, which sends what it is given."""
-    kind = type(x)
-    vendor = kind.__module__.partition(".")[0] in _CLIENTS
-    return vendor and (kind.__name__ in _CLIENT_NAMES or kind.__name__.endswith("Client"))
+    """Tells whether it is a model, a vendor's client, or what stands for one until it is called."""
+    kind, names = type(x), ("Client", "OpenAI", "Anthropic", "Groq", "Mistral")
+    is_client = kind.__module__.partition(".")[0] in _VENDORS and kind.__name__.endswith(names)
+    stands_in = kind.__name__ in ("_ConfigurableModel", "RemoteGraph")
+    return is_client or stands_in or inherits(x, "langchain_core", "BaseLanguageModel")
 
 
 def is_ours(x: Any) -> bool:
-    """Whether it releases before it sends: the models inside of it are no findings."""
+    """Tells whether it releases before it sends: the models inside of it are no findings."""
     packages = {base.__module__.partition(".")[0] for base in type(x).__mro__}
     return isinstance(x, dp.InferDPT | dp.PrivRewrite) or "langchain_dp_middleware" in packages
 
 
+def is_local(x: Any) -> bool:
+    """Tells whether a model, or a retriever with all that it is made of, runs on this machine."""
+    try:
+        require_trusted(locate(x) if is_model(x) else _place_of(x))
+    except UntrustedHost:
+        return False
+    return True
+
+
 def bare(model: Any) -> Any:
-    """What arguments and config are bound to; what releases by itself is left as it is."""
+    """Returns what arguments and config are bound to; what releases by itself is left as it is."""
     while isinstance(model, RunnableBinding) and not is_ours(model):
         model = model.bound
     return model
+
+
+def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
+    """Refuses a retriever that would take the raw query out of this computer.
+
+    Raises:
+        UntrustedHost: A part of it may send the query elsewhere than to the ``trusted_hosts``.
+        ParameterError: ``trusted_hosts`` is not a collection of host names.
+    """
+    place = _place_of(retriever)
+    if place.unknown:
+        raise UntrustedHost(
+            f"cannot tell where {', '.join(sorted(place.unknown))} in {type(retriever).__name__} "
+            "sends a query; use a local index and embedding model, or give your own retriever a "
+            "property location, a dp_middleware Location, that says where it runs"
+        )
+    require_trusted(place, trusted_hosts)
+
+
+def _place_of(retriever: Any) -> Location:
+    def releases(x: object) -> bool:
+        return type(x).__module__.partition(".")[0] in _OURS
+
+    return locate_all(retriever, local=_LOCAL, releases=releases)

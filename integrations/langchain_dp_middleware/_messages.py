@@ -1,11 +1,11 @@
-"""Messages of LangChain as messages of a transcript, and back."""
+"""Messages of LangChain as messages of a transcript, and the copies that go out for them."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from typing import Any, Literal
 
 from langchain_core.messages import (
@@ -16,14 +16,15 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
+from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 
-import dp_middleware as dp
-from dp_middleware.conversation.messages import ONCE, Message, Once, Role, ToolCall
-from dp_middleware.conversation.templates import Template, parts_of
+from dp_middleware.conversation.messages import ONCE, Message
+from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
+from langchain_dp_middleware._answers import answer_of, message_again
 
-METADATA = "dp"  # of an answer that an adapter has shown
-_REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
+_EXPECTED = "expected text, a string or chat prompt value, or a list of messages"
+_PUBLIC_OF_TOOLS = ("tool_call_id", "name", "status")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,86 +37,174 @@ class MessageRules:
             ``"pass"``: one that is not known is declared public and sent.
         on_other: A block that is not text (image, audio, file): ``"raise"``; ``"drop"``: not
             sent; ``"pass"``: declared public.
-        templates: Public prompts: of a private text that one of them made only the values are
+        public_templates: Of a private text that one of these prompts made only the values are
             released, the others whole.
-        said: A public answer, which may be sent though no remote model wrote it.
+        on_exhausted: A public answer, which may be sent though no remote model wrote it.
     """
 
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
-    templates: tuple[Template, ...] = ()
-    said: str | None = None
+    public_templates: tuple[Template, ...] = ()
+    on_exhausted: str | None = None
 
     def __post_init__(self) -> None:
         one_of(("pass", "release"), "system", self.system)
         one_of(("noted", "pass"), "ai", self.ai)
         one_of(("raise", "drop", "pass"), "on_other", self.on_other)
 
+    @classmethod
+    def of(cls, adapter: object) -> MessageRules:
+        """Reads the rules off an adapter's fields of these names."""
+        names = [rule.name for rule in fields(cls) if hasattr(adapter, rule.name)]
+        return cls(**{name: getattr(adapter, name) for name in names})
+
     def passes(self, words: str) -> bool:
         """Tells whether an answer that is not known may be sent."""
-        return self.ai == "pass" or words == self.said
+        return self.ai == "pass" or words == self.on_exhausted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A message, or a text, of LangChain's as one of a transcript.
-
-    Attributes:
-        message: Of the transcript.
-        build: Makes the copy of what goes out for it.
-    """
+    """A message, or a text, of LangChain's as one of a transcript; ``build`` makes its copy."""
 
     message: Message = field(repr=False)
     build: Callable[[Message], Any]
 
 
-def read_messages(
-    messages: Sequence[Any], rules: MessageRules, where: str = "the input"
-) -> list[Reading]:
-    """Reads a transcript; a str stays one and never comes again.
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """What is private in an input, as one transcript; ``build`` makes its copy of their copies."""
+
+    readings: list[Reading]
+    build: Callable[[list[Any]], Any] = list
+
+    @property
+    def transcript(self) -> list[Message]:
+        """For a session."""
+        return [reading.message for reading in self.readings]
+
+    def copy(self, sent: Sequence[Message]) -> Any:
+        """Makes what goes out."""
+        pairs = zip(self.readings, sent, strict=True)
+        return self.build([reading.build(message) for reading, message in pairs])
+
+
+def read_transcript(value: object, rules: MessageRules) -> Input:
+    """Reads what chat models take."""
+    return Input(readings=_read_all(messages_in(value), rules, "the input"))
+
+
+def read_input(keys: tuple[str, ...] | None, value: object, rules: MessageRules) -> Input:
+    """Reads what is private in an input, which is never changed; lists of messages go first.
+
+    Args:
+        keys: Keys of a dict whose values are private, the others being public; None: every value
+            is private and must be text.
+        value: Text, a prompt value, a list of messages, or a dict. Private.
+        rules: For messages.
 
     Raises:
-        ParameterError: Something in it cannot be released. Names its place, never itself.
+        ParameterError: Something in ``value`` cannot be released. Names its place, never itself.
     """
+    if not isinstance(value, dict):
+        if keys is None:
+            return _read_value(value, rules, "the input")
+        raise ParameterError(f"expected a dict with the keys {keys}, got {type(value).__name__}")
+    for key in keys or ():
+        if key not in value:
+            raise ParameterError(f"expected a dict with the keys {keys}, key {key!r} is missing")
+    for key, part in value.items() if keys is None else ():
+        if not isinstance(part, str):
+            raise ParameterError(
+                f"expected text under key {key!r}, got {type(part).__name__}; name the private "
+                "keys with keys=, which declares the others public"
+            )
+    private = [key for key in value if keys is None or key in keys]
+    inputs = {key: _read_value(value[key], rules, f"key {key!r}") for key in private}
+    order = sorted(inputs, key=lambda key: isinstance(value[key], str | StringPromptValue))
+
+    def build(copies: list[Any]) -> dict[Any, Any]:
+        rest = iter(copies)
+        sizes = {key: len(inputs[key].readings) for key in order}
+        built = {key: inputs[key].build(list(islice(rest, sizes[key]))) for key in order}
+        return {**value, **built}
+
+    return Input(readings=[r for key in order for r in inputs[key].readings], build=build)
+
+
+def _read_value(value: object, rules: MessageRules, where: str) -> Input:
+    """Reads one transcript, or one text."""
+    if not isinstance(value, str | list | StringPromptValue | ChatPromptValue):
+        raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
+    readings = _read_all(messages_in(value), rules, where)
+    if isinstance(value, str):
+        return Input(readings=readings, build=lambda copies: copies[0])
+    if isinstance(value, StringPromptValue):
+        return Input(readings=readings, build=lambda copies: StringPromptValue(text=copies[0]))
+    if isinstance(value, ChatPromptValue):
+        return Input(readings=readings, build=lambda copies: ChatPromptValue(messages=copies))
+    return Input(readings=readings)
+
+
+def messages_in(value: object) -> list[Any]:
+    """Returns the messages, or texts that stand for one, in what chat models take."""
+    if isinstance(value, ChatPromptValue | list | tuple):
+        return list(value.messages if isinstance(value, ChatPromptValue) else value)
+    if isinstance(value, StringPromptValue | str):
+        return [value if isinstance(value, str) else value.text]
+    raise ParameterError(f"{_EXPECTED}, got {type(value).__name__}")
+
+
+def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
+    """Refuses a value that is not allowed."""
+    if value not in allowed:
+        raise ParameterError(f"expected {name} in {allowed}, got {value!r}")
+
+
+# messages ----------------------------------------------------------------------------------------
+
+
+def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[Reading]:
+    """Reads a transcript; a str stays one and never comes again."""
+    once = Message(role="user", id=ONCE)
     return [
-        read_text(message, rules)
+        _reading(once, message, lambda copy: copy, rules, where)
         if isinstance(message, str)
         else read_message(message, rules, f"{where}, message {i}")
         for i, message in enumerate(messages)
     ]
 
 
-def read_text(text: str, rules: MessageRules) -> Reading:
-    """Reads a text that is no message."""
-    return _private("user", ONCE, [text], lambda texts: texts[0], rules)
-
-
 def read_message(x: object, rules: MessageRules, where: str) -> Reading:
-    """Reads a message; its copy is built anew: metadata, artifact and author are cut.
-
-    Raises:
-        ParameterError: It cannot be released.
-    """
-    message = message_of(x, where)
+    """Reads a message; its copy is built anew: metadata, artifact and author are cut."""
+    message, public = message_of(x, where), dict[str, Any]()
     if isinstance(message, AIMessage):
         return Reading(message=answer_of(message), build=message_again)
-    if isinstance(message, HumanMessage):
-        return _read_content(message, "user", HumanMessage, rules, where)
+    role = next((role for role, kind in _ROLES.items() if isinstance(message, kind)), None)
+    if role is None:
+        raise ParameterError(
+            f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
+        )
     if isinstance(message, ToolMessage):
-        public = {name: getattr(message, name) for name in ("tool_call_id", "name", "status")}
-        return _read_content(message, "tool", ToolMessage, rules, where, **public)
+        public = {name: getattr(message, name) for name in _PUBLIC_OF_TOOLS}
     if isinstance(message, SystemMessage):
         kept = {k: v for k, v in message.additional_kwargs.items() if k == "__openai_role__"}
-        if rules.system == "release":
-            return _read_content(
-                message, "system", SystemMessage, rules, where, additional_kwargs=kept
-            )
-        copy = SystemMessage(content=message.content, id=message.id, additional_kwargs=kept)
-        return public_reading(copy)
-    raise ParameterError(
-        f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
-    )
+        public = {"additional_kwargs": kept}
+
+    def build(content: Any) -> BaseMessage:
+        return _ROLES[role](content=content, id=message.id, **public)
+
+    if role == "system" and rules.system == "pass":
+        return public_reading(build(message.content))
+    return _reading(Message(role=role, id=message.id), message.content, build, rules, where)
+
+
+_ROLES: dict[Any, type[BaseMessage]] = {
+    "user": HumanMessage,
+    "tool": ToolMessage,
+    "system": SystemMessage,
+}
 
 
 def public_reading(copy: BaseMessage) -> Reading:
@@ -123,80 +212,8 @@ def public_reading(copy: BaseMessage) -> Reading:
     return Reading(message=Message(role="system", public=True), build=lambda _: copy)
 
 
-def _read_content(
-    message: BaseMessage,
-    role: Role,
-    kind: type[BaseMessage],
-    rules: MessageRules,
-    where: str,
-    **public: Any,
-) -> Reading:
-    """The blocks of a message are the parts of one event: their number and order are public."""
-    content, name = message.content, message.id
-    if isinstance(content, str):
-        texts: list[str] = [content]
-        blocks: list[Any] | None = None
-    else:
-        blocks = [_block(block, rules, f"{where}, block {i}") for i, block in enumerate(content)]
-        blocks = [block for block in blocks if block is not None]
-        texts = [block[1] for block in blocks if isinstance(block, tuple)]
-
-    def build(released: list[str]) -> BaseMessage:
-        rest = iter(released)
-        copy: Any = released[0] if blocks is None else [_rebuilt(b, rest) for b in blocks]
-        return kind(content=copy, id=name, **public)
-
-    return _private(role, name, texts, build, rules)
-
-
-def _private(
-    role: Role,
-    name: str | Once | None,
-    texts: Sequence[str],
-    build: Callable[[list[str]], Any],
-    rules: MessageRules,
-) -> Reading:
-    """Texts of which the values in public templates are private, mostly all; one event."""
-    cut = [parts_of(rules.templates, role, text) for text in texts]
-    values = tuple(value for parts in cut for value in parts.values)
-
-    def again(sent: Message) -> Any:
-        released = iter(sent.texts)
-        return build([parts.joined(released) for parts in cut])
-
-    message = Message(role=role, texts=values, id=name, public=not values)
-    return Reading(message=message, build=again)
-
-
-def _block(block: Any, rules: MessageRules, where: str) -> Any:
-    """A text with what is made of it, a block that is public, or None for one that is dropped."""
-    if isinstance(block, str):
-        return "text", block
-    is_text = isinstance(block, dict) and block.get("type") == "text"
-    if is_text and isinstance(text := block.get("text"), str):
-        return "block", text
-    if rules.on_other == "drop":
-        return None
-    if rules.on_other == "pass":
-        return block
-    raise ParameterError(
-        f"{where}: only text blocks can be released; take other blocks out, or set on_other="
-    )
-
-
-def _rebuilt(block: Any, released: Any) -> Any:
-    if not isinstance(block, tuple):
-        return block
-    text = next(released)
-    return text if block[0] == "text" else {"type": "text", "text": text}
-
-
 def message_of(x: object, where: str) -> BaseMessage:
-    """Makes a message of what LangChain takes for one: (role, content), or a dict of both.
-
-    Raises:
-        ParameterError: It is none; quotes nothing of it.
-    """
+    """Makes a message of (role, content), or a dict of both; an error quotes nothing of it."""
     if isinstance(x, BaseMessage):
         return x
     if isinstance(x, tuple | dict):
@@ -207,75 +224,50 @@ def message_of(x: object, where: str) -> BaseMessage:
     )
 
 
-def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
-    """Refuse a value that is not allowed."""
-    if value not in allowed:
-        raise ParameterError(f"expected {name} in {allowed}, got {value!r}")
-
-
-# remote answers ----------------------------------------------------------------------------------
-
-
-def answer_of(message: AIMessage) -> Message:
-    """Returns all that the remote model is told again of its answer."""
-    calls = tuple(
-        ToolCall(call["id"] or "", call["name"], json.dumps(call["args"]))
-        for call in message.tool_calls
-    )
-    texts, extra = tuple[str, ...](), dict[str, Any]()
-    if isinstance(message.content, str):
-        texts = (message.content,)
-    else:
-        extra["content"] = _json_of(message.content)
-    if message.invalid_tool_calls:
-        extra["invalid_tool_calls"] = _json_of(message.invalid_tool_calls)
-    kwargs = {k: v for k, v in message.additional_kwargs.items() if k not in _REPEATED or not calls}
-    if (calls or extra) and kwargs:
-        extra["additional_kwargs"] = _json_of(kwargs)
-    return Message(role="assistant", texts=texts, calls=calls, extra=extra, id=message.id)
-
-
-def message_again(sent: Message) -> AIMessage:
-    """Makes an answer again, from what :func:`answer_of` gave for it and nothing else."""
-    fields = dict(sent.extra)
-    calls = [
-        {"name": call.name, "args": json.loads(call.arguments), "id": call.id or None}
-        for call in sent.calls
+def _reading(
+    event: Message, content: Any, build: Callable[[Any], Any], rules: MessageRules, where: str
+) -> Reading:
+    """The blocks of a message are the parts of one event: their number and order are public."""
+    whole = isinstance(content, str)
+    blocks = [
+        _block(block, event.role, rules, f"{where}, block {i}")
+        for i, block in enumerate([content] if whole else content)
     ]
-    content = fields.pop("content", sent.text)
-    return AIMessage(content=content, tool_calls=calls, id=sent.id, **fields)
+    texts = [text for block in blocks if isinstance(block, _Text) for text in block.values]
+
+    def again(sent: Message) -> Any:
+        rest = iter(sent.texts)
+        copies = [b.copy(rest) if isinstance(b, _Text) else b for b in blocks if b is not None]
+        return build(copies[0] if whole else copies)
+
+    message = replace(event, texts=tuple(texts), public=not texts)
+    return Reading(message=message, build=again)
 
 
-def _json_of(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))
+@dataclass(frozen=True, kw_only=True)
+class _Text:
+    """A text, all of it private, or the values in a public template alone."""
+
+    values: tuple[str, ...] = field(repr=False)
+    parts: Parts | None
+    is_block: bool
+
+    def copy(self, released: Iterator[str]) -> Any:
+        text = next(released) if self.parts is None else self.parts.joined(released)
+        return {"type": "text", "text": text} if self.is_block else text
 
 
-def note_answer(
-    session: dp.Session,
-    remote: AIMessage,
-    *,
-    event_id: str | None = None,
-    conversation: str = "",
-) -> None:
-    """Tell the session what the remote model answered: its words and its calls of tools.
-
-    Args:
-        session: Lets the answer out again in a later transcript.
-        remote: The message as the **remote** model wrote it, never one that a local model
-            extracted.
-        event_id: Id of the message that stands for it in the transcript; default its own. One
-            that has none is known by its words; see :meth:`dp.Session.note_remote`.
-        conversation: Thread or session id of the call; default: any call without one.
-
-    Raises:
-        EventRefused: A message with this id was released as a private one.
-        ParameterError: What an adapter has shown under pseudonyms, with the originals.
-    """
-    if session.restores and METADATA in remote.response_metadata:
+def _block(block: Any, role: str, rules: MessageRules, where: str) -> Any:
+    """A text, a block that is public, or None for one that is dropped."""
+    is_block = isinstance(block, dict) and block.get("type") == "text"
+    text = block.get("text") if is_block else block
+    if isinstance(text, str):
+        if not rules.public_templates:
+            return _Text(values=(text,), parts=None, is_block=is_block)
+        parts = parts_of(rules.public_templates, role, text)
+        return _Text(values=parts.values, parts=parts, is_block=is_block)
+    if rules.on_other == "raise":
         raise ParameterError(
-            "expected the remote model's own words, got a shown answer, with originals; "
-            'let the adapter note it, as PrivateHead(..., answers="note") does, or set ai="pass", '
-            "which gives it pseudonyms again"
+            f"{where}: only text blocks can be released; take other blocks out, or set on_other="
         )
-    name = remote.id if event_id is None else event_id
-    session.note_remote(name, answer_of(remote).words(), conversation=conversation)
+    return block if rules.on_other == "pass" else None

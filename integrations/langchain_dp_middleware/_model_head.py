@@ -10,12 +10,9 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
-from dp_middleware.conversation.exchange import Exchange
 from langchain_dp_middleware._answers import Entered
-from langchain_dp_middleware._calls import PrivateBinding, RefusedWrappers
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._notes import with_notes
-from langchain_dp_middleware._session import EPSILON_SPEC
+from langchain_dp_middleware._boundary import EPSILON_SPEC
+from langchain_dp_middleware._calls import Head, PrivateBinding, RefusedWrappers
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -23,7 +20,7 @@ class ModelHead(Head):
     """The boundary of a chat model in front of what is made of it; may run in other runs.
 
     Attributes:
-        model: A DPChatModel, whose session and rules release.
+        model: Its session and rules release.
     """
 
     goes_first: ClassVar[bool] = False
@@ -41,20 +38,19 @@ class ModelHead(Head):
         """The epsilon of a call, and what can be configured in the rest."""
         return [EPSILON_SPEC, *self._rest.config_specs]
 
-    def with_fallbacks(self, fallbacks: Any, **kwargs: Any) -> Any:
-        """As :meth:`Head.with_fallbacks`: one that is a DPChatModel is called behind this."""
-        others = [x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks]
-        return super().with_fallbacks(others, **kwargs)
+    def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """A fallback that is a DPChatModel is called behind this boundary."""
+        if name == "with_fallbacks":
+            fallbacks, *args = args or [kwargs.pop("fallbacks")]  # type: ignore[assignment]
+            args = ([x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks], *args)
+        return super()._with_rest(name, *args, **kwargs)
 
     @property
     def _behind(self) -> Runnable[Any, Any]:
         return self._rest.with_config(self.config) if self.config else self._rest
 
-    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
-        return self._rest if exchange is None else with_notes(self._rest, exchange)
-
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        entered: Entered = self.model._enter(value, self._merged(config))
+        entered: Entered = self.model.entered(value, self._merged(config), self._rest)
         return entered
 
 

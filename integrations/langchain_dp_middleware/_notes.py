@@ -44,15 +44,20 @@ class Noting(BaseCallbackHandler):
 
     def on_llm_end(self, response: LLMResult, **_: Any) -> None:
         """A call has ended."""
-        for row in response.generations:
-            for generation in row:
-                message = getattr(generation, "message", None)
-                if isinstance(message, AIMessage):
-                    note(self._exchange, message)
+        note_all(self._exchange, response.generations)
+
+
+def note_all(exchange: Exchange, generations: Any) -> None:
+    """Notes the messages of some generations, nested in lists."""
+    for generation in generations:
+        if isinstance(generation, list):
+            note_all(exchange, generation)
+        elif isinstance(message := getattr(generation, "message", None), AIMessage):
+            note(exchange, message)
 
 
 def with_notes(runnable: Runnable[Any, Any], exchange: Exchange) -> Runnable[Any, Any]:
-    """The runnable, with notes of the chat models that get its input or its messages.
+    """Returns the runnable, with notes of the chat models that get its input or its messages.
 
     Those and no others: what stands behind a model or a function may have seen raw text, and a
     prompt may add some.
@@ -81,7 +86,5 @@ def _adds_nothing(step: Any) -> bool:
     """Whether it is a prompt in which all is the input's, but for what a system message says."""
     if not isinstance(step, ChatPromptTemplate) or any(step.partial_variables.values()):
         return False
-    return all(
-        isinstance(message, MessagesPlaceholder | SystemMessage | SystemMessagePromptTemplate)
-        for message in step.messages
-    )
+    public = MessagesPlaceholder | SystemMessage | SystemMessagePromptTemplate
+    return all(isinstance(message, public) for message in step.messages)

@@ -19,13 +19,10 @@ from dp_middleware.errors import ParameterError
 
 
 def templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:
-    """The fixed parts of f-strings, prompt templates and chat prompt templates.
+    """Returns the fixed parts of f-strings, prompt templates and chat prompt templates.
 
     What a chat prompt says without values in the name of others than the system stays private, as
     does a message that is a value and nothing else.
-
-    Raises:
-        ParameterError: Something else, or in another format than f-strings.
     """
     if isinstance(prompts, str):
         raise ParameterError("expected public_templates=['...'], a collection of templates")

@@ -1,9 +1,9 @@
-"""Turns of a conversation with InferDPT: what the remote model and the extractor are sent."""
+"""Turns of a conversation with InferDPT: what the models are asked, and what is noted of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -12,17 +12,11 @@ from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
-from dp_middleware.privacy import Unit
-from langchain_dp_middleware._boundary import messages_in
-from langchain_dp_middleware._messages import message_of
+from langchain_dp_middleware._messages import message_of, messages_in
 
 
 def messages_of(value: object) -> list[BaseMessage]:
-    """A text, prompt value or list as messages; a bare text is a new event at every call.
-
-    Raises:
-        ParameterError: Not a transcript of system, human and AI messages with a human one last.
-    """
+    """Makes messages of a text, prompt value or list; a bare text is new at every call."""
     messages = [
         HumanMessage(x, id=str(uuid4()))
         if isinstance(x, str)
@@ -41,27 +35,20 @@ def messages_of(value: object) -> list[BaseMessage]:
     return messages
 
 
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """The last message of a transcript and what came before it.
+def turn_of(
+    messages: Sequence[BaseMessage], instruction: str
+) -> tuple[inferdpt.Messages, str, str]:
+    """Splits a transcript: what came before its last message, that one's text, the instruction.
 
-    Attributes:
-        history: Messages before it as role and content, system messages left out.
-        text: Its text.
-        instruction: Public, but for an extractor: it may hold raw documents.
+    The system messages are the instruction, if there are any.
     """
-
-    history: inferdpt.Messages = field(repr=False)
-    text: str = field(repr=False)
-    instruction: str = field(repr=False)
-
-    def for_remote(self, unit: Unit) -> inferdpt.Messages:
-        """If this is a turn of released messages: what the remote model is sent."""
-        return [*self.history, *inferdpt.for_remote(self.text, self.instruction, unit)]
-
-    def for_extractor(self, draft: str) -> inferdpt.Messages:
-        """If this is a turn of raw messages: what the extractor is given."""
-        return [*self.history, *inferdpt.for_extractor(self.text, draft, self.instruction)]
+    rules = [message.text for message in messages if isinstance(message, SystemMessage)]
+    *before, last = [message for message in messages if not isinstance(message, SystemMessage)]
+    history = [
+        {"role": "assistant" if isinstance(m, AIMessage) else "user", "content": str(m.text)}
+        for m in before
+    ]
+    return history, str(last.text), "\n\n".join(rules) or instruction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,24 +69,10 @@ class Asked:
 
     def note(self) -> None:
         """Lets the draft out again for an answer of this id."""
-        remote = replace(_said(self.draft), id=self.name)
+        remote = Message(role="assistant", texts=(self.draft,), id=self.name)
         self.exchange.note(remote, remote)
 
     def note_place(self, answer: str) -> None:
         """Lets it out again for this answer without an id, behind its turn. Never waits."""
-        self.exchange.note_extracted((_said(self.draft), _said(answer)), left=True)
-
-
-def _said(text: str) -> Message:
-    return Message(role="assistant", texts=(text,))
-
-
-def turn_of(messages: Sequence[BaseMessage], instruction: str) -> Turn:
-    """The turn at the end of a transcript; its system messages are the instruction, if any."""
-    rules = [message.text for message in messages if isinstance(message, SystemMessage)]
-    *before, last = [message for message in messages if not isinstance(message, SystemMessage)]
-    history = [
-        {"role": "assistant" if isinstance(m, AIMessage) else "user", "content": str(m.text)}
-        for m in before
-    ]
-    return Turn(history=history, text=str(last.text), instruction="\n\n".join(rules) or instruction)
+        remote, local = (Message(role="assistant", texts=(x,)) for x in (self.draft, answer))
+        self.exchange.note_extracted((remote, local), left=True)

@@ -8,13 +8,15 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError
+from dp_middleware.frameworks import inferdpt
+from dp_middleware.models.local import local_model
 from langchain_dp_middleware._agent_calls import (
     ModelCall,
     PublicResults,
@@ -23,12 +25,10 @@ from langchain_dp_middleware._agent_calls import (
     merge,
     saved_in,
     with_ids,
-    with_schemas,
 )
 from langchain_dp_middleware._answers import restored
-from langchain_dp_middleware._extraction import Extraction
+from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
 from langchain_dp_middleware._messages import MessageRules, one_of
-from langchain_dp_middleware._session import conversation_of, require_epsilon, session_for
 from langchain_dp_middleware.tracing import refuse_recorders
 
 try:
@@ -63,46 +63,38 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
     ``create_agent(model, tools, middleware=[..., DPAgentMiddleware(session)])``. Before every
     call of the model, messages of users and results of tools that were not released yet are, each
     once: charged, drawn and written to the state beside the raw messages, which tools, other
-    middleware and the caller go on to see. The call itself only swaps. Retries, fallbacks, later
-    turns and a run resumed from a checkpoint send the same bytes; an edited message is released
-    again. System messages, names and schemas of tools and what the remote model wrote, calls of
-    tools included, go out as they are; an AI message that it did not write is refused.
+    middleware and the caller go on to see. Retries, fallbacks, later turns and a run resumed from
+    a checkpoint send the same bytes; an edited message is released again. System messages, names
+    and schemas of tools and what the remote model wrote go out as they are; an AI message that it
+    did not write is refused.
 
-    Not covered: models that other middleware or tools call themselves (:func:`check_agent` finds
-    them); the checkpointer, which holds raw messages; ``debug=True``, which prints them; and
-    tracing. LangGraph hands the whole state to every callback before any middleware runs, so
-    wrapping calls of the model cannot keep it from them. The middleware refuses to run when
-    a tracer or another handler of callbacks is attached, which by then has been told the input:
-    call the agent inside ``with untraced():``.
+    LangGraph hands the whole state to every callback before any middleware runs, so the middleware
+    refuses to run when a tracer is attached: call the agent inside ``with untraced():``. Not
+    covered are models that other middleware or tools call (:func:`check_agent` finds them), the
+    checkpointer, which holds raw messages, and ``debug=True``, which prints them.
 
-    With a checkpointer that outlives the process, give the session a ``key=`` that does too;
-    otherwise a conversation that is resumed by another process is released, and charged, again.
-    Without a checkpointer hand back the messages as the agent returned them: their ids tell
-    which of them were released. A conversation is a ``thread_id``.
-
-    With ``extractor=`` the answers in the state are a local model's, which sees the last message
-    of the user and what tools found; later turns send what the remote model had said. Streamed
-    tokens (``stream_mode="messages"``) are the remote model's.
+    A conversation is a ``thread_id``. With a checkpointer that outlives the process, give the
+    session a ``key=`` that does too; without one hand back the messages with their ids.
 
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
+            It writes the answers in the state, from the user's last message and what tools found;
+            later turns send what the remote model had said, as do streamed tokens.
         trusted_hosts: Names of further hosts that may see raw text.
         passages: Those of a :class:`DPRetriever` under ``public_tools``: the extractor reads the
             raw documents.
         instruction: Public: what the extractor is to do.
-        public_tools: Names of the tools whose results are sent as they are, such as one that
-            returns what was released before. Only what the tool itself returned: errors, and
-            what others say in its place or put in front of it, are released.
+        public_tools: Names of the tools whose results are sent as they are. Only what the tool
+            itself returned: errors, and what others say in its place, are released.
         system: ``"release"`` for system messages that hold private text, else ``"pass"``.
-        ai: ``"pass"`` declares AI messages public that the remote model did not write, such as
-            few-shot examples or the notices of other middleware; else they are refused.
+        ai: ``"pass"`` declares AI messages public that the remote model did not write.
         on_other: A block that is not text: ``"raise"``, ``"drop"`` or ``"pass"``.
         traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
         on_exhausted: A public text that ends the turn where the budget is exhausted, and nothing is
             sent; default the error.
-        turn_releases: How many releases a turn may need, the user's message and the results of
-            tools; where the budget has less left, the turn does not begin. Reserves nothing.
+        turn_releases: How many releases a turn may need; where the budget has less left, the turn
+            does not begin. Reserves nothing.
         max_epsilon: Ceiling of ``config["configurable"]["dp_epsilon"]``; default the
             session's own epsilon.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
@@ -143,16 +135,16 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             raise ParameterError("expected public_tools to be a collection of names, got one str")
         require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
-        self._rules = MessageRules(system=system, ai=ai, on_other=on_other, said=on_exhausted)
+        rules: Any = {"system": system, "ai": ai, "on_other": on_other}
+        self._rules = MessageRules(**rules, on_exhausted=on_exhausted)
         self._tools = checked_tools(tools)
-        self._public = PublicResults(self._session, frozenset(public_tools))
+        self._public = PublicResults(session=self._session, tools=frozenset(public_tools))
         if turn_releases is not None and not turn_releases >= 1:
             raise ParameterError(f"expected turn_releases >= 1, got {turn_releases!r}")
         self._turn_releases = turn_releases
         self._traced, self._max_epsilon = traced, max_epsilon
-        self._extraction, self._passages = None, passages
-        if extractor is not None:
-            self._extraction = Extraction(extractor, trusted_hosts, instruction)
+        self._passages, self._instruction = passages, instruction
+        self._extractor: Any = None if extractor is None else local_model(extractor, trusted_hosts)
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: DPAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -166,9 +158,9 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
                 releaser.session.sanitizer.require_budget(self._turn_releases)
             exchange, _ = releaser.exchange(messages, saved)
         except BudgetExhausted:
-            if self._rules.said is None:
+            if self._rules.on_exhausted is None:
                 raise
-            reply = AIMessage(self._rules.said, id=str(uuid4()))
+            reply = AIMessage(self._rules.on_exhausted, id=str(uuid4()))
             return {"messages": [reply], "dp_releases": update, "jump_to": "end"}
         update |= changed(exchange.saved, saved)
         return {"dp_releases": update} if update else None
@@ -186,41 +178,31 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         """Send what was released, note what the remote model answered, and restore it."""
         releaser, call, swapped = self._swapped(request)
         response = handler(swapped)
-        remote, shown = self._shown(call, response)
-        if self._extraction is not None:
-            read = releaser.readable(request.messages, self._passages)
-            for k, message in enumerate(shown):
-                shown[k] = self._extraction.local(message, read)
+        remote, shown = call.answers(response.result)
+        for k, question in self._questions(releaser, request, shown):
+            shown[k] = _with_text(shown[k], self._extractor(question))
         return _extended(request, call, response, remote, shown)
 
     async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
     ) -> ExtendedModelResponse[Any]:
         """As :meth:`wrap_model_call`."""
         releaser, call, swapped = await asyncio.to_thread(self._swapped, request)
         response = await handler(swapped)
-        remote, shown = await asyncio.to_thread(self._shown, call, response)
-        if self._extraction is not None:
-            read = releaser.readable(request.messages, self._passages)
-            for k, message in enumerate(shown):
-                shown[k] = await self._extraction.alocal(message, read)
+        remote, shown = await asyncio.to_thread(call.answers, response.result)
+        for k, question in self._questions(releaser, request, shown):
+            shown[k] = _with_text(shown[k], await self._extractor.acall(question))
         return _extended(request, call, response, remote, shown)
 
     def wrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
-    ) -> ToolMessage | Command[Any]:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
+    ) -> Any:
         """Mark what a public tool returned."""
         return self._public.mark(handler(request), request.tool_call["name"])
 
     async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
-    ) -> ToolMessage | Command[Any]:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
         """As :meth:`wrap_tool_call`."""
         return self._public.mark(await handler(request), request.tool_call["name"])
 
@@ -234,22 +216,36 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             rules=self._rules,
             public=self._public,
             tools=self._tools,
-            extracts=self._extraction is not None,
+            extracts=self._extractor is not None,
         )
 
     def _swapped(self, request: ModelRequest[Any]) -> tuple[Releaser, ModelCall, ModelRequest[Any]]:
-        own = self._releaser()
-        releaser = replace(own, tools=with_schemas(own.tools, request.response_format))
+        """The schemas of an answer, which are called like tools, get originals."""
+        releaser = self._releaser()
+        specs = getattr(request.response_format, "schema_specs", ())
+        if releaser.tools != "all":
+            tools = {*releaser.tools, *(spec.name for spec in specs)}
+            releaser = replace(releaser, tools=tools)
         call = releaser.call(request.messages, request.state, request.system_message)
         swapped = request.override(messages=call.messages, system_message=call.system)
         return releaser, call, swapped
 
-    def _shown(
-        self, call: ModelCall, response: ModelResponse[Any]
-    ) -> tuple[list[BaseMessage], list[BaseMessage]]:
-        """What the remote model answered, and what is shown of it."""
-        remote = call.remote(response.result)
-        return remote, call.shown(remote, extracted=self._extraction is not None)
+    def _questions(
+        self, releaser: Releaser, request: ModelRequest[Any], shown: list[BaseMessage]
+    ) -> list[tuple[int, inferdpt.Messages]]:
+        """What the extractor is asked of answers with a text, by their places. Private."""
+        if self._extractor is None:
+            return []
+        turn = releaser.turn(request.messages, self._passages)
+        return [
+            (k, inferdpt.for_extractor(turn, message.text, self._instruction))
+            for k, message in enumerate(shown)
+            if isinstance(message, AIMessage) and not message.tool_calls and message.text.strip()
+        ]
+
+
+def _with_text(remote: BaseMessage, text: str) -> BaseMessage:
+    return remote.model_copy(update={"content": text, "additional_kwargs": {}})
 
 
 def _extended(

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import (
-    Runnable,
-    RunnableBranch,
-    RunnableParallel,
-    RunnableSequence,
-    RunnableWithFallbacks,
-)
-from langchain_core.runnables.base import RunnableBindingBase, RunnableEachBase
-from langchain_core.runnables.configurable import DynamicRunnable
+from langchain_core.runnables import Runnable, RunnableSequence
+from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.passthrough import RunnableAssign
 from langsmith.utils import tracing_is_enabled
 
-from dp_middleware.errors import ParameterError, UntrustedHost
-from dp_middleware.models.object_graph import reachable
-from dp_middleware.models.parts import inherits
-from langchain_dp_middleware._calls import PrivateBinding
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._findings import WRAP, Finding, bare, is_local, is_model, is_ours
-from langchain_dp_middleware._retriever_trust import require_local
+from dp_middleware.errors import ParameterError
+from langchain_dp_middleware._calls import Head, PrivateBinding
+from langchain_dp_middleware._findings import (
+    WRAP,
+    Finding,
+    bare,
+    is_local,
+    is_model,
+    is_ours,
+    reachable,
+)
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
 _TRACED = "LangSmith records raw text, as the environment or a context says"
@@ -32,24 +29,20 @@ _HEAD = "put a PrivateHead first, or leave it out"
 
 
 def check_chain(runnable: Any, *, local: Collection[Any] = ()) -> list[Finding]:
-    """Where raw input reaches what is not of this package, without running the chain.
+    """Finds where raw input reaches what is not of this package, without running the chain.
 
     Follows the input through sequences, parallel steps, branches and fallbacks. It is raw until
     a component of this package releases it; documents of a retriever, results of tools and answers
-    of local models are raw wherever they come from. Looks into functions' closures, partials and
-    what they wrap; globals, and what a function builds or imports when it is called, are not
-    seen, so no finding is no proof.
+    of local models are raw wherever they come from. Looks into declared fields, closures and
+    partials; globals, and what a function builds when it is called, are not seen: no finding is no
+    proof.
 
     Args:
         runnable: A chain; its input is taken to be private.
-        local: Models and retrievers that may see raw text. Others may if they run in process or on
-            loopback.
+        local: Models and retrievers that may see raw text. Others may if they run here.
 
     Raises:
         ParameterError: Not a Runnable.
-
-    Example:
-        ``assert not check_chain(PrivateHead(session, keys=["question"]) | prompt | model)``
     """
     if not isinstance(runnable, Runnable):
         raise ParameterError(f"expected a Runnable, got {type(runnable).__name__}")
@@ -95,42 +88,26 @@ class _Chain:
         if branches := _branches(x):
             out = [self.visit(part, raw, f"{where}, {name}") for name, part in branches]
             return any(out)
-        if is_model(x):
-            return self._model(x, raw, where)
-        if isinstance(x, BaseRetriever):
-            return self._retriever(x, raw, where)
+        if is_model(x) or isinstance(x, BaseRetriever):
+            return self._component(x, raw, where)
         return self._other(x, raw, where)
 
-    def _model(self, model: Any, raw: bool, where: str) -> bool:
-        if any(model is allowed for allowed in self._local) or is_local(model):
-            return raw
-        if raw:
-            self._add(where, f"{type(model).__name__} is sent raw text", WRAP)
-        return False
-
-    def _retriever(self, retriever: BaseRetriever, raw: bool, where: str) -> bool:
-        name = type(retriever).__name__
-        if raw and not any(retriever is allowed for allowed in self._local):
-            try:
-                require_local(retriever, ())
-            except UntrustedHost:
-                what = f"{name} may send the raw query to another computer"
-                self._add(where, what, "release the query first, or name it in local=")
-        return True
+    def _component(self, x: Any, raw: bool, where: str) -> bool:
+        """A model answers raw only here and what it is given; a retriever's documents are raw."""
+        stays = any(x is allowed for allowed in self._local) or is_local(x)
+        if raw and not stays:
+            remedy = WRAP if is_model(x) else "release the query first, or name it in local="
+            self._add(where, f"{type(x).__name__} is sent raw text", remedy)
+        return (raw and stays) if is_model(x) else True
 
     def _other(self, x: Any, raw: bool, where: str) -> bool:
         """A function, tool, parser or prompt: what it holds may be given its input."""
 
         def may_use_input(y: Any) -> bool:
-            known = is_ours(y) or is_model(y) or inherits(y, "langchain_core", "Runnable")
-            return known and y is not x
+            return y is not x and (is_ours(y) or is_model(y) or isinstance(y, Runnable))
 
-        held = reachable(x, may_use_input)
-        out = [
-            self.visit(part, raw, f"{where}, {type(x).__name__}")
-            for part in held
-            if isinstance(part, Runnable) or is_model(part)
-        ]
+        parts = [y for y in reachable(x, may_use_input) if isinstance(y, Runnable) or is_model(y)]
+        out = [self.visit(part, raw, f"{where}, {type(x).__name__}") for part in parts]
         is_tool = any(kind.__name__ == "BaseTool" for kind in type(x).__mro__)
         return raw or is_tool or any(out)
 
@@ -150,23 +127,16 @@ class _Chain:
 
 
 def _branches(x: Any) -> list[tuple[str, Any]]:
-    """Parts of a step that are each given its input."""
-    if isinstance(x, RunnableParallel):
-        return [(f"key {name}", step) for name, step in x.steps__.items()]
-    if isinstance(x, RunnableWithFallbacks):
-        others = [(f"fallback {i}", fallback) for i, fallback in enumerate(x.fallbacks)]
-        return [("first choice", x.runnable), *others]
-    if isinstance(x, RunnableBranch):
-        conditions = [("condition", condition) for condition, _ in x.branches]
-        return [
-            *conditions,
-            *(("branch", branch) for _, branch in x.branches),
-            ("default", x.default),
-        ]
-    if isinstance(x, RunnableBindingBase | RunnableEachBase):
-        return [("bound", x.bound)]
-    if isinstance(x, DynamicRunnable):
-        other = getattr(x, "alternatives", {})
-        rest = [(f"alternative {n}", e) for n, e in other.items() if isinstance(e, Runnable)]
-        return [("default", x.default), *rest]
-    return []
+    """The Runnables that one of LangChain's is made of, each of which is given its input."""
+    if not type(x).__module__.startswith("langchain_core."):
+        return []
+    return [part for name, value in vars(x).items() for part in _named(name.strip("_"), value)]
+
+
+def _named(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Runnable):
+        yield name, value
+    elif isinstance(value, dict | list | tuple):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _named(f"{name} {key}", item)

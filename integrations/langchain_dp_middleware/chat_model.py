@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
@@ -17,69 +16,47 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, field_validator
 
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.templates import Template
-from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._answers import Entered, note, restored
-from langchain_dp_middleware._boundary import cross, read_transcript
-from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._model_head import BoundModel, ModelHead
-from langchain_dp_middleware._notes import with_notes
-from langchain_dp_middleware._session import (
+from dp_middleware.errors import BudgetExhausted, ParameterError
+from langchain_dp_middleware._answers import Entered, restored
+from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
-    conversation_of,
+    cross,
     fields_of,
-    session_for,
 )
+from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._messages import read_transcript
+from langchain_dp_middleware._model_head import BoundModel, ModelHead
+from langchain_dp_middleware._notes import note_all, with_notes
 from langchain_dp_middleware._templates import templates_of
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):
     """Stands for a remote chat model and hands it released messages, at every public method.
 
-    For whatever takes a model: agents, third-party chains, summarizers. Tools, structured
-    output, streaming and the model's own settings keep working. The inner model's answers are
-    noted in the session, so that a later transcript may hold them; one whose stream was given up
-    is not, see :func:`note_answer`.
-
-    Callbacks and tracers of the inner model's runs get released text. Those of an enclosing
-    sequence, graph or agent record what that is given, raw; put a :class:`PrivateHead` in front
-    of it where they may not. Structured output, retries and fallbacks stand behind the boundary
-    and so may be traced, also those of a model with bound tools.
-
-    Messages, epsilon and conversations are as for :class:`PrivateHead`. With the memo of its
-    session, a retry of messages sends the same release again and costs nothing.
+    For whatever takes a model: agents, third-party chains, summarizers. Tools, structured output,
+    streaming and the model's own settings keep working. Its answers are noted in the session, so
+    that a later transcript may hold them. Callbacks of the inner model's runs get released text.
+    Those of an enclosing sequence, graph or agent record what that is given, raw; put a
+    :class:`PrivateHead` in front of it where they may not.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         inner: The remote chat model.
-        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
-            sanitizer's own epsilon.
-        system: See :class:`MessageRules`, as for the next two.
+        max_epsilon: As of :class:`PrivateHead`, as the next three and ``tools``.
+        system: ``"pass"`` or ``"release"``.
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
-            text that is the fixed parts of one of them around values, to the letter, only the
-            values are released. A text that none of them made, or that could be cut in two ways,
-            is released whole. That a text is so made is public.
+            text that one of them made, only the values are released; that it did is public.
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             None: the error. Not for ``generate`` and what is made with ``|``.
-        tools: As of :class:`PrivateHead`.
+        tools: Names of the tools that are called with originals, or ``"all"``.
 
     Raises:
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> from langchain_core.language_models import FakeListChatModel
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-        >>> model = DPChatModel(sanitizer, FakeListChatModel(responses=["fine"]))
-        >>> model.invoke([("human", "red blue")]).text
-        'fine'
     """
 
     model_config = MODEL_CONFIG
@@ -138,22 +115,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             model = self.model_copy(update={"tools": tools})
         return model._head(self.inner.with_structured_output(schema, **kwargs))
 
-    def with_fallbacks(self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any) -> Any:
-        """The inner model's own, behind the boundary: a fallback gets the same release."""
-        return self._head().with_fallbacks(fallbacks, **kwargs)
-
-    def with_retry(self, **kwargs: Any) -> Runnable[Any, Any]:
-        """The inner model's own, behind the boundary: the same release is sent again."""
-        return cast("Runnable[Any, Any]", self._head().with_retry(**kwargs))
-
-    def pipe(self, *others: Any, **kwargs: Any) -> Any:
-        """The inner model's own, behind the boundary: what is piped is given its answers."""
-        return self._head().pipe(*others, **kwargs)
-
-    def __or__(self, other: Any) -> Any:
-        """As :meth:`pipe`."""
-        return self._head() | other
-
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What is made of the model is made of the inner one, behind the boundary."""
         if name in ("bind", "with_config"):
@@ -161,6 +122,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         if name == "configurable_fields":
             return super()._derived(name, *args, **kwargs)
         return getattr(self._head(), name)(*args, **kwargs)
+
+    def _wrapped(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Retries and fallbacks send the same release; what is piped is given its answers."""
+        if name in ("with_fallbacks", "with_retry", "pipe", "__or__"):
+            return getattr(self._head(), name)(*args, **kwargs)
+        return super()._wrapped(name, *args, **kwargs)
 
     def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
         return ModelHead(model=self, then=rest or self.inner)
@@ -176,7 +143,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """Release every transcript, all of which are looked at before one is charged."""
-        released, exchanges = self._released_lists(messages)
+        released, exchanges = self._released(*messages)
         answers = self.inner.generate(released, stop, callbacks, **kw)
         return _answered(answers, exchanges)
 
@@ -184,24 +151,13 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
         """As :meth:`generate`; the release runs in a thread."""
-        released, exchanges = await asyncio.to_thread(self._released_lists, messages)
+        released, exchanges = await asyncio.to_thread(self._released, *messages)
         answers = await self.inner.agenerate(released, stop, callbacks, **kw)
         return await asyncio.to_thread(_answered, answers, exchanges)
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        released, exchange = self._released(messages)
+        [released], [exchange] = self._released(messages)
         return restored(exchange, self.inner._generate(released, *args, **kwargs))
-
-    def _generate_with_cache(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        released, exchange = self._released(messages)
-        return restored(exchange, self.inner._generate_with_cache(released, *args, **kwargs))
-
-    async def _agenerate_with_cache(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> Any:
-        released, exchange = await asyncio.to_thread(self._released, messages)
-        answers = await self.inner._agenerate_with_cache(released, *args, **kwargs)
-        return restored(exchange, answers)
 
     # description -----------------------------------------------------------------------------
 
@@ -222,64 +178,45 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     # the boundary ----------------------------------------------------------------------------
 
     @property
-    def _rest(self) -> Runnable[Any, Any]:
+    def _behind(self) -> Runnable[Any, Any]:
         return self.inner
 
-    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
-        return self._rest if exchange is None else with_notes(self._rest, exchange)
-
-    @property
-    def _reply(self) -> Runnable[Any, Any] | None:
-        if self.on_exhausted is None:
-            return None
-        return FakeListChatModel(responses=[self.on_exhausted])
-
-    @property
-    def _behind(self) -> Runnable[Any, Any]:
-        return self._rest
-
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        released, exchange = self._released(value, config)
+        try:
+            return self.entered(value, config, self.inner)
+        except BudgetExhausted:
+            if self.on_exhausted is None:
+                raise
+            reply = FakeListChatModel(responses=[self.on_exhausted])
+            return Entered(rest=reply, input="", config=config or RunnableConfig())
+
+    def entered(
+        self, value: Any, config: RunnableConfig | None, rest: Runnable[Any, Any]
+    ) -> Entered:
+        """Releases the input of a call of what is behind the boundary."""
+        [(released, exchange)] = cross(self, [value], read_transcript, config, tools=self.tools)
         fields = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
         own: Any = {name: field for name, field in fields.items() if field}
-        merged = merge_configs(own, ensure_config(config))
-        return Entered(input=released, config=merged, exchange=exchange, receipt=exchange.receipt)
+        return Entered(
+            rest=with_notes(rest, exchange),
+            input=released,
+            config=merge_configs(own, ensure_config(config)),
+            exchange=exchange,
+            receipt=exchange.receipt,
+        )
 
-    def _released_lists(
-        self, transcripts: list[list[BaseMessage]]
-    ) -> tuple[list[Any], list[Exchange]]:
+    def _released(self, *transcripts: list[BaseMessage]) -> tuple[list[Any], list[Exchange]]:
         """What ``generate`` takes is not converted: the inner model would fail after the charge."""
         if not all(isinstance(m, BaseMessage) for messages in transcripts for m in messages):
             raise ParameterError("expected lists of messages, got something else; use invoke()")
-        crossed = self._crossed(transcripts)
+        crossed = cross(self, transcripts, read_transcript, None, tools=self.tools)
         return [released for released, _ in crossed], [exchange for _, exchange in crossed]
-
-    def _released(self, value: Any, config: RunnableConfig | None = None) -> tuple[Any, Exchange]:
-        [crossed] = self._crossed([value], config)
-        return crossed
-
-    def _crossed(
-        self, values: Sequence[Any], config: RunnableConfig | None = None
-    ) -> list[tuple[Any, Exchange]]:
-        """A released transcript for each value, and what restores its answer."""
-        rules = MessageRules(
-            system=self.system,
-            ai=self.ai,
-            on_other=self.on_other,
-            templates=self.public_templates,
-            said=self.on_exhausted,
-        )
-        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
-        read = partial(read_transcript, rules=rules)
-        return cross(at, values, read, rules, conversation_of(config), tools=self.tools)
 
 
 def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
     """What the caller is shown of the answers to transcripts, which are noted."""
-    rows: Any = []
+    rows = []
     for row, exchange in zip(answers.generations, exchanges, strict=True):
-        for generation in row:
-            if isinstance(message := getattr(generation, "message", None), AIMessage):
-                note(exchange, message)
+        note_all(exchange, row)
         rows.append(restored(exchange, row))
     return answers.model_copy(update={"generations": rows})

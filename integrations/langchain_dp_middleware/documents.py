@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentTransformer, Document
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.conversation.session import ONCE, session_of
-from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
+from langchain_dp_middleware._boundary import at_most, for_subject
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
 
@@ -19,10 +19,9 @@ _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for th
 class DPDocumentTransformer(BaseDocumentTransformer):
     """Releases documents, for an index or a model that may not see them.
 
-    A document's id is its event: transformed again, or retrieved by a :class:`DPRetriever` of
-    the same session, it is the same release and costs nothing; with another text it is released
-    again. A document without an id is a new release each time. Ids, their order and the number
-    of documents are public, and are kept.
+    A document's id is its event: transformed again, or retrieved by a :class:`DPRetriever` of the
+    same session, it is the same release and costs nothing; with another text, or without an id, it
+    is a new release. Ids, their order and the number of documents are public, and are kept.
 
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
@@ -30,27 +29,13 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default.
 
     Raises:
-        ParameterError: ``metadata`` is no collection of names, or ``epsilon`` no number; from a
-            call: equal ids.
-        DPMiddlewareError: From a call: a release failed. Holds no text. What was released
-            before stays in the session.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-        >>> raw = Document("red blue", id="7", metadata={"year": 1999, "author": "me"})
-        >>> [document] = DPDocumentTransformer(sanitizer, metadata=["year"]).transform_documents(
-        ...     [raw]
-        ... )
-        >>> document.id, document.metadata
-        ('7', {'year': 1999})
+        ParameterError: A parameter is wrong; from a call: equal ids.
+        DPMiddlewareError: From a call: a release failed. Holds no text.
     """
 
     def __init__(
         self, session: Any, *, metadata: Collection[str] = (), epsilon: float | None = None
     ) -> None:
-        require_epsilon(epsilon=epsilon)
         self._session = at_most(session_of(session), epsilon)
         self._metadata = public_keys(metadata)
 
@@ -80,17 +65,10 @@ def release_documents(
     identify: Callable[[Document], Any],
     passages: dp.Passages | None = None,
 ) -> list[Document]:
-    """Released copies: page content, id and the metadata named, nothing else.
+    """Returns released copies: page content, id and the metadata named, nothing else.
 
-    Args:
-        session: Charges, draws and remembers.
-        documents: Private.
-        metadata: Public keys.
-        identify: The event id of a document, public, or ``ONCE``.
-        passages: Remember what was released for which document.
-
-    Raises:
-        DPMiddlewareError: Text-free, without cause.
+    ``identify`` gives the event id of a document, public, or ``ONCE``; ``passages`` remember what
+    was released for which document.
     """
 
     def work() -> list[Document]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.embeddings import Embeddings
 
@@ -13,9 +13,10 @@ from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.session import ONCE, session_of
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.embedders import embedding_service
+from dp_middleware.models.trust import Location, locate
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
-from langchain_dp_middleware._session import at_most, for_subject, require_epsilon
+from langchain_dp_middleware._boundary import at_most, for_subject, require_epsilon
 
 
 class DPEmbeddings(Embeddings):
@@ -23,39 +24,22 @@ class DPEmbeddings(Embeddings):
 
     With a session or sanitizer, the inner model sees released text only. With a
     ``dp.VectorResponse`` the inner model sees raw text and must be local; what leaves is one random
-    vector per text, for a guarantee that holds between any two texts.
-
-    Every text of every call is a new release and a new charge: an embedding model is given no
-    ids, and looking texts up by their content would tell which are equal; so do not put a cache
-    around it that does, as ``CacheBackedEmbeddings``. To embed documents once, and have their
-    texts agree with their vectors, release them with a :class:`DPDocumentTransformer` and embed
-    those with the inner model.
+    vector per text. Every text of every call is a new release and a new charge; to embed documents
+    once, release them with a :class:`DPDocumentTransformer` and embed those.
 
     Args:
-        session: A ``dp.Session``, a ``dp.Sanitizer`` that is wrapped in one, or a
-            ``dp.VectorResponse``.
+        session: A ``dp.Session``, a ``dp.Sanitizer`` or a ``dp.VectorResponse``.
         inner: Embeds. It may be remote, but for a ``dp.VectorResponse``.
-        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default. A
-            ``dp.VectorResponse`` has its own, per text.
-        ledger: For a ``dp.VectorResponse``: charged once per text, before the draw. A session has
-            its own, ``session.sanitizer.ledger``.
-        subject: Whose budget is charged; needed with a ledger.
+        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default; not
+            for a ``dp.VectorResponse``.
+        ledger: For a ``dp.VectorResponse``: charged once per text, before the draw.
+        subject: For a ``dp.VectorResponse``: whose budget is charged; needed with a ledger.
         trusted_hosts: For a ``dp.VectorResponse``: hosts that may see raw text.
 
     Raises:
-        ParameterError: ``inner`` is no LangChain embedding model, ``epsilon`` no number, or an
-            option is of no use here.
-        UntrustedHost: Raw text would leave: the inner model of a ``dp.VectorResponse`` is remote.
-        DPMiddlewareError: From a call: the release failed, and nothing was embedded. Holds no
-            text.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-        >>> len(DPEmbeddings(sanitizer, DeterministicFakeEmbedding(size=3)).embed_query("red"))
-        3
+        ParameterError: ``inner`` embeds nothing, or an option is of no use here.
+        UntrustedHost: The inner model of a ``dp.VectorResponse`` is remote.
+        DPMiddlewareError: From a call: the release failed, nothing was embedded. Holds no text.
     """
 
     def __init__(
@@ -108,13 +92,13 @@ class DPEmbeddings(Embeddings):
         """As :meth:`embed_documents`; the release runs in a thread."""
         if self._vectors is not None:
             return await asyncio.to_thread(self.embed_documents, texts)
-        return await self._inner.aembed_documents(await self._areleased(texts))
+        return await self._inner.aembed_documents(await asyncio.to_thread(self._released, texts))
 
     async def aembed_query(self, text: str) -> list[float]:
         """As :meth:`embed_query`; the release runs in a thread."""
         if self._vectors is not None:
             return await asyncio.to_thread(self.embed_query, text)
-        return await self._inner.aembed_query(*await self._areleased([text]))
+        return await self._inner.aembed_query(*await asyncio.to_thread(self._released, [text]))
 
     def _released(self, texts: Sequence[str]) -> list[str]:
         def work() -> list[str]:
@@ -124,5 +108,47 @@ class DPEmbeddings(Embeddings):
 
         return guarded(work)
 
-    async def _areleased(self, texts: Sequence[str]) -> list[str]:
-        return await asyncio.to_thread(self._released, texts)
+
+class ServiceEmbeddings(Embeddings):
+    """Vectors of raw text from the service that all parts of the process share.
+
+    Releases nothing: vectors of raw text are as private as the text. For a vector store or a model
+    outside, use :class:`DPEmbeddings`.
+
+    Args:
+        service: A ``dp.EmbeddingService``; default: the default model's.
+
+    Raises:
+        ParameterError: ``service`` is none.
+        EmbeddingError: From a call: the model failed. Holds no text.
+    """
+
+    def __init__(self, service: dp.EmbeddingService | None = None) -> None:
+        service = dp.EmbeddingService() if service is None else service
+        if not isinstance(service, dp.EmbeddingService):
+            raise ParameterError(f"expected a dp.EmbeddingService, got {type(service).__name__}")
+        self.service = service
+
+    def __repr__(self) -> str:
+        return f"ServiceEmbeddings({self.service!r})"
+
+    @property
+    def location(self) -> Location:
+        """Where the model runs that sees the raw text."""
+        return locate(self.service.backend)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector per text."""
+        return cast("list[list[float]]", self.service.encode(texts).tolist())
+
+    def embed_query(self, text: str) -> list[float]:
+        """The unit vector of a text."""
+        return self.embed_documents([text])[0]
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """As :meth:`embed_documents`, without blocking the event loop."""
+        return cast("list[list[float]]", (await self.service.aencode(texts)).tolist())
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """As :meth:`embed_query`, without blocking the event loop."""
+        return (await self.aembed_documents([text]))[0]

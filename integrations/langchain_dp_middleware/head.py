@@ -7,56 +7,41 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
+    EPSILON_SPEC,
     cross,
     names_of,
-    read_input,
     refuse_outer_run,
-)
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._messages import MessageRules, one_of
-from langchain_dp_middleware._notes import with_notes
-from langchain_dp_middleware._session import (
-    EPSILON_SPEC,
-    conversation_of,
     require_epsilon,
-    session_for,
 )
+from langchain_dp_middleware._calls import Head
+from langchain_dp_middleware._messages import MessageRules, one_of, read_input
+from langchain_dp_middleware._notes import with_notes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateHead(Head):
     """First step of a chain; what stands to its right receives released text only.
 
-    ``PrivateHead(sanitizer, keys=["question"]) | prompt | model | parser`` is again a
-    PrivateHead. Every call releases its input in a plain function call, without callbacks, and
-    then runs the rest of the chain; callbacks, tracers, events and the model see the rest.
+    ``PrivateHead(sanitizer, keys=["question"]) | prompt | model | parser`` is again a PrivateHead.
+    Every call releases its input in a plain function call, without callbacks, and then runs the
+    rest, which callbacks, tracers and events see. Binding, retries, fallbacks and listeners apply
+    to the rest. Inside another run, which has recorded its input, the head refuses to run.
 
-    Human and tool messages are released without their metadata, artifact and author's name; the
-    blocks of one are the parts of one text. System messages pass by default, and AI messages only
-    if the session knows them as answers of the remote model. Ids, roles, names of tools, and the
-    numbers of messages, blocks and tokens are public, and so are ``config`` and keyword arguments
-    of a call. What returns gets back the originals of pseudonyms that stood in this very input.
+    Human and tool messages are released without their metadata, artifact and author's name. System
+    messages pass by default, AI messages only if the session knows them as remote answers. Ids,
+    roles, names of tools, numbers of messages, blocks and tokens, ``config`` and keyword arguments
+    are public. What returns gets back the originals of pseudonyms that stood in this very input.
 
-    A message with an id is released and charged once, however often it is sent, and so is a
-    transcript without ids as far as its beginning stays the same;
-    ``config={"configurable": {"thread_id": ...}}`` keeps conversations apart that begin alike. A
-    text that is no message is a new event at every call.
-
-    ``config={"configurable": {"dp_epsilon": 0.5}}`` lowers the epsilon of a call, and raises
-    it up to ``max_epsilon``; what was used is charged.
-
-    Binding, retries, fallbacks and listeners apply to the rest: a retry sends the same release
-    again and costs nothing. Do not put the head into a RunnableSequence, RunnableParallel,
-    graph node or traced function: these record its input before it can release it. It refuses
-    to run there.
+    A message with an id is released once, and so is a transcript without ids as far as its
+    beginning stays the same; a text that is no message is new at every call. The ``configurable``
+    of a config names the conversation (``thread_id``) and the epsilon of a call (``dp_epsilon``).
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
@@ -70,28 +55,23 @@ class PrivateHead(Head):
         ai: ``"noted"`` or ``"pass"``.
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
-            nothing but prompts, is noted in the session as a remote answer, and may go out again
-            in a later transcript. The answers of other models in the rest are not, as these may
-            see raw text by another way. Default: ``"ignore"``.
+            nothing but prompts, is noted in the session as a remote answer. Default: ``"ignore"``.
         tools: Names of the tools whose calls get the originals of pseudonyms, or ``"all"``; others
             get the pseudonyms.
 
     Raises:
         ParameterError: From a call, before anything is charged or sent: an input that cannot be
             released, a missing key, or a head inside another run.
-        EventRefused: From a call, before anything is charged or sent: an AI message that the
-            session does not know.
+        EventRefused: From a call: an AI message that the session does not know.
         DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
 
     Example:
         >>> import dp_middleware as dp
         >>> from langchain_core.runnables import RunnableLambda
-        >>> space = dp.EmbeddingSpace(
-        ...     dp.Vocabulary(["red", "green", "blue"]), [[1, 0], [0, 1], [1, 1]]
-        ... )
+        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
         >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
         >>> chain = PrivateHead(sanitizer, keys=["text"]) | RunnableLambda(lambda d: d["text"])
-        >>> set(chain.invoke({"text": "red blue"}).split()) <= {"red", "green", "blue"}
+        >>> set(chain.invoke({"text": "red blue"}).split()) <= {"red", "blue"}
         True
     """
 
@@ -109,7 +89,7 @@ class PrivateHead(Head):
         object.__setattr__(self, "session", session_of(self.session))
         require_epsilon(max_epsilon=self.max_epsilon)
         one_of(("ignore", "note"), "answers", self.answers)
-        self.rules  # noqa: B018 - refuses what is none
+        MessageRules.of(self)  # refuses what is none
         checked_tools(self.tools)
         object.__setattr__(self, "keys", names_of(self.keys))
 
@@ -118,28 +98,19 @@ class PrivateHead(Head):
         return f"PrivateHead({self.session!r}, keys={self.keys!r}){rest}"
 
     @property
-    def rules(self) -> MessageRules:
-        """What happens to what is not the text of a human or of a tool."""
-        return MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
-
-    @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """The epsilon of a call, and what can be configured in the rest."""
         return [EPSILON_SPEC, *self._rest.config_specs]
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        """The release itself is the output of a head without a rest: nothing is restored."""
+        """Lets the release itself be the output of a head without a rest: nothing is restored."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        at = guarded(lambda: session_for(self.session, merged, self.max_epsilon))
-        read = partial(read_input, keys=names_of(self.keys), rules=self.rules)
-        tools, name = checked_tools(self.tools), conversation_of(merged)
-        [(released, exchange)] = cross(at, [value], read, self.rules, name, tools=tools)
+        read, tools = partial(read_input, names_of(self.keys)), checked_tools(self.tools)
+        [(released, exchange)] = cross(self, [value], read, merged, tools=tools)
         if self.then is None:
             return Entered(input=released, config=merged)
-        return Entered(input=released, config=merged, exchange=exchange, receipt=exchange.receipt)
-
-    def _noted(self, exchange: Exchange | None) -> Runnable[Any, Any]:
-        if exchange is None or self.answers != "note":
-            return self._rest
-        return with_notes(self._rest, exchange)
+        rest = self.then if self.answers == "ignore" else with_notes(self.then, exchange)
+        return Entered(
+            rest=rest, input=released, config=merged, exchange=exchange, receipt=exchange.receipt
+        )

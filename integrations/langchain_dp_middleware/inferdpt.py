@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
 
@@ -19,22 +18,21 @@ from pydantic import Field
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.local import local_model
 from dp_middleware.unrecorded.threads import in_thread
 from langchain_dp_middleware._answers import signed
-from langchain_dp_middleware._boundary import cross, read_transcript, refuse_outer_run
-from langchain_dp_middleware._calls import RefusedWrappers
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import (
+from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
-    conversation_of,
+    cross,
     fields_of,
-    session_for,
+    for_subject,
+    refuse_outer_run,
 )
+from langchain_dp_middleware._calls import RefusedWrappers
+from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._turns import Asked, messages_of, turn_of
 
 REMEDY = (
@@ -53,18 +51,12 @@ _OTHERS = "use DPChatModel, or an agent with DPAgentMiddleware(session, extracto
 class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     """Answers from the raw text with a local model, helped by a remote one that never sees it.
 
-    The messages are released and sent to ``remote``; ``extractor``, which must be in process,
-    on loopback or on a trusted host, writes the answer from the raw messages and the remote
-    model's draft. Its calls leave no record. The answer is **private**: it holds what no
-    mechanism has protected. In a later transcript it is replaced by the draft that it came from:
-    known by its id, or without one, as in the histories of many clients, by its place behind the
-    same messages.
-
-    System messages are the instruction, public and sent as they are. Human messages are
-    released; other roles are refused. Callbacks of a call see what the remote model is sent.
-    It refuses to run inside another run, which would record raw text and the answer.
-
-    Streaming gives the answer as the extractor writes it, after the whole draft has arrived.
+    The messages are released and sent to ``remote``; ``extractor`` writes the answer from the raw
+    messages and the remote model's draft. Its calls leave no record. The answer is **private**. In
+    a later transcript it is replaced by the draft that it came from, known by its id, or without
+    one by its place behind the same messages. System messages are the instruction, public and sent
+    as they are; human messages are released; other roles are refused. Callbacks of a call see what
+    the remote model is sent. It refuses to run inside another run, which would record the answer.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
@@ -75,8 +67,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             None: the error.
         remote: What :func:`dp.chat_model` takes.
-        extractor: What :func:`dp.chat_model` takes; a function must be declared, with
-            ``dp.chat_model(function, local=True)``.
+        extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host. A
+            function must be declared, with ``dp.chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
         passages: Those of a :class:`DPRetriever`: where system messages hold the released documents
             that it found, the extractor reads the raw ones.
@@ -86,17 +78,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         RemoteError: From a call: the remote model failed; what was charged stays spent.
         ExtractorError: From a call: the extractor failed.
         DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> model = InferDPTChatModel(
-        ...     dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space),
-        ...     remote=lambda messages: "a draft",
-        ...     extractor=dp.chat_model(lambda messages: "the answer", local=True),
-        ... )
-        >>> model.invoke("red blue").text
-        'the answer'
     """
 
     model_config = MODEL_CONFIG
@@ -243,38 +224,29 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         if settings := sorted(name for name, option in options.items() if option is not None):
             raise ParameterError(f"expected settings on the two models themselves, got {settings}")
         messages = messages_of(value)
-        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
         try:
-            released, exchange = self._released(at, messages, config)
+            [(released, exchange)] = cross(self, [messages], read_transcript, config, remedy=_NOTE)
         except BudgetExhausted:
             if self.on_exhausted is None:
                 raise
             return AIMessage(self.on_exhausted, id=f"dp-{uuid4()}")
-        unit = at.sanitizer.certificate.unit
-        sent = turn_of(released, self.instruction).for_remote(unit)
+        history, text, instruction = turn_of(released, self.instruction)
+        unit = self.session.sanitizer.certificate.unit
+        sent = [*history, *inferdpt.for_remote(text, instruction, unit)]
         with set_config_context(config) as context:
             draft = context.run(self.remote, sent)
-        question = guarded(self._for_extractor, messages, draft, at)
+        question = guarded(self._question, messages, draft, config)
         asked = Asked(exchange=exchange, question=question, draft=draft)
         asked.note()
         return asked
 
-    def _released(
-        self, at: dp.Session, messages: list[BaseMessage], config: RunnableConfig
-    ) -> tuple[list[BaseMessage], Exchange]:
-        rules = MessageRules(said=self.on_exhausted)
-        read, name = partial(read_transcript, rules=rules), conversation_of(config)
-        [crossed] = cross(at, [messages], read, rules, name, remedy=_NOTE)
-        return crossed
-
-    def _for_extractor(
-        self, messages: list[BaseMessage], draft: str, at: dp.Session
-    ) -> inferdpt.Messages:
-        turn = turn_of(messages, self.instruction)
+    def _question(self, messages: list[BaseMessage], draft: str, config: RunnableConfig) -> Any:
+        """What the extractor is given, with the raw documents for those that were released."""
+        history, text, instruction = turn_of(messages, self.instruction)
         if self.passages is not None:
-            rules = self.passages.restore(at.sanitizer.subject, turn.instruction)
-            turn = replace(turn, instruction=rules)
-        return turn.for_extractor(draft)
+            subject = for_subject(self.session, config).sanitizer.subject
+            instruction = self.passages.restore(subject, instruction)
+        return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 
     # description -----------------------------------------------------------------------------
 

@@ -13,43 +13,22 @@ from dp_middleware.conversation.boundary import guarded
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import receipts
 from langchain_dp_middleware._answers import Entered
-from langchain_dp_middleware._boundary import read_input, refuse_outer_run
-from langchain_dp_middleware._composition import Head
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import refuse_epsilon
+from langchain_dp_middleware._boundary import refuse_epsilon, refuse_outer_run
+from langchain_dp_middleware._calls import Head
+from langchain_dp_middleware._messages import MessageRules, read_input
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivRewriteRunnable(Head):
     """From a private text to its rewrite, which may be published; of the same kind.
 
-    A text gives a text; a prompt value, list of messages or dict that holds one private text, such
-    as a human message behind system messages, gives one with the rewrite in its place. An epsilon
-    in the config of a call is refused, as a rewriter is calibrated when it is made.
-
-    It goes first, as :class:`PrivateHead` does: ``PrivRewriteRunnable(rewriter) | model`` runs
-    the model behind the boundary, and inside another run, which has its input, it refuses to
-    run. Every call is charged for both phases of :class:`dp.PrivRewrite`. Callbacks around the
-    call see what the generator is asked: the sanitized text.
+    A text gives a text; a prompt value, list of messages or dict that holds one private text gives
+    one with the rewrite in its place. It goes first, as :class:`PrivateHead` does, and refuses to
+    run inside another run. Every call is charged for both phases of :class:`dp.PrivRewrite`.
+    Callbacks around the call see what the generator is asked: the sanitized text.
 
     Attributes:
         rewriter: A ``dp.PrivRewrite``.
-
-    Raises:
-        ParameterError: From a call, before anything is charged: not one text, an epsilon in the
-            config, or inside another run.
-        DPMiddlewareError: From a call: the rewrite failed. Holds no text.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> rewriter = dp.PrivRewrite(
-        ...     dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space),
-        ...     generator=lambda messages: "red",
-        ...     k=1,
-        ... )
-        >>> PrivRewriteRunnable(rewriter).invoke("red blue")
-        'red'
     """
 
     rewriter: dp.PrivRewrite
@@ -70,16 +49,12 @@ class PrivRewriteRunnable(Head):
         text, build = guarded(lambda: _one_text(value))
         with receipts() as receipt, set_config_context(merged) as context:
             release = context.run(guarded, lambda: self.rewriter.rewrite(text), what="the rewrite")
-        return Entered(input=build(release.text), config=merged, receipt=receipt)
+        return Entered(rest=self._rest, input=build(release.text), config=merged, receipt=receipt)
 
 
 def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
-    """The private text of an input, and how the rewrite is put in its place.
-
-    Raises:
-        ParameterError: There is none, or more than one.
-    """
-    private = read_input(value, None, MessageRules())
+    """The private text of an input, and how the rewrite is put in its place."""
+    private = read_input(None, value, MessageRules())
     events = [message for message in private.transcript if not message.public]
     if len(events) != 1 or len(events[0].texts) != 1 or events[0].role == "assistant":
         raise ParameterError(

@@ -19,10 +19,15 @@ from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded import recording
 from langchain_dp_middleware._answers import Entered
-from langchain_dp_middleware._boundary import refuse_outer_run
+from langchain_dp_middleware._boundary import (
+    EPSILON_SPEC,
+    MODEL_CONFIG,
+    fields_of,
+    refuse_outer_run,
+    session_for,
+)
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._retriever_trust import require_local
-from langchain_dp_middleware._session import EPSILON_SPEC, MODEL_CONFIG, fields_of, session_for
+from langchain_dp_middleware._findings import require_local
 from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import quiet
 
@@ -35,25 +40,11 @@ _REMEDY = (
 class DPRetriever(ReleasedCalls, BaseRetriever):
     """Finds documents with a local retriever, which sees the raw query, and releases them.
 
-    Neither the query nor the documents found are seen by callbacks or tracers; these are told
-    the released documents. Which documents were found, that is their ids and public metadata,
-    depends on the query and **is not protected**: do not show it to those who may not know the
-    query.
-
-    A document found again is the same release and costs nothing, so it must be known again: by
-    its id, which most vector stores give, or by ``identify``. Without either the call is
-    refused: releasing a document anew for every query would spend its budget on being found.
-
-    A retriever that is made of others (an ensemble, one that compresses or asks several queries)
-    has runs of these inside, which tracers are told nothing of either. Not covered there: an
-    instrumentor that puts a handler into every manager of callbacks, by a patch of LangChain.
-
-    In a chain the query would be recorded by the run of the chain, so it refuses to run inside
-    one. Retrieve before the chain::
-
-        found = retriever.invoke(question)
-        head = PrivateHead(session, keys=["question"])
-        (head | prompt | model).invoke({"question": question, "context": found})
+    Neither the query nor the documents found are seen by callbacks or tracers; these are told the
+    released documents. Which documents were found, that is their ids and public metadata, depends
+    on the query and **is not protected**. A document found again is the same release and costs
+    nothing, so it needs an id, or ``identify``. In a chain the query would be recorded by the run
+    of the chain: it refuses to run inside one. Retrieve first, and give the documents to the chain.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
@@ -70,8 +61,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
             sanitizer's own epsilon.
 
     Raises:
-        UntrustedHost: A model, an embedding model or an index in the retriever may send the raw
-            query elsewhere.
+        UntrustedHost: A part of the retriever may send the raw query elsewhere.
         ParameterError: Not a retriever; from a call: a document that is not identified, or a
             private query inside another run.
         DPMiddlewareError: From a call: the search or a release failed. Holds no text.
@@ -106,12 +96,12 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The released documents; ``kwargs`` go to the local retriever."""
         entered = self._enter(input, config, **kwargs)
-        return self._rest.invoke(entered.input, entered.config)
+        return entered.rest.invoke(entered.input, entered.config)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As :meth:`invoke`; search and release run in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
-        return await self._rest.ainvoke(entered.input, entered.config)
+        return await entered.rest.ainvoke(entered.input, entered.config)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun

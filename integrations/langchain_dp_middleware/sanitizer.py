@@ -9,17 +9,16 @@ from typing import Any, Literal
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from pydantic import Field
 
-from dp_middleware.conversation.boundary import guarded
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
+    MODEL_CONFIG,
     cross,
+    fields_of,
     names_of,
-    read_input,
     refuse_outer_run,
 )
 from langchain_dp_middleware._calls import ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules
-from langchain_dp_middleware._session import MODEL_CONFIG, conversation_of, fields_of, session_for
+from langchain_dp_middleware._messages import read_input
 
 REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
@@ -30,35 +29,14 @@ REMEDY = (
 class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
     """Releases what passes through: text, prompt values, messages, or chosen keys of a dict.
 
-    In the middle of a chain the raw text has been in LangChain's hands already: callbacks and
-    tracers of the enclosing sequence record it. So it refuses to run inside another run unless
-    ``traced="allow"`` declares that whatever records the chain may see raw text. What is sent
-    further is released in any case. Without such a reason use :class:`PrivateHead`.
-
-    ``config={"configurable": {"dp_epsilon": 0.5}}`` works as for the head, and so does
-    ``configurable_fields(epsilon=ConfigurableField(id="dp_epsilon"))``, which also lists it in the
-    schema of the config. Copies made by ``configurable_fields`` share the session.
-    Dumped, it shows its public parameters, never the session, and cannot be loaded without one.
+    In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
+    refuses to run inside another run unless ``traced="allow"`` declares that these may see it.
+    Without such a reason use :class:`PrivateHead`, which has the same fields but for two. Dumped,
+    it shows its public parameters, never the session, and cannot be loaded without one.
 
     Attributes:
-        session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
-        keys: As for :class:`PrivateHead`.
         epsilon: Nats per token occurrence, asked for at every call; None: the sanitizer's own.
-        max_epsilon: The most that ``epsilon`` or a call's config gets; None: the sanitizer's own.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
-        system: See :class:`MessageRules`, as for the next two.
-        ai: ``"noted"`` or ``"pass"``.
-        on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
-
-    Raises:
-        DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> step = DPSanitizer(dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space))
-        >>> len(step.invoke("red blue").split())
-        2
     """
 
     model_config = MODEL_CONFIG
@@ -94,10 +72,6 @@ class DPSanitizer(ReleasedCalls, RunnableSerializable[Any, Any]):
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", REMEDY)
-        at = guarded(
-            lambda: session_for(self.session, config, self.max_epsilon, default=self.epsilon)
-        )
-        rules = MessageRules(system=self.system, ai=self.ai, on_other=self.on_other)
-        read = partial(read_input, keys=self.keys, rules=rules)
-        [(released, _)] = cross(at, [value], read, rules, conversation_of(config))
+        read = partial(read_input, self.keys)
+        [(released, _)] = cross(self, [value], read, config, epsilon=self.epsilon)
         return Entered(input=released, config=config)

@@ -14,16 +14,13 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("llama-index-core", "llama-index") from None
 
-from llama_index_dp_middleware._epsilon import epsilon, subject
-from llama_index_dp_middleware._silence import unrecorded
+from llama_index_dp_middleware._blocks import epsilon, subject, unrecorded
 from llama_index_dp_middleware.chat_engine import DPChatEngine
-from llama_index_dp_middleware.embedding import DPEmbedding
+from llama_index_dp_middleware.embedding import DPEmbedding, ServiceEmbedding
 from llama_index_dp_middleware.engine import DPQueryEngine
 from llama_index_dp_middleware.llm import DPLLM
-from llama_index_dp_middleware.postprocessor import DPNodePostprocessor
+from llama_index_dp_middleware.nodes import DPNodePostprocessor, DPTransform
 from llama_index_dp_middleware.query import DPQueryTransform
-from llama_index_dp_middleware.service_embedding import ServiceEmbedding
-from llama_index_dp_middleware.transform import DPTransform
 
 __all__ = [
     "DPLLM",

@@ -1,57 +1,42 @@
-"""Chat messages as messages of a transcript, and back."""
+"""Chat messages as messages of a transcript, and back; prompts that were declared public."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    MessageRole,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
+from llama_index.core.base.llms import types as llms
+from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
 
 from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.conversation.names import checked
 from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 
-_SYSTEM = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
-_REMOTE = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
-_PRIVATE: dict[MessageRole, Role] = {
-    MessageRole.USER: "user",
-    MessageRole.TOOL: "tool",
-    MessageRole.FUNCTION: "tool",
+_ROLES: dict[llms.MessageRole, Role] = {
+    llms.MessageRole.SYSTEM: "system",
+    llms.MessageRole.DEVELOPER: "system",
+    llms.MessageRole.USER: "user",
+    llms.MessageRole.TOOL: "tool",
+    llms.MessageRole.FUNCTION: "tool",
+    llms.MessageRole.ASSISTANT: "assistant",
+    llms.MessageRole.CHATBOT: "assistant",
+    llms.MessageRole.MODEL: "assistant",
 }
-_ANSWER = (TextBlock, ThinkingBlock, ToolCallBlock)
+_VALUE = re.compile(r"\{[a-zA-Z_][a-zA-Z0-9_]*(?:\.[a-zA-Z_][a-zA-Z0-9_]*)*\}")  # as LlamaIndex's
 
 
-@dataclass(frozen=True)
-class Slots:
-    """A message of the transcript, and how its copy is made.
-
-    Attributes:
-        message: What the session is told.
-        build: From what goes out for it to the copy.
-    """
+class Slots(NamedTuple):
+    """A message as a session is told of it, and what makes its copy of what goes out for it."""
 
     message: Message
-    build: Callable[[Message], ChatMessage]
-
-
-def session_role(role: MessageRole) -> Role | None:
-    """What a session calls a role; ``None`` for one that cannot be released."""
-    if role in _REMOTE:
-        return "assistant"
-    return "system" if role in _SYSTEM else _PRIVATE.get(role)
+    build: Callable[[Message], llms.ChatMessage]
 
 
 def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> Slots:
-    """The texts of a message, block by block; of ``additional_kwargs`` a tool call's id is kept.
+    """Reads the texts of a message, block by block; of its metadata a tool call's id is kept.
 
     Args:
         message: Private; never changed.
@@ -63,18 +48,17 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
     """
     if isinstance(message, Mapping):  # as chat clients keep it
         _, said, text, _ = checked(message)
-        message = ChatMessage(role=MessageRole(said), content=text)
-    if not isinstance(message, ChatMessage):
+        message = llms.ChatMessage(role=llms.MessageRole(said), content=text)
+    if not isinstance(message, llms.ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
-    kind = message.role
-    role = session_role(kind)
+    kind, role = message.role, _ROLES.get(message.role)
     if role == "assistant":
-        return Slots(answer_of(message), lambda sent: said_again(sent, kind))
+        return Slots(answer_of(message), lambda sent: _said_again(sent, kind))
     if role is None:
         raise ParameterError(f"{where}: the role {kind} cannot be released")
     blocks: list[Parts] = []
     for block in message.blocks:
-        if not isinstance(block, TextBlock):
+        if not isinstance(block, llms.TextBlock):
             raise ParameterError(
                 f"{where}: only text blocks can be released; take other blocks out"
             )
@@ -82,60 +66,90 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
 
-    def build(sent: Message) -> ChatMessage:
+    def build(sent: Message) -> llms.ChatMessage:
         texts = iter(sent.texts)
-        copies = [TextBlock(text=block.joined(texts)) for block in blocks]
-        return ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
+        copies = [llms.TextBlock(text=block.joined(texts)) for block in blocks]
+        return llms.ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
 
     texts = tuple(value for block in blocks for value in block.values)
     return Slots(Message(role=role, texts=texts, public=not texts), build)
 
 
-def answer_of(message: ChatMessage) -> Message:
+def answer_of(message: llms.ChatMessage) -> Message:
     """Returns all that a remote model is told again of its answer.
 
     Raises:
         ParameterError: There are blocks other than text, thinking and calls.
     """
-    if not all(isinstance(block, _ANSWER) for block in message.blocks):
-        raise ParameterError("only text, thinking and tool calls of an answer can be sent again")
-    calls = tuple(
-        ToolCall(block.tool_call_id or "", block.tool_name, _spelled(block.tool_kwargs))
-        for block in message.blocks
-        if isinstance(block, ToolCallBlock)
-    )
-    thoughts = [
-        block.model_dump(mode="json")
-        for block in message.blocks
-        if isinstance(block, ThinkingBlock)
-    ]
+    calls, thoughts = list[ToolCall](), list[Any]()
+    for block in message.blocks:
+        if isinstance(block, llms.ToolCallBlock):
+            arguments = _spelled(block.tool_kwargs)
+            calls.append(ToolCall(block.tool_call_id or "", block.tool_name, arguments))
+        elif isinstance(block, llms.ThinkingBlock):
+            thoughts.append(block.model_dump(mode="json"))
+        elif not isinstance(block, llms.TextBlock):
+            raise ParameterError("only text, thinking and tool calls of an answer can go again")
     extra = {"thoughts": thoughts} if calls and thoughts else {}
-    return Message(role="assistant", texts=(message.content or "",), calls=calls, extra=extra)
+    text = message.content or ""
+    return Message(role="assistant", texts=(text,), calls=tuple(calls), extra=extra)
 
 
-def said_again(sent: Message, role: MessageRole) -> ChatMessage:
+def _said_again(sent: Message, role: llms.MessageRole) -> llms.ChatMessage:
     """Makes an answer again, from what goes out for it and nothing else."""
     if not sent.calls:
-        return ChatMessage(role=role, content=sent.text)
+        return llms.ChatMessage(role=role, content=sent.text)
     blocks: list[Any] = [
-        ThinkingBlock.model_validate(each) for each in sent.extra.get("thoughts", ())
+        llms.ThinkingBlock.model_validate(thought) for thought in sent.extra.get("thoughts", ())
     ]
-    blocks += [TextBlock(text=sent.text)] if sent.text else []
-    blocks += [
-        ToolCallBlock(
-            tool_call_id=call.id, tool_name=call.name, tool_kwargs=json.loads(call.arguments)
+    blocks += [llms.TextBlock(text=sent.text)] if sent.text else []
+    for call in sent.calls:
+        arguments = json.loads(call.arguments)
+        blocks.append(
+            llms.ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=arguments)
         )
-        for call in sent.calls
-    ]
-    return ChatMessage(role=role, blocks=blocks)
+    return llms.ChatMessage(role=role, blocks=blocks)
 
 
 def _spelled(arguments: Any) -> str:
-    """Arguments as JSON; text that is none becomes a text of JSON."""
-    if isinstance(arguments, str):
-        try:
-            json.loads(arguments)
-        except ValueError:
-            return json.dumps(arguments)
-        return arguments
-    return json.dumps(arguments, default=str)
+    """Spells arguments as JSON; text that is none becomes a text of JSON."""
+    if not isinstance(arguments, str):
+        return json.dumps(arguments, default=str)
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return json.dumps(arguments)
+    return arguments
+
+
+def templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:
+    """Returns the fixed parts of texts with ``{values}`` and of LlamaIndex's prompt templates.
+
+    What a chat prompt says without values in the name of others than the system stays private, as
+    does a message that is a value and nothing else.
+
+    Raises:
+        ParameterError: Something else.
+    """
+    if isinstance(prompts, str):
+        raise ParameterError("expected public_templates=['...'], a collection of templates")
+    return tuple(template for prompt in prompts for template in _templates(prompt))
+
+
+def _templates(x: Any) -> Iterator[Template]:
+    if isinstance(x, Template):
+        yield x
+    elif isinstance(x, str) or type(x) is PromptTemplate:
+        yield Template(fixed=tuple(_VALUE.split(x if isinstance(x, str) else x.template)))
+    elif isinstance(x, ChatPromptTemplate):
+        for message in x.message_templates:
+            role = _ROLES.get(message.role)
+            for block in message.blocks:
+                fixed = _VALUE.split(block.text) if isinstance(block, llms.TextBlock) else []
+                if any(fixed) and (len(fixed) > 1 or role == "system"):
+                    yield Template(fixed=tuple(fixed), role=role)
+    elif isinstance(x, SelectorPromptTemplate):
+        for prompt in (x.default_template, *(prompt for _, prompt in x.conditionals or ())):
+            yield from _templates(prompt)
+    else:
+        raise ParameterError(f"expected a prompt template, got {type(x).__name__}")

@@ -1,62 +1,89 @@
-"""Responses of query engines, as they are shown: with the originals of pseudonyms."""
+"""Responses of query and chat engines: restored, or written by a local model from raw text."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
-from llama_index.core.base.response.schema import (
-    RESPONSE_TYPE,
-    AsyncStreamingResponse,
-    PydanticResponse,
-    StreamingResponse,
-)
+from llama_index.core.base.response import schema as responses
+from llama_index.core.schema import NodeWithScore
 
 from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import RESTORATION, Exchange
+from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy.receipts import Receipt
 from dp_middleware.unrecorded.streams import aclosing, closing
-from llama_index_dp_middleware._restoring import WHAT, Restoring
+from dp_middleware.unrecorded.threads import in_thread
+
+T = TypeVar("T")
+
+_INSTRUCTION = "Answer the question that is the Original Text."
+_WITH_PASSAGES = "Answer the question at the end of the Original Text from what stands before it."
 
 
-def restored(restoring: Restoring, answer: RESPONSE_TYPE, receipt: Receipt) -> RESPONSE_TYPE:
-    """A copy of a response, ``metadata`` with the receipt; its nodes stay the released ones.
+def for_extractor(query: str, passages: Sequence[NodeWithScore], remote: str) -> inferdpt.Messages:
+    """Writes what a local model is asked about a raw query and the raw nodes for it. Private."""
+    if not passages:
+        return inferdpt.for_extractor(query, remote, _INSTRUCTION)
+    document = "\n\n".join([*(scored.node.get_content() for scored in passages), query])
+    return inferdpt.for_extractor(document, remote, _WITH_PASSAGES)
+
+
+async def apieces(pieces: Generator[T, None, None]) -> AsyncGenerator[T, None]:
+    """Yields a generator's items, each step in a thread."""
+    try:
+        while (piece := await in_thread(next, pieces, None)) is not None:
+            yield piece
+    finally:
+        with suppress(ValueError):  # cancelled while a thread waits for the next piece
+            pieces.close()
+
+
+def restored(
+    exchange: Exchange, answer: responses.RESPONSE_TYPE, receipt: Receipt
+) -> responses.RESPONSE_TYPE:
+    """Returns a copy of a response, ``metadata`` with the receipt; its nodes stay the released.
 
     Of one that is not in pieces ``metadata["remote_text"]`` is what the remote model wrote.
     """
-    if not restoring.changes:
+    if not exchange.restores:
         return answer
     metadata = {**(answer.metadata or {}), "dp": receipt.to_dict()}
-    if isinstance(answer, StreamingResponse):
-        shown = _pieces(restoring, answer.response_gen)
-        return replace(answer, response_gen=shown, metadata=metadata)
-    if isinstance(answer, AsyncStreamingResponse):
-        ashown = _apieces(restoring, answer.response_gen)
-        return replace(answer, response_gen=ashown, metadata=metadata)
+    if isinstance(answer, responses.StreamingResponse):
+        pieces = _restored_pieces(exchange, answer.response_gen)
+        return replace(answer, response_gen=pieces, metadata=metadata)
+    if isinstance(answer, responses.AsyncStreamingResponse):
+        later = _arestored_pieces(exchange, answer.response_gen)
+        return replace(answer, response_gen=later, metadata=metadata)
     metadata["remote_text"] = str(answer)
-    if isinstance(answer, PydanticResponse):
-        value = answer.response and restoring.model(answer.response)
-        return PydanticResponse(value, answer.source_nodes, metadata)
-    text = answer.response and restoring.text(answer.response)
-    return replace(answer, response=text, metadata=metadata)
+    if isinstance(answer, responses.PydanticResponse):
+        value = answer.response
+        if value is not None:
+            text = exchange.restore(value.model_dump_json(), json=True)
+            value = guarded(type(value).model_validate_json, text, what=RESTORATION)
+        return responses.PydanticResponse(value, answer.source_nodes, metadata)
+    return replace(
+        answer, response=answer.response and exchange.restore(answer.response), metadata=metadata
+    )
 
 
-def _pieces(restoring: Restoring, pieces: Generator[str, None, None]) -> Generator[str, None, None]:
-    restorer = restoring.restorer("text", json=False)
+def _restored_pieces(
+    exchange: Exchange, pieces: Generator[str, None, None]
+) -> Generator[str, None, None]:
+    restorer = exchange.restorer()
     with closing(pieces):
         for piece in pieces:
-            if shown := guarded(restorer.feed, piece, what=WHAT):
-                yield shown
-    if rest := guarded(restorer.close, what=WHAT):
-        yield rest
+            yield guarded(restorer.feed, piece, what=RESTORATION)
+    yield guarded(restorer.close, what=RESTORATION)
 
 
-async def _apieces(
-    restoring: Restoring, pieces: AsyncGenerator[str, None]
+async def _arestored_pieces(
+    exchange: Exchange, pieces: AsyncGenerator[str, None]
 ) -> AsyncGenerator[str, None]:
-    restorer = restoring.restorer("text", json=False)
+    restorer = exchange.restorer()
     async with aclosing(pieces):
         async for piece in pieces:
-            if shown := guarded(restorer.feed, piece, what=WHAT):
-                yield shown
-    if rest := guarded(restorer.close, what=WHAT):
-        yield rest
+            yield guarded(restorer.feed, piece, what=RESTORATION)
+    yield guarded(restorer.close, what=RESTORATION)

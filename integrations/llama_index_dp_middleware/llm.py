@@ -7,18 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    ChatResponse,
-    ChatResponseAsyncGen,
-    ChatResponseGen,
-    CompletionResponse,
-    CompletionResponseAsyncGen,
-    CompletionResponseGen,
-    LLMMetadata,
-    MessageRole,
-)
+from llama_index.core.base.llms import types as llms
 from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
 
@@ -27,65 +18,70 @@ from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._silence import QuietLLM, unspanned
-from llama_index_dp_middleware._templates import templates_of
+from dp_middleware.unrecorded.carrying import carried
+from llama_index_dp_middleware._blocks import unrecorded, unspanned
+from llama_index_dp_middleware._messages import templates_of
 from llama_index_dp_middleware._transcript import System, Transcript
 
 _SETTINGS = (
-    "completion_to_prompt",
-    "messages_to_prompt",
-    "output_parser",
-    "pydantic_program_mode",
-    "query_wrapper_prompt",
-    "system_prompt",
+    *("completion_to_prompt", "messages_to_prompt", "output_parser"),
+    *("pydantic_program_mode", "query_wrapper_prompt", "system_prompt"),
 )
 
 
-def _of_system(text: str) -> Template:
-    return Template(fixed=(text,), role="system")
+def _silent(name: str) -> Any:
+    """Makes a method that runs its base class's unrecorded: raw arguments go into its records."""
+
+    def inherited(self: DPLLM, args: tuple[Any, ...]) -> Any:
+        model = self.answering(args[0]) if "structured" in name and args else self
+        return getattr(super(DPLLM, model), name)
+
+    def result_of(found: Any) -> Any:  # the steps of a stream are unrecorded, its reader's are not
+        return carried(found) if "stream" in name else found
+
+    @unspanned
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with unrecorded():
+            return result_of(inherited(self, args)(*args, **kwargs))
+
+    @unspanned
+    async def amethod(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with unrecorded():
+            return result_of(await inherited(self, args)(*args, **kwargs))
+
+    return amethod if name.startswith("a") else method
 
 
-class DPLLM(QuietLLM):
+class DPLLM(FunctionCallingLLM):
     """Releases messages and prompts, then calls the inner model, which is the one that records.
 
-    User and tool messages are released, without their metadata; the blocks of one message as one
-    text. Messages have no ids here, so a transcript must start at its conversation's beginning: it
-    may grow, and what was sent is sent again with the same bytes and costs nothing; when an agent's
-    memory drops or rewrites its beginning, messages are released anew, under the same pseudonyms.
-    Answers of the inner model may go out again; an assistant's message that it did not write (an
-    extracted answer, a tool's result returned directly) is refused.
-
-    **System messages are released** too: memories write what users said into them. Those before
-    the history are known by their place: another text there is an edit, released and charged alone,
-    as :class:`dp_middleware.Session` does it. What you wrote yourself, such as an agent's
-    ``system_prompt``, passes as it is where ``public_system`` names it, and so does the inner
-    model's ``system_prompt``. ``system="pass"`` sends all as they are; it is for conversations
-    without memory blocks, summaries or anything else that puts private text there. Tools' names,
-    descriptions and all keyword arguments of a call are public as well.
+    The blocks of a message are released as one text, without metadata. Messages have no ids here,
+    so a transcript must start at its conversation's beginning: it may grow, and what was sent is
+    sent again with the same bytes and costs nothing. Answers of the inner model may go out again,
+    no others. **System messages are released** too: memories write what users said into them.
+    Those before the history are known by their place: another text there is charged alone. Keyword
+    arguments of a call, and names and descriptions of tools, are public.
 
     With a session of pseudonyms answers and thoughts have the originals that stood in their own
     messages, and so have the arguments of ``tools``, also in pieces; ``raw`` stays what the remote
-    model wrote. A shown answer that is sent again goes out in the remote model's own words,
-    wherever it stands in the transcript.
+    model wrote.
 
-    What stands above the model (an agent's events, a query engine's spans) records raw text: run
-    it in ``with unrecorded()`` where traces are exported. Do not override methods in a subclass:
-    LlamaIndex makes spans of overrides.
+    What stands above the model records raw text: see :func:`unrecorded`. Do not override methods in
+    a subclass: LlamaIndex makes spans of overrides.
 
     Args:
         session: Releases messages and prompts.
-        inner: The remote model.
+        inner: The remote model; its own ``system_prompt`` is public.
         public_system: Public texts: a text block of a system message that is one of them, to the
             letter, is sent as it is.
         public_templates: Public prompts, as LlamaIndex's templates or as texts with ``{values}``:
-            of a text that is the fixed parts of one of them around values, to the letter, only the
-            values are released. A text that none of them made, or that could be cut in two ways,
-            is released whole. That a text is so made is public.
-        system: What happens to all other system messages.
+            of a text that is one of them with values, to the letter, only the values are released;
+            one that could be cut in two ways is released whole. That a text is so made is public.
+        system: ``"pass"`` sends all other system messages as they are: only where no memory block,
+            summary or anything else puts private text there.
         conversation: Its public name, if it has one; else messages go on in the conversation that
             they continue.
-        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
-            others are called with pseudonyms.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
         on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
             default the error.
 
@@ -93,11 +89,6 @@ class DPLLM(QuietLLM):
         ParameterError: From a call, before anything is charged or sent: content that is not text.
         EventRefused: From a call: an assistant's message that is not the inner model's.
         DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
-
-    Example:
-        >>> agent = FunctionAgent(
-        ...     tools=tools, llm=DPLLM(session, OpenAI(model="gpt-4o"))
-        ... )  # doctest: +SKIP
     """
 
     _inner: Any = PrivateAttr()
@@ -125,11 +116,12 @@ class DPLLM(QuietLLM):
             )
         if isinstance(public_system, str) or not all(isinstance(t, str) for t in public_system):
             raise ParameterError("expected public_system=['...'], a collection of texts")
-        texts = filter(None, {*public_system, inner.system_prompt})
+        named = filter(None, {*public_system, inner.system_prompt})
+        public = (Template(fixed=(text,), role="system") for text in named)
         transcript = Transcript(
             session=session_of(session),
             system=system,
-            templates=(*templates_of(public_templates), *(_of_system(t) for t in texts)),
+            templates=(*templates_of(public_templates), *public),
             conversation=conversation,
             tools=checked_tools(tools),
             inner=inner,
@@ -139,7 +131,7 @@ class DPLLM(QuietLLM):
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
         self._inner, self._transcript = inner, transcript
 
-    def __getstate__(self) -> NoReturn:
+    def __getstate__(self) -> NoReturn:  # the base class would leave the session out
         raise TypeError("expected a DPLLM to stay in its process: make another")
 
     @classmethod
@@ -147,71 +139,67 @@ class DPLLM(QuietLLM):
         return "DPLLM"
 
     @property
-    def metadata(self) -> LLMMetadata:
+    def metadata(self) -> llms.LLMMetadata:
         """The inner model's, but that rules go into a user's message: these are released.
 
         Context chat engines ask here under which role to send what they retrieved.
         """
-        inner: LLMMetadata = self._inner.metadata
-        return inner.model_copy(update={"system_role": MessageRole.USER})
+        inner: llms.LLMMetadata = self._inner.metadata
+        return inner.model_copy(update={"system_role": llms.MessageRole.USER})
 
     # calls -----------------------------------------------------------------------------------
 
     @unspanned
-    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+    def chat(self, messages: Sequence[llms.ChatMessage], **kwargs: Any) -> llms.ChatResponse:
         call = self._transcript.release(messages)
-        response: ChatResponse = call.model.chat(call.sent, **kwargs)
-        return call.note(response)
+        return call.note(call.model.chat(call.sent, **kwargs))
 
     @unspanned
-    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+    async def achat(self, messages: Sequence[llms.ChatMessage], **kwargs: Any) -> llms.ChatResponse:
         call = await asyncio.to_thread(self._transcript.release, messages)
-        response: ChatResponse = await call.model.achat(call.sent, **kwargs)
-        return call.note(response)
+        return call.note(await call.model.achat(call.sent, **kwargs))
 
     @unspanned
-    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
+    def stream_chat(
+        self, messages: Sequence[llms.ChatMessage], **kwargs: Any
+    ) -> llms.ChatResponseGen:
         call = self._transcript.release(messages)
         return call.note_pieces(call.model.stream_chat(call.sent, **kwargs))
 
     @unspanned
     async def astream_chat(
-        self, messages: Sequence[ChatMessage], **kwargs: Any
-    ) -> ChatResponseAsyncGen:
+        self, messages: Sequence[llms.ChatMessage], **kwargs: Any
+    ) -> llms.ChatResponseAsyncGen:
         call = await asyncio.to_thread(self._transcript.release, messages)
         return call.anote_pieces(await call.model.astream_chat(call.sent, **kwargs))
 
     @unspanned
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+    def complete(
+        self, prompt: str, formatted: bool = False, **more: Any
+    ) -> llms.CompletionResponse:
         call = self._transcript.release_prompt(prompt)
-        response: CompletionResponse = call.model.complete(call.sent, formatted=formatted, **kwargs)
-        return call.note(response)
+        return call.note(call.model.complete(call.sent, formatted, **more))
 
     @unspanned
     async def acomplete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponse:
+        self, prompt: str, formatted: bool = False, **more: Any
+    ) -> llms.CompletionResponse:
         call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
-        response: CompletionResponse = await call.model.acomplete(
-            call.sent, formatted=formatted, **kwargs
-        )
-        return call.note(response)
+        return call.note(await call.model.acomplete(call.sent, formatted, **more))
 
     @unspanned
     def stream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponseGen:
+        self, prompt: str, formatted: bool = False, **more: Any
+    ) -> llms.CompletionResponseGen:
         call = self._transcript.release_prompt(prompt)
-        pieces = call.model.stream_complete(call.sent, formatted=formatted, **kwargs)
-        return call.note_pieces(pieces)
+        return call.note_pieces(call.model.stream_complete(call.sent, formatted, **more))
 
     @unspanned
     async def astream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponseAsyncGen:
+        self, prompt: str, formatted: bool = False, **more: Any
+    ) -> llms.CompletionResponseAsyncGen:
         call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
-        pieces = await call.model.astream_complete(call.sent, formatted=formatted, **kwargs)
-        return call.anote_pieces(pieces)
+        return call.anote_pieces(await call.model.astream_complete(call.sent, formatted, **more))
 
     # tools and structured output ---------------------------------------------------------------
 
@@ -219,57 +207,46 @@ class DPLLM(QuietLLM):
     def _prepare_chat_with_tools(
         self,
         tools: Any,
-        user_msg: str | ChatMessage | None = None,
-        chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
+        user_msg: str | llms.ChatMessage | None = None,
+        chat_history: list[llms.ChatMessage] | None = None,
+        *args: Any,
         tool_required: bool = False,  # by this name LlamaIndex knows that it may be asked for
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """The inner model's arguments; it makes a span of this call, so it gets no messages."""
+        """Returns the inner model's arguments; it makes a span, so it gets no messages."""
         prepared: dict[str, Any] = self._inner._prepare_chat_with_tools_compat(
-            tools,
-            chat_history=[],
-            verbose=verbose,
-            allow_parallel_tool_calls=allow_parallel_tool_calls,
-            tool_required=tool_required,
-            **kwargs,
+            tools, None, [], *args, tool_required=tool_required, **kwargs
         )
-        last = ChatMessage(user_msg) if isinstance(user_msg, str) else user_msg
+        last = llms.ChatMessage(user_msg) if isinstance(user_msg, str) else user_msg
         return {**prepared, "messages": [*(chat_history or []), *([] if last is None else [last])]}
 
-    def _validate_chat_with_tools_response(
-        self, response: ChatResponse, *args: Any, **kwargs: Any
-    ) -> Any:
-        return self._inner._validate_chat_with_tools_response(response, *args, **kwargs)
+    def _validate_chat_with_tools_response(self, *args: Any, **kwargs: Any) -> Any:
+        return self._inner._validate_chat_with_tools_response(*args, **kwargs)
 
-    def get_tool_calls_from_response(
-        self, response: ChatResponse, *args: Any, **kwargs: Any
-    ) -> Any:
-        return self._inner.get_tool_calls_from_response(response, *args, **kwargs)
+    def get_tool_calls_from_response(self, *args: Any, **kwargs: Any) -> Any:
+        return self._inner.get_tool_calls_from_response(*args, **kwargs)
+
+    predict, apredict = _silent("predict"), _silent("apredict")
+    stream, astream = _silent("stream"), _silent("astream")
+    structured_predict = _silent("structured_predict")
+    astructured_predict = _silent("astructured_predict")
+    stream_structured_predict = _silent("stream_structured_predict")
+    astream_structured_predict = _silent("astream_structured_predict")
+    predict_and_call, apredict_and_call = _silent("predict_and_call"), _silent("apredict_and_call")
 
     def answering(self, output: Any) -> DPLLM:
         """Returns the same model: an output is no tool, and has the originals."""
-        transcript, names = (
-            self._transcript,
-            {output.__name__, output.model_json_schema().get("title")},
-        )
-        tools: Tools = (
-            "all" if transcript.tools == "all" else {*transcript.tools, *filter(None, names)}
-        )
+        tools = self._transcript.tools
+        if tools != "all":
+            title = output.model_json_schema().get("title")
+            tools = {*tools, *filter(None, (output.__name__, title))}
         twin = self.model_copy()
-        twin._inner, twin._transcript = self._inner, replace(transcript, tools=tools)
+        twin._inner, twin._transcript = self._inner, replace(self._transcript, tools=tools)
         return twin
 
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
-        """A model of the same session and conversation around the inner structured one."""
-        transcript = self._transcript
-        return DPLLM(
-            transcript.session,
-            self._inner.as_structured_llm(output_cls, **kwargs),
-            public_templates=transcript.templates,
-            system=transcript.system,
-            conversation=transcript.conversation,
-            tools=transcript.tools,
-            on_exhausted=transcript.on_exhausted,
-        )
+        """Wraps the inner structured model, in the same session and conversation."""
+        inner, transcript = self._inner.as_structured_llm(output_cls, **kwargs), self._transcript
+        names = ("system", "conversation", "tools", "on_exhausted")
+        options = {name: getattr(transcript, name) for name in names}
+        return DPLLM(transcript.session, inner, public_templates=transcript.templates, **options)

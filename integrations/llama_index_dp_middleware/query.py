@@ -11,26 +11,22 @@ from uuid import uuid4
 
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.prompts.mixin import PromptDictType
-from llama_index.core.schema import BaseNode, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._epsilon import at_asked
-from llama_index_dp_middleware._nodes import CONVERSATION
-from llama_index_dp_middleware._silence import unspanned
+from llama_index_dp_middleware._blocks import in_block, unspanned
+from llama_index_dp_middleware.nodes import CONVERSATION
 
 
 class DPQueryTransform(BaseQueryTransform):
     """Gives a new query bundle that holds the released query and nothing else.
 
-    One bundle has one release: ``TransformQueryEngine`` transforms it once for ``retrieve`` and
-    once for ``synthesize``. Bundles are told apart as objects, so an equal query in another bundle
-    is a new release, and so is every plain string.
-
+    One bundle has one release, though ``TransformQueryEngine`` transforms it twice. Bundles are
+    told apart as objects: an equal query in another one is a new release, as is every plain string.
     ``TransformQueryEngine.query`` itself records the raw query; :class:`DPQueryEngine` does not.
 
     Attributes:
@@ -39,22 +35,12 @@ class DPQueryTransform(BaseQueryTransform):
     Raises:
         ParameterError: From a call: a query with an image; nothing was charged.
         DPMiddlewareError: From a call: the release failed. Holds no text.
-
-    Example:
-        >>> TransformQueryEngine(engine, DPQueryTransform(session))  # doctest: +SKIP
     """
 
     def __init__(self, session: dp.Session | dp.Sanitizer) -> None:
         self.session = session_of(session)
         self._events: dict[int, str] = {}
         self._lock = Lock()
-
-    def __repr__(self) -> str:
-        return f"DPQueryTransform({self.session!r})"
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "DPQueryTransform"
 
     def _get_prompts(self) -> PromptDictType:
         return {}
@@ -64,48 +50,37 @@ class DPQueryTransform(BaseQueryTransform):
 
     @unspanned
     def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
-        return guarded(self._release, query_bundle)
+        return self._release(query_bundle)
 
     async def arun(self, query_bundle: QueryBundle) -> QueryBundle:
         """As :meth:`run`, without blocking the event loop."""
-        return await asyncio.to_thread(guarded, self._release, query_bundle)
+        return await asyncio.to_thread(self._release, query_bundle)
 
     def _release(self, bundle: QueryBundle) -> QueryBundle:
         [sent] = self.exchange(bundle).sent
         return QueryBundle(sent.text)
 
     def exchange(
-        self, bundle: QueryBundle, nodes: Sequence[BaseNode] = (), quoted: Iterable[str] = ()
+        self, bundle: QueryBundle, nodes: Sequence[NodeWithScore] = (), quoted: Iterable[str] = ()
     ) -> Exchange:
-        """What goes out for a query and the nodes that were found for it: the query comes last.
-
-        Args:
-            bundle: Private.
-            nodes: Private, as they were found for it.
-            quoted: Public: released nodes that an engine found itself.
-
-        Raises:
-            ParameterError: A query with an image; nothing was charged.
-            DPMiddlewareError: The release failed. Holds no text.
-        """
+        """Releases a query behind nodes for it; ``quoted``: released ones, found by an engine."""
         require_words(bundle)
         with self._lock:  # a bundle keeps the id of its event for as long as it lives
             if id(bundle) not in self._events:
                 self._events[id(bundle)] = str(uuid4())
                 weakref.finalize(bundle, self._events.pop, id(bundle), None)
             event_id = self._events[id(bundle)]
-        query = Message(role="user", texts=(bundle.query_str,), id=event_id)
-        passages = {node.id_: node for node in nodes}
+        passages = {scored.node.id_: scored.node.get_content() for scored in nodes}
         transcript = [
-            *(Message(role="tool", texts=(n.get_content(),), id=i) for i, n in passages.items()),
-            query,
+            *(Message(role="tool", texts=(text,), id=name) for name, text in passages.items()),
+            Message(role="user", texts=(bundle.query_str,), id=event_id),
         ]
-        at = at_asked(self.session)
-        return at.exchange(transcript, conversation=CONVERSATION, quoted=quoted)
+        session = in_block(self.session)
+        return session.exchange(transcript, conversation=CONVERSATION, quoted=quoted)
 
 
 def require_words(bundle: QueryBundle) -> None:
-    """Refuse a query with an image, before anything is charged or sees it.
+    """Refuses a query with an image, before anything is charged or sees it.
 
     Raises:
         ParameterError: It has one.

@@ -45,18 +45,7 @@ def release_input(
 
 
 class Released:
-    """Releases inputs of models.
-
-    Args:
-        session: A session, a sanitizer or pseudonyms.
-        public: Instructions that are sent as they are, to the letter.
-        conversation: A public name, if there is one.
-        unknown: What happens to answers that are not known; see :meth:`Session.release_many`.
-        tools: Which are called with originals.
-
-    Raises:
-        ParameterError: One of them is not what it should be.
-    """
+    """Releases inputs of models; ``unknown``: what happens to answers that were not noted."""
 
     def __init__(
         self,
@@ -68,19 +57,14 @@ class Released:
     ) -> None:
         if isinstance(public, str) or not all(isinstance(text, str) for text in public):
             raise ParameterError("expected public_instructions=['...'], a collection of texts")
-        self.session: Session = session_of(session)
-        self._public, self._conversation = frozenset(public), conversation
-        self._unknown, self._tools = unknown, checked_tools(tools)
+        self._session: Session = session_of(session)
+        self._public, self._tools = frozenset(public), checked_tools(tools)
+        self._options: Any = {"conversation": conversation, "unknown": unknown}
 
     async def of(
         self, instructions: str | None, given: str | Sequence[Any]
     ) -> tuple[Exchange, str | None, list[Any]]:
-        """Releases instructions and input items; what may be sent are new objects.
-
-        Raises:
-            ParameterError: An item of another kind, named by its place.
-            DPMiddlewareError: The release failed. Holds no text.
-        """
+        """Releases instructions and input items; what may be sent are new objects."""
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         calls: set[str] = set()
         transcript = [_message(item, f"input item {k}", calls) for k, item in enumerate(items)]
@@ -88,12 +72,7 @@ class Released:
             public = instructions in self._public
             told = Message(role="system", texts=(instructions,), aside=True, public=public)
             transcript.insert(0, told)
-        exchange = await self.session.aexchange(
-            transcript,
-            conversation=self._conversation,
-            unknown=self._unknown,
-            tools=self._tools,
-        )
+        exchange = await self._session.aexchange(transcript, tools=self._tools, **self._options)
         sent = list(exchange.sent)
         rules = None if instructions is None else sent.pop(0).text
         return exchange, rules, [_item(*pair) for pair in zip(items, sent, strict=True)]
@@ -127,11 +106,7 @@ def _texts(content: Any, where: str) -> tuple[str, ...]:
 
 
 def answer_of(item: Mapping[str, Any]) -> Message | None:
-    """Returns all that a model is told again of an item of its answer; ``None``: it is none.
-
-    Raises:
-        ParameterError: A message with other parts than text and refusals.
-    """
+    """Returns all that a model is told again of an item of its answer; ``None``: it is none."""
     kind, content = item.get("type", "message"), item.get("content", ())
     if kind == "function_call":
         call = ToolCall(str(item["call_id"]), item["name"], item["arguments"])
@@ -151,8 +126,7 @@ def _item(given: Mapping[str, Any], sent: Message) -> dict[str, Any]:
     if sent.role == "assistant":
         if sent.extra:
             return dict(sent.extra)
-        if sent.calls:
-            [call] = sent.calls
+        for call in sent.calls:
             said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
             return {"type": "function_call", **said}
         return {"role": "assistant", "content": sent.text}

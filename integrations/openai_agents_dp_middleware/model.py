@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,23 +25,19 @@ class DPModel(Model):
     The model's own answers may go out again, no others. With pseudonyms, answers have the originals
     that stood in their own input, and so have the arguments of ``tools``, also in streams. Give the
     run :func:`private_run`'s configuration: spans of tools record raw text otherwise. Names and
-    schemas of tools, handoffs and output types, the model's settings and a stored prompt's id are
-    public.
+    schemas of tools, handoffs and output types, settings and a stored prompt's id are public.
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``.
         inner: The remote model.
-        public_instructions: Instructions that are sent as they are, to the letter; others are
-            released as a system message.
-        conversation: Its public name, if it has one; else a run goes on in the conversation that
-            its input continues.
-        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
-            others are called with pseudonyms.
+        public_instructions: Instructions that are sent as they are, to the letter.
+        conversation: Its public name; else a run goes on in the conversation that its input
+            continues.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
 
     Raises:
-        DPMiddlewareError: From a call: the budget is exhausted, the release failed, an answer in
-            the input is not the remote model's, or the input has another content than text. Nothing
-            was sent. Holds no text.
+        DPMiddlewareError: From a call: the release failed, the input has another content than text,
+            or an answer that is not the remote model's. Nothing was sent. Holds no text.
     """
 
     def __init__(
@@ -76,8 +72,8 @@ class DPModel(Model):
         shown = _ShownEvents(exchange)
         async with aclosing(events):
             async for event in events:
-                for each in shown.of(event):
-                    yield each
+                for piece in shown.of(event):
+                    yield piece
 
     async def close(self) -> None:
         """As the inner model."""
@@ -88,7 +84,7 @@ class DPModel(Model):
         return self._inner.get_retry_advice(request)
 
     async def _sent(
-        self, instructions: str | None, given: Any, options: Mapping[str, Any]
+        self, instructions: str | None, given: Any, options: dict[str, Any]
     ) -> tuple[Exchange, str | None, list[Any]]:
         if options.get("previous_response_id") or options.get("conversation_id"):
             raise ParameterError("expected the whole transcript, got an id of one kept elsewhere")
@@ -105,31 +101,29 @@ class _ShownEvents:
         self._tools: dict[Any, str] = {}  # by the place of their call
         self._open: dict[Any, tuple[Any, Restorer]] = {}  # by place and kind, with the last event
 
-    def of(self, event: Any) -> list[Any]:
+    def of(self, event: Any) -> Iterator[Any]:
+        """Yields what is shown of an event, behind what was held back of what it ends."""
         kind, index = event.type, getattr(event, "output_index", None)
         if kind == "response.output_item.added":
             self._tools[index] = getattr(event.item, "name", "")
         if kind.endswith(".delta") and isinstance(event.delta, str):
             _, restorer = self._open.get((index, kind)) or (None, self._restorer(kind, index))
             self._open[index, kind] = event, restorer
-            return [event.model_copy(update={"delta": restorer.feed(event.delta)})]
-        shown = _shown(self._exchange, event, self._tools.get(index, ""))
+            yield event.model_copy(update={"delta": restorer.feed(event.delta)})
+            return
         if kind == "response.output_item.done":
             _answered(self._exchange, event.item)
-        ended = [at for at in self._open if kind.endswith(_ENDS) and index in (None, at[0])]
-        rests = [self._rest(at) for at in ended]  # stand before the end of their item, or of all
-        return [*(rest for rest in rests if rest is not None), shown]
+        for place in [at for at in self._open if kind.endswith(_ENDS) and index in (None, at[0])]:
+            begun, restorer = self._open.pop(place)
+            if rest := restorer.close():
+                yield begun.model_copy(update={"delta": rest})
+        yield _shown(self._exchange, event, self._tools.get(index, ""))
 
     def _restorer(self, kind: str, index: Any) -> Restorer:
         if kind != _ARGUMENTS:
             return self._exchange.restorer()
         gives = self._exchange.gives_originals(self._tools.get(index, ""))
         return self._exchange.restorer(json=True, shown=False) if gives else Plain()
-
-    def _rest(self, at: Any) -> Any:
-        begun, restorer = self._open.pop(at)
-        rest = restorer.close()
-        return begun.model_copy(update={"delta": rest}) if rest else None
 
 
 def _answered(exchange: Exchange, item: BaseModel) -> Any:
@@ -153,7 +147,7 @@ def _shown(exchange: Exchange, value: Any, tool: str = "", name: str = "") -> An
             update={k: _shown(exchange, getattr(value, k), tool, k) for k in fields}
         )
     if isinstance(value, list):
-        return [_shown(exchange, each) for each in value]
+        return [_shown(exchange, part) for part in value]
     if isinstance(value, str) and name in ("text", "refusal"):
         return exchange.restore(value)
     if isinstance(value, str) and name == "arguments":
@@ -162,13 +156,11 @@ def _shown(exchange: Exchange, value: Any, tool: str = "", name: str = "") -> An
 
 
 def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:
-    """A run's configuration: all its agents use one :class:`DPModel`, and spans hold no data.
+    """Makes a run's configuration: all agents use one :class:`DPModel`, and spans hold no data.
 
     Args:
-        session: As of :class:`DPModel`.
-        inner: The remote model.
-        settings: ``public_instructions``, ``conversation`` and ``tools`` are of :class:`DPModel`,
-            others of ``agents.RunConfig``.
+        session: As of :class:`DPModel`, and so ``inner``.
+        settings: Those of :class:`DPModel`, and of ``agents.RunConfig``.
 
     Raises:
         ParameterError: Spans were asked to hold data, or another model is given.

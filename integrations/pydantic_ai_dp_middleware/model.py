@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 
-from pydantic_ai.messages import (
-    BaseToolCallPart,
-    ModelMessage,
-    ModelResponse,
-    PartDeltaEvent,
-    PartEndEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPartDelta,
-)
+from pydantic_ai import messages as ai
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from dp_middleware.conversation.exchange import Exchange, Plain, Restorer, Tools, checked_tools
@@ -32,9 +18,9 @@ from dp_middleware.errors import ParameterError
 from pydantic_ai_dp_middleware._messages import Reading, answer_of
 
 _GROWING: tuple[tuple[type, str, Any], ...] = (  # parts, where they grow, and by what
-    (TextPart, "content", TextPartDelta),
-    (ThinkingPart, "content", ThinkingPartDelta),
-    (BaseToolCallPart, "args", ToolCallPartDelta),
+    (ai.TextPart, "content", ai.TextPartDelta),
+    (ai.ThinkingPart, "content", ai.ThinkingPartDelta),
+    (ai.BaseToolCallPart, "args", ai.ToolCallPartDelta),
 )
 
 
@@ -43,25 +29,21 @@ class DPModel(WrapperModel):
 
     Stored messages stay raw; the remote model's answers may go out again, no others. With
     pseudonyms, answers have the originals that stood in their own messages, and so have the
-    arguments of ``tools``, also in streams. Spans of the inner model, made with
-    ``InstrumentedModel(inner)``, hold released text; those of an agent with ``instrument=`` hold
-    raw text, also without content: leave it off. Definitions of tools and output types, and the
-    settings of the model, are public.
+    arguments of ``tools``, also in streams. Spans of ``InstrumentedModel(inner)`` hold released
+    text; those of an agent with ``instrument=`` hold raw text, also without content: leave it off.
+    Definitions of tools and output types, and settings, are public.
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``.
         inner: The remote model.
         public_instructions: Instructions and system prompts that are sent as they are, to the
-            letter; others are released, each once.
-        conversation: Its public name, if it has one; else messages go on in the conversation that
-            they continue.
-        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
-            others are called with pseudonyms.
+            letter.
+        conversation: Its public name; else messages go on in the conversation that they continue.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
 
     Raises:
-        DPMiddlewareError: From a call: the budget is exhausted, the release failed, an answer in
-            the messages is not the remote model's, or they have another content than text. Nothing
-            was sent. Holds no text.
+        DPMiddlewareError: From a call: the release failed, the messages have another content than
+            text, or an answer that is not the remote model's. Nothing was sent. Holds no text.
     """
 
     def __init__(
@@ -86,12 +68,9 @@ class DPModel(WrapperModel):
         return f"{type(self).__name__}({self.model_name!r})"
 
     async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """The inner model's answer to what was released."""
+        self, messages: Any, model_settings: Any, model_request_parameters: Any
+    ) -> ai.ModelResponse:
+        """Asks the inner model what was released."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         response = await self.wrapped.request(sent, model_settings, parameters)
         shown = replace(response, parts=[_shown(exchange, part) for part in response.parts])
@@ -101,15 +80,12 @@ class DPModel(WrapperModel):
     @asynccontextmanager
     async def request_stream(
         self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-        run_context: Any = None,
+        messages: Any,
+        model_settings: Any,
+        model_request_parameters: Any,
+        run_context: Any = None,  # the inner model is given none: it holds the raw prompt
     ) -> AsyncGenerator[StreamedResponse]:
-        """As :meth:`request`, in pieces; noted as far as it went.
-
-        The inner model is given no ``run_context``, which holds the raw prompt.
-        """
+        """As :meth:`request`, in pieces; noted as far as it went."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         async with self.wrapped.request_stream(sent, model_settings, parameters) as stream:
             shown = _ShownStream(exchange, stream)
@@ -119,35 +95,22 @@ class DPModel(WrapperModel):
                 _note(exchange, stream.get(), shown.get())
 
     async def count_tokens(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
+        self, messages: Any, model_settings: Any, model_request_parameters: Any
     ) -> RequestUsage:
-        """Of what was released: a vendor counts on its servers. A request after it is free."""
+        """Counts what was released: a vendor does on its servers. A request after it is free."""
         _, sent, parameters = await self._released(messages, model_request_parameters)
         return await self.wrapped.count_tokens(sent, model_settings, parameters)
 
     async def compact_messages(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: what a server made of a conversation cannot be released.
-
-        Raises:
-            ParameterError: Always.
-        """
+        """Refused: what a server made of a conversation cannot be released."""
         raise ParameterError("expected messages that are sent as they are, not compacted")
 
     async def _released(
-        self, messages: list[ModelMessage], parameters: ModelRequestParameters
-    ) -> tuple[Exchange, list[ModelMessage], ModelRequestParameters]:
-        """What may be sent: new messages, and the parameters with released instructions.
-
-        Raises:
-            ParameterError: A part of another kind, named by its place.
-            DPMiddlewareError: The release failed. Holds no text.
-        """
+        self, messages: list[ai.ModelMessage], parameters: ModelRequestParameters
+    ) -> tuple[Exchange, list[ai.ModelMessage], ModelRequestParameters]:
+        """Makes what may be sent: new messages, and parameters with released instructions."""
         reading, given = Reading(self._public), parameters.instruction_parts
-        for part in given or ():
-            reading.instructions(part.content, partial(_with_content, part))
+        rules = [reading.instructions(part.content) for part in given or ()]
         copies = [
             reading.message(message, f"message {k}", instructed=given is None)
             for k, message in enumerate(messages)
@@ -158,17 +121,14 @@ class DPModel(WrapperModel):
         exchange = await self._session.aexchange(
             reading.transcript, conversation=self._conversation, tools=tools
         )
-        built = reading.built(exchange.sent)
-        parts = given and built[: len(given)]
-        sent = [copy(built) for copy in copies]
-        return exchange, sent, replace(parameters, instruction_parts=parts)
+        sent = iter(exchange.sent)
+        if given is not None:
+            parts = [replace(p, content=r(sent)) for p, r in zip(given, rules, strict=True)]
+            parameters = replace(parameters, instruction_parts=parts)
+        return exchange, [copy(sent) for copy in copies], parameters
 
 
-def _with_content(part: Any, text: str) -> Any:
-    return replace(part, content=text)
-
-
-def _note(exchange: Exchange, remote: ModelResponse, shown: ModelResponse) -> None:
+def _note(exchange: Exchange, remote: ai.ModelResponse, shown: ai.ModelResponse) -> None:
     with suppress(ParameterError):  # an answer that cannot be sent again
         exchange.note(answer_of(remote), answer_of(shown), left=True)
 
@@ -178,15 +138,13 @@ def _shown(exchange: Exchange, part: Any) -> Any:
     value = getattr(part, name, None)
     if value is None:
         return part
-    if name.startswith("args"):
-        shown = exchange.arguments(part.tool_name, value)
-    else:
-        shown = exchange.restore_value(value)
-    return replace(part, **{name: shown})
+    if isinstance(part, ai.BaseToolCallPart):
+        return replace(part, args=exchange.arguments(part.tool_name, value))
+    return replace(part, content=exchange.restore(value))
 
 
 def _field(piece: Any) -> str:
-    """Where the text of a part or of a delta is; empty: it has none."""
+    """Returns where the text of a part or of a delta is; nothing: it has none."""
     for part, name, delta in _GROWING:
         if isinstance(piece, part | delta):
             return name if isinstance(piece, part) else f"{name}_delta"
@@ -212,33 +170,32 @@ class _ShownStream(StreamedResponse):
                 yield shown
 
     def _events(self, event: Any) -> Iterator[Any]:
-        """Ends of parts, and which one is the result, are told by the base class."""
-        if isinstance(event, PartStartEvent):
+        """Yields what is shown; ends of parts, and which is the result, tells the base class."""
+        if isinstance(event, ai.PartStartEvent):
             self._open[event.index] = self._restorer(event.part)
             yield replace(event, part=self._piece(event.index, event.part))
-        elif isinstance(event, PartDeltaEvent):
+        elif isinstance(event, ai.PartDeltaEvent):
             yield replace(event, delta=self._piece(event.index, event.delta))
-        elif isinstance(event, PartEndEvent) and (rest := self._open[event.index].close()):
+        elif isinstance(event, ai.PartEndEvent) and (rest := self._open[event.index].close()):
             [(name, delta)] = [(n, d) for part, n, d in _GROWING if isinstance(event.part, part)]
-            yield PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
+            yield ai.PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
 
     def _restorer(self, part: Any) -> Restorer:
-        if not isinstance(part, BaseToolCallPart):
+        if not isinstance(part, ai.BaseToolCallPart):
             return self._exchange.restorer()
         gives = self._exchange.gives_originals(part.tool_name)
         return self._exchange.restorer(json=True, shown=False) if gives else Plain()
 
     def _piece(self, index: int, piece: Any) -> Any:
-        name = _field(piece)
+        name, restorer = _field(piece), self._open[index]
         value = getattr(piece, name, None)
-        restorer = self._open[index]
         if isinstance(value, str):
             return replace(piece, **{name: restorer.feed(value)})
         if value is None or isinstance(restorer, Plain):
             return piece
         return replace(piece, **{name: self._exchange.restore_value(value, shown=False)})
 
-    def get(self) -> ModelResponse:
+    def get(self) -> ai.ModelResponse:
         """The answer as far as it was shown."""
         return replace(self._inner.get(), parts=self._parts_manager.get_parts())
 
@@ -246,8 +203,5 @@ class _ShownStream(StreamedResponse):
         """Cancel the remote model's."""
         await self._inner.cancel()
 
-    usage = _inners("usage")
-    model_name = _inners("model_name")
-    provider_name = _inners("provider_name")
-    provider_url = _inners("provider_url")
-    timestamp = _inners("timestamp")
+    usage, model_name, timestamp = _inners("usage"), _inners("model_name"), _inners("timestamp")
+    provider_name, provider_url = _inners("provider_name"), _inners("provider_url")

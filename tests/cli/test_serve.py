@@ -21,7 +21,7 @@ from support.servers import free_port
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.gateway.clients import Clients, hash_of, new_key
+from dp_middleware.gateway.admission import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client
 from dp_middleware.testing import OpenAIServer
 

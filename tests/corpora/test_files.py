@@ -298,6 +298,29 @@ def test_a_text_of_ten_megabytes(tmp_path):
     assert len(out) > 10_000_000
 
 
+@pytest.mark.parametrize("name", [".out.csv.parts", ".out.csv.parts.done"])
+@pytest.mark.parametrize("kind", ["folder", "link", "open", "file"])
+def test_what_is_no_folder_of_a_run_is_neither_read_nor_removed(kind, name, tmp_path):
+    source, other = tmp_path / "in.csv", tmp_path / "other"
+    source.write_text("id,text\n1,w1 w2\n")
+    place = tmp_path / name
+    if kind == "file":
+        place.write_text("mine")
+    else:
+        own = other if kind == "link" else place
+        own.mkdir(mode=0o700)
+        (own / ("job.json" if kind == "open" else "mine.txt")).write_text("{}")
+        if kind == "link":
+            place.symlink_to(other)
+        if kind == "open":  # whoever it is open to may have written it
+            own.chmod(0o777)
+    ledger = Charges()
+    with pytest.raises(dp.errors.ParameterError, match="a folder of a run of yours"):
+        sanitize_file(source, tmp_path / "out.csv", ["text"], sanitizer(ledger))
+    assert place.is_file() or [*place.iterdir()]
+    assert not ledger.rows
+
+
 def test_an_interrupted_run_goes_on_with_the_same_job_only(tmp_path, monkeypatch):
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("id,text\n" + "".join(f"{k},w1 w2\n" for k in range(10)))

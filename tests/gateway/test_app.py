@@ -20,7 +20,7 @@ import dp_middleware as dp
 from dp_middleware.errors import CannotCalibrate, InfiniteEpsilon, MissingExtra
 from dp_middleware.gateway import create_app
 from dp_middleware.gateway.failures import NO_RETRY, failure_of
-from dp_middleware.gateway.heads import TimedHeads
+from dp_middleware.gateway.serving import TimedHeads
 
 
 def test_health(gateway):

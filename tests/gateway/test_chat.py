@@ -8,7 +8,7 @@ import pytest
 from support.gateway import MODEL, WORDS, running
 from support.texts import CANARY
 
-from dp_middleware.conversation.events import ReleaseMemo
+from dp_middleware.conversation.memo import ReleaseMemo
 from dp_middleware.testing import ToolCall
 
 TOOL = {
@@ -341,15 +341,3 @@ def test_tools_that_are_not_named_are_called_with_pseudonyms(names):
     for spelled in (whole["tool_calls"][0]["function"]["arguments"], arguments):
         assert json.loads(spelled) == {"who": asked}
     assert asked != "Mirela Tamburi"
-
-
-@pytest.mark.parametrize("begun", [["Hello."], []])
-@pytest.mark.parametrize("stream", [False, True])
-def test_no_user_of_a_key_is_shown_the_originals_of_another(names, begun, stream):
-    """Also of chats that begin alike."""
-    names.chat(*begun, PRIVATE)
-    pseudonym = sent(names)[-1]["content"]
-    names.upstream.mode, names.upstream.reply = "ok", f"Dear {pseudonym}"
-    answer = names.chat(*begun, "Is anyone there?", stream=stream)
-    shown = streamed(answer)[0] if stream else said(answer)["content"]
-    assert shown == f"Dear {pseudonym}"

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 import pytest
 
-from dp_middleware.gateway import connections
-from dp_middleware.gateway.connections import Connections
+from dp_middleware.gateway import upstream as connections
+from dp_middleware.gateway.upstream import Connections
 
 
 @asynccontextmanager

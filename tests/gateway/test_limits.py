@@ -7,8 +7,8 @@ import json
 import pytest
 from starlette.requests import Request
 
+from dp_middleware.gateway.admission import Gate
 from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.limits import Gate
 from dp_middleware.gateway.settings import Limits
 
 
@@ -53,11 +53,9 @@ def test_a_refused_request_takes_nothing_from_the_bucket():
 @pytest.mark.asyncio
 async def test_room():
     gate = Gate(Limits(concurrent=1))
-    async with gate.room():
-        with pytest.raises(Failure):
-            async with gate.room():
-                raise AssertionError
-    async with gate.room():
+    with gate, pytest.raises(Failure), gate:
+        raise AssertionError
+    with gate:
         pass
 
 

@@ -8,7 +8,7 @@ from support.texts import CANARY
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.gateway import Settings
-from dp_middleware.gateway.clients import Clients, hash_of, new_key
+from dp_middleware.gateway.admission import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client
 
 FILE = f"""

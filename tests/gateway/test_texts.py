@@ -45,22 +45,15 @@ def test_every_request_is_a_new_one_unless_it_is_named(gateway, path, field):
     assert draws == ["1", "1", "1", "0"]
 
 
-def test_no_completion_shows_the_originals_of_another(names):
-    prompt = "Mirela Tamburi of Acme Trading Ltd"
-    ask(names, "/completions", prompt=prompt)
-    pseudonym = names.upstream.requests[-1]["prompt"]
-    names.upstream.mode, names.upstream.reply = "ok", f"Dear {pseudonym}"
-    other = ask(names, "/completions", prompt="a letter to anyone")
-    assert other.json()["choices"][0]["text"] == f"Dear {pseudonym}"
-    ask(names, "/embeddings", input=prompt)
-    assert names.upstream.requests[-1]["input"] != pseudonym  # equal by chance: 10^-12
-    named = {"x_dp_conversation": "letters"}
-    ask(names, "/completions", prompt=prompt, headers=named)
-    names.upstream.reply = f"Dear {names.upstream.requests[-1]['prompt']}"
-    for asked, shown in ((prompt, prompt), ("a letter to anyone", None)):
-        other = ask(names, "/completions", prompt=asked, headers=named)
-        answer = other.json()["choices"][0]["text"]
-        assert answer == (names.upstream.reply if shown is None else f"Dear {shown}")
+def test_requests_share_pseudonyms_in_a_named_conversation_alone(names):
+    prompt, named = "Mirela Tamburi of Acme Trading Ltd", {"x_dp_conversation": "letters"}
+    sent = []
+    for path, field in (("/completions", "prompt"), ("/embeddings", "input")):
+        for headers in ({}, named):
+            ask(names, path, **{field: prompt}, headers=headers)
+            sent.append(names.upstream.requests[-1][field])
+    assert sent[1] == sent[3]
+    assert len({*sent}) == 3  # equal by chance: 10^-12
 
 
 def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):

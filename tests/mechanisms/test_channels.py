@@ -85,16 +85,6 @@ def test_santext_plus_has_delta_of_at_least_keep(epsilon):
         assert hockey_stick(rows[2], rows[other], epsilon) >= 0.4 - 1e-12
 
 
-def test_santext_plus_is_caught():
-    space = random_space(tokens=20, seed=2)
-    mechanism = SanTextPlus(epsilon=1.0, non_sensitive=["w5"])
-    certificate = dp.certify(mechanism, space)
-    assert math.isinf(certificate.epsilon)
-    assert isinstance(certificate.guarantee, dp.NoGuarantee)
-    assert certificate.witness.output == "w5"
-    assert dp.audit(mechanism, space) > mechanism.claimed_epsilon
-
-
 def test_santext_plus_that_keeps_nothing_is_finite():
     space = random_space(tokens=8)
     assert dp.certify(SanTextPlus(epsilon=1.0, non_sensitive=["w5"], keep=0), space).finite
@@ -137,7 +127,6 @@ def test_custext_plus_is_infinite_with_a_kept_token_and_private_without():
     space = random_space(tokens=20, seed=2)
     mechanism = CusTextPlus(epsilon=3.0, candidates=20, kept=["w7"])  # one class
     assert math.isinf(dp.certify(mechanism, space).epsilon)
-    assert dp.audit(mechanism, space) > 3.0
     unlisted = CusTextPlus(epsilon=3.0, candidates=20, kept=["elsewhere"])
     assert dp.certify(unlisted, random_space(tokens=20, seed=2, unknown="raise")).epsilon <= 3.0
     several = CusTextPlus(epsilon=3.0, candidates=5, kept=["w7", "w8"])
@@ -363,7 +352,6 @@ def test_dyntext_has_no_guarantee(reading):
     mechanism = DynText(epsilon=3.0, candidates=5, reading=reading)
     certificate = dp.certify(mechanism, space)
     assert certificate.claimed == 3.5
-    assert math.isinf(certificate.epsilon)
     assert isinstance(certificate.guarantee, dp.NoGuarantee)
     assert dp.audit(mechanism, space) > certificate.claimed
     with pytest.raises(dp.CannotCalibrate):
@@ -541,14 +529,10 @@ def test_bad_parameters_of_tem_are_refused(wrong):
 
 # all ---------------------------------------------------------------------------------------------
 
-EVERY = [
-    SanTextPlus(epsilon=2.0, non_sensitive=["w1"]),
-    CusTextPlus(epsilon=2.0, candidates=3, kept=["w1"]),
-    DynText(epsilon=2.0, candidates=3),
+EVERY = [  # beside those of test_laws.py
     DynText(epsilon=2.0, candidates=50),
     DynText(epsilon=2.0, candidates=1),
     DynText(epsilon=2.0, candidates=3, reading="fresh"),
-    DynTextStrict(epsilon=2.0, candidates=3),
     DynTextStrict(epsilon=1e6, candidates=50),
     TruncatedExponential(epsilon=2.0),
 ]

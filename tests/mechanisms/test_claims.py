@@ -1,4 +1,4 @@
-"""Golden vectors worked by hand, and the papers' claims that fail, shown failing."""
+"""Golden vectors worked by hand; claims that fail are shown in auditing/test_known_bad.py."""
 
 from __future__ import annotations
 
@@ -82,27 +82,6 @@ def test_one_candidate_releases_the_token():
     assert probabilities(dp.CusTextAggressive(epsilon=1.0, candidates=1), space, 2)[2] == 1.0
 
 
-def test_rantext_at_small_epsilon_is_nearly_uniform():
-    rows = dp.RanText(epsilon=1e-4).log_probs(np.arange(12), random_space())
-    assert np.abs(rows + math.log(12)).max() < 1e-3
-
-
-def separated():
-    """Two tight groups far apart: what a nearest-list mechanism tells apart at once."""
-    group = np.random.default_rng(0).normal(scale=0.05, size=(6, 40))
-    return space_of(np.vstack([group + 1.0, group - 1.0]))
-
-
-def test_rantext_is_not_3_private_but_tens_of_nats():
-    certificate = dp.certify(dp.RanText(epsilon=3.0), separated())
-    assert certificate.claimed == 3.0
-    assert 10 < certificate.epsilon < math.inf
-    bound = dp.audit(dp.RanText(epsilon=3.0), separated(), failure_probability=1e-9)
-    assert bound > 3.0
-    assert bound <= certificate.epsilon
-    assert bound.witness is not None
-
-
 def test_custext_reveals_the_class_and_is_private_within():
     space = random_space(tokens=20, seed=2)
     mechanism = dp.CusText(epsilon=3.0, candidates=5)
@@ -112,34 +91,3 @@ def test_custext_reveals_the_class_and_is_private_within():
     within = dp.certify(mechanism, space, adjacency=dp.Adjacency.within(mechanism.classes(space)))
     assert 0 < within.epsilon <= 3.0
     assert within.method == "exact"
-    assert dp.audit(mechanism, space) > 3.0
-
-
-def test_custext_aggressive_has_no_guarantee():
-    space = random_space(tokens=20, seed=2)
-    mechanism = dp.CusTextAggressive(epsilon=3.0, candidates=5)
-    assert math.isinf(dp.certify(mechanism, space).epsilon)
-    assert dp.audit(mechanism, space) > 3.0
-
-
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        dp.TokenExponential(epsilon=3.0),
-        dp.CusTextStrict(epsilon=3.0, candidates=3),
-        dp.RanTextStrict(epsilon=3.0),
-    ],
-    ids=lambda m: m.name,
-)
-def test_what_is_proved_passes_the_audit(mechanism):
-    for space in (separated(), random_space(tokens=20, seed=2)):
-        bound = dp.audit(mechanism, space, failure_probability=1e-9)
-        assert bound <= dp.certify(mechanism, space).epsilon
-
-
-def test_santext_is_metric_private_pair_by_pair():
-    space = random_space(tokens=15, seed=8)
-    rows = dp.SanText(epsilon=3.0).log_probs(np.arange(15), space)
-    distances = space.distances(np.arange(15))
-    loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
-    assert (loss <= 3.0 * distances + 1e-9).all()

@@ -138,10 +138,15 @@ def test_integers_and_tables_are_those_of_the_host(name, pair):
 
 
 @EVERY
-def test_certificates_are_those_of_the_host(name, pair):
-    mechanism = ALL[name](3.0)
-    ours, theirs = dp.certify(mechanism, pair.host), dp.certify(mechanism, pair.there)
-    assert ours.finite == theirs.finite
+@pytest.mark.parametrize("classes", [None, 3])
+def test_certificates_are_those_of_the_host(name, classes, pair):
+    labels = (np.arange(TOKENS + 1) % (classes or 1)).tolist()
+    relation = dp.Adjacency.within(labels) if classes else dp.Adjacency.substitution()
+    ours, theirs = (
+        dp.certify(ALL[name](3.0), space, adjacency=relation) for space in (pair.host, pair.there)
+    )
+    assert type(theirs.guarantee) is type(ours.guarantee)
+    assert (theirs.metric is None) == (ours.metric is None)
     if ours.finite:
         slack = 0.0 if pair.exact else max(ours.rounding, theirs.rounding)
         assert theirs.epsilon == pytest.approx(ours.epsilon, rel=1e-12, abs=slack)

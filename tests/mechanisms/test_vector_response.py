@@ -69,7 +69,7 @@ def test_draws_are_symmetric_about_the_vector_and_normal_in_length():
     assert stats.kstest(within, "uniform").pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("dimensions", "epsilon"), SIZES)
+@pytest.mark.parametrize(("dimensions", "epsilon"), [*SIZES, (8, 48.0), (8, 50.0)])
 def test_the_loss_is_that_of_the_integers_in_high_precision(dimensions, epsilon):
     drawn = cap.best_cap(dimensions, epsilon)
     with mpmath.workdps(60):

@@ -13,7 +13,6 @@ from support.spaces import CASES, host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.certification.enumeration import classes_of
-from dp_middleware.sampling import sampler as sampling
 
 EPSILONS = st.sampled_from([0.5, 2.0, 8.0])
 
@@ -177,16 +176,6 @@ def test_a_row_ignores_the_other_ids(case, data):
     ids = data.draw(st.lists(st.integers(0, len(space) - 1), min_size=1, max_size=90))
     rows = mechanism.log_probs(np.arange(len(space)), space)
     assert np.array_equal(mechanism.log_probs(ids, space), rows[ids])
-
-
-def test_the_table_drawn_from_is_the_table_certified():
-    space = random_space(tokens=150, dimensions=5, seed=7)
-    mechanism = within(dp.TokenExponential(epsilon=8.0), [k % 4 for k in range(150)])
-    everyone = np.arange(len(space))
-    certified = sampling.integer_rows(host_rows(mechanism, everyone, space))
-    sampler = sampling.Sampler(lambda ids: host_rows(mechanism, ids, space))
-    for token, table in zip(everyone, sampler.tables(everyone), strict=True):
-        assert [float(k) for k in table.integers(len(space))] == certified.weights[token].tolist()
 
 
 def test_a_mechanism_is_a_value():

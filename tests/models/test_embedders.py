@@ -18,11 +18,11 @@ pytest.importorskip("llama_index.core")
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_dp_middleware.service_embeddings import ServiceEmbeddings
+from langchain_dp_middleware import ServiceEmbeddings
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.kvstore import SimpleKVStore
-from llama_index_dp_middleware.service_embedding import ServiceEmbedding
+from llama_index_dp_middleware import ServiceEmbedding
 
 
 class Model:

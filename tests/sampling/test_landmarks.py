@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.entropy import at_boundaries, stream
+from support.entropy import assert_draws_alike, at_boundaries, stream
 from support.spaces import CASES, host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
@@ -111,6 +111,17 @@ def test_a_sampler_draws_the_same_by_landmarks_by_tables_and_by_both():
         data = generator.bytes(8 * length)
         plain, marked = (each.draw(ids, stream(data)).tolist() for each in samplers)
         assert plain == marked
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_beside_landmarks_a_row_that_is_held_decides_as_its_table(epsilon):
+    mechanism, space = dp.SanText(epsilon=epsilon), random_space(60)
+    rows = LandmarkRows(mechanism, space, surveyed(mechanism, space))
+    sampler = sampling.Sampler(lambda ids: rows_of(mechanism, ids, space), landmarks=rows)
+    (table,) = sampler.tables(np.array([3]))
+    words = at_boundaries(table)
+    for start in range(0, len(words), 8 * 30):  # too few for a row
+        assert_draws_alike(sampler, 3, table, words[start : start + 8 * 30])
 
 
 def test_only_tokens_that_come_often_in_one_call_are_computed_and_held(computed):

@@ -19,8 +19,8 @@ from support.entities import detector
 
 import dp_middleware as dp
 from dp_middleware.gateway import Settings, create_app
+from dp_middleware.gateway.admission import hash_of, new_key
 from dp_middleware.gateway.app import server_options
-from dp_middleware.gateway.clients import hash_of, new_key
 from dp_middleware.testing import OpenAIServer
 
 SECRET = secrets.token_urlsafe(32)

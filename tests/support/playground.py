@@ -11,7 +11,7 @@ from support.entities import detector
 from support.letters import Letters
 
 import dp_middleware as dp
-from dp_middleware.gateway.limits import Gate
+from dp_middleware.gateway.admission import Gate
 from dp_middleware.gateway.playground import Playground, default_choices, routes
 from dp_middleware.gateway.settings import Limits
 

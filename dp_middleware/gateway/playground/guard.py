@@ -34,9 +34,6 @@ def require_local(request: Request) -> None:
     that makes a browser post to us is told by its Origin. A proxy on this computer that tells
     for whom it asks is refused: put none in front of the page.
 
-    Args:
-        request: Its body is not read.
-
     Raises:
         Failure: Another caller.
     """

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dp_middleware.gateway.admission import Gate
 from dp_middleware.gateway.failures import failure_of
-from dp_middleware.gateway.limits import Gate
 from dp_middleware.gateway.playground.guard import HEADERS, require_local
 from dp_middleware.gateway.playground.releasing import Playground
 
@@ -56,7 +56,7 @@ async def _guarded(gate: Gate, endpoint: _Endpoint, request: Request) -> Respons
     try:
         require_local(request)
         gate.count("playground")
-        async with gate.room():
+        with gate:
             response = await endpoint(request)
     except Exception as error:
         response = failure_of(error).response()

@@ -122,13 +122,13 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
     # log of the odds of the coin: ln(q (e^epsilon - 1)) less what rounding takes
     target = epsilon * (1.0 - 2.0**-42)  # so that the loss is not above epsilon by an error
     with np.errstate(divide="ignore", over="ignore"):
-        odds = np.log(inside) + math.log(math.expm1(target)) - slack
-        shares = np.minimum(1.0 / (1.0 + np.exp(-odds)), 1.0 - 2.0**-40)
+        odds = np.log(inside) + target + math.log(-math.expm1(-target)) - slack
+        spheres = np.maximum(1.0 / (1.0 + np.exp(odds)), 2.0**-40)  # small, so exact enough
     values = np.full(len(_THRESHOLDS), -1.0)
     usable = inside > 1e-280
-    values[usable] = shares[usable] * np.exp(moment[usable]) / inside[usable]
+    values[usable] = (1.0 - spheres[usable]) * np.exp(moment[usable]) / inside[usable]
     best = int(values.argmax())
-    coin, mass = int(shares[best] * _TOTAL), float(inside[best])
+    coin, mass = _TOTAL - math.ceil(spheres[best] * _TOTAL), float(inside[best])
     squares = float(betainc(half, 1.5, 1.0 - _THRESHOLDS[best] ** 2)) / (2 * dimensions * mass)
     part = coin / _TOTAL
     second = part * squares + (1.0 - part) / dimensions

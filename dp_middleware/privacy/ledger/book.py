@@ -91,7 +91,7 @@ class Receipt:
     Attributes:
         release_id: Name of the release in the ledger.
         number: Which event of its subject.
-        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee and for a replay.
+        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee.
         remaining: Nats that could be charged just after it, as :attr:`Account.remaining`.
     """
 

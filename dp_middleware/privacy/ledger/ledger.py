@@ -29,7 +29,6 @@ from dp_middleware.privacy.ledger.rows import (
     nats_of,
     subject_name,
 )
-from dp_middleware.privacy.ledger.statements import CHARGE, first_row
 from dp_middleware.privacy.receipts import write_remaining
 
 __all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
@@ -169,28 +168,6 @@ class PrivacyLedger:
             tokens=int(n),
             mechanism=certificate.mechanism,
             certificate=fingerprint(certificate),
-        )
-
-    def record_replay(self, subject: str, release_id: str) -> Receipt:
-        """Record that an earlier release was sent again unchanged, which costs nothing.
-
-        Raises:
-            ParameterError: This subject has no such release.
-        """
-        subject = subject_name(subject)
-        charge: Any = {"subject": subject, "release": release_id, "event": "charge"}
-        first = self._database.read(lambda connection: first_row(connection, CHARGE, **charge))
-        if first is None:
-            raise ParameterError("expected a release of this subject; charge before a release")
-        return self._append(
-            subject,
-            Cost(kind=first.kind, scale=first.scale),
-            event="replay",
-            replay_of=release_id,
-            unit=first.unit,
-            tokens=first.tokens,
-            mechanism=first.mechanism,
-            certificate=first.certificate,
         )
 
     def set_budget(self, subject: str, budget: float) -> None:

@@ -86,8 +86,9 @@ class Row:
         number: 1, 2, ... per subject, without gaps.
         release: Random name of the event.
         time: Microseconds since 1970; never decreasing along a subject's rows.
-        event: A charge, a replay of an earlier one at no cost, or a budget of the subject's own.
-        replay_of: The release that is replayed, else empty.
+        event: A charge, or a budget of the subject's own; earlier versions also wrote replays of a
+            charge, at no cost.
+        replay_of: The release that was replayed, else empty.
         unit: ``"occurrence"``, ``"document"``, ``"text"`` or ``"value"``.
         tokens: Number of tokens released; public.
         mechanism: Fingerprint.

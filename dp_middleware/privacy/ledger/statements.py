@@ -28,9 +28,6 @@ _NEWEST_FIRST = (releases.c.time.desc(), releases.c.number.desc())
 LAST = _FIRST.order_by(releases.c.number.desc())
 LAST_OF_SCALE = _FIRST.where(releases.c.scale == sa.bindparam("scale")).order_by(*_NEWEST_FIRST)
 LAST_UNTIL = LAST_OF_SCALE.where(releases.c.time <= sa.bindparam("until"))
-CHARGE = _FIRST.where(
-    releases.c.release == sa.bindparam("release"), releases.c.event == sa.bindparam("event")
-)
 
 
 def first_row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Row | None:

@@ -46,6 +46,7 @@ REGIONS = ("US", "GB", "DE", "FR", "IT", "ES", "NL", "SE", "CH", "AU", "IN", "BR
 """Where phone numbers without a country's prefix are from."""
 
 _FIELDS = ["SSN", "IBAN", "IP", "ID", "MRN", "URL", "VAT", "Email", "E-mail", "Phone", "Fax"]
+_FIELDS += ["API", "API key", "JWT", "PIN", "SSH", "DSN", "Bearer", "Password", "Token", "Cookie"]
 """Names of fields that the model takes for names of its own."""
 
 _UNUSED = ["tagger", "parser", "senter", "attribute_ruler", "lemmatizer"]
@@ -89,7 +90,9 @@ class Presidio:
 
     def __call__(self, text: str) -> list[Entity]:
         """What is found, which may overlap."""
-        return _engine().entities(text, self.kinds) if text.strip() else []
+        if not text.strip():
+            return []
+        return _engine().entities(text, self.kinds)
 
 
 class _Engine:

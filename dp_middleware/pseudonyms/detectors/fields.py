@@ -111,11 +111,6 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
     elif kind == "username":
         if " " in stripped or (is_line and len(stripped) < 3):
             return
-    elif kind == "secret":
-        if is_line and len(stripped.split()) > 1:
-            end = start + len(stripped.split()[0])
-        if end - start < 3 or re.fullmatch(r"[$%{<].*[}>%]?", stripped):
-            return
     elif (
         (
             kind in ("organisation", "place")

@@ -30,6 +30,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
+from dp_middleware.pseudonyms.secrets import secrets_in
 
 Strictness = Literal["precise", "balanced", "safe"]
 
@@ -130,7 +131,8 @@ class Detector:
         language = self.language or language_of(text)
         level = _LEVELS[self.strictness]
         names = Names(text, language, level)
-        claims = [*matches(text), *fields(text)]
+        secrets = secrets_in(text) if "secret" in self.kinds else ()
+        claims = [*secrets, *matches(text), *fields(text)]
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
             claims += [*_by_position(text, language), *_by_script(text)]

@@ -88,7 +88,6 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"//(?P<v>[^\s/:@]+)(?=:[^\s/@]+@)",
         r"\b(?:TODO|FIXME|XXX|HACK)\((?P<v>[\w.@-]+)\)",
     ),
-    "secret": (r"//[^\s/:@]+:(?P<v>[^\s/@]+)(?=@)",),
     "zip": (
         r"\b(?:zip|post(?:al)?)(?:\s?code)?(?:\sis)?:?\s(?P<v>\d[\w-]*(?:\s\d\w+)?|[A-Z]{1,2}\d\w?\s\d[A-Z]{2})",
         r"\b[A-Z]{2},?\s(?P<v>\d{5}(?:-\d{4})?)\b",

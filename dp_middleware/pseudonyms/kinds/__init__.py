@@ -9,6 +9,7 @@ from dp_middleware.pseudonyms.kinds.dates import Date
 from dp_middleware.pseudonyms.kinds.ids import Card, Iban, Id, Label, Ssn, Zip
 from dp_middleware.pseudonyms.kinds.names import Organisation, Person, Place
 from dp_middleware.pseudonyms.kinds.numbers import Age, Amount, Number
+from dp_middleware.pseudonyms.kinds.secrets import Secret
 
 __all__ = [
     "Address",
@@ -28,6 +29,7 @@ __all__ = [
     "Person",
     "Phone",
     "Place",
+    "Secret",
     "Ssn",
     "Url",
     "Username",
@@ -40,5 +42,5 @@ def default_kinds() -> dict[str, Kind]:
     """Every kind with its default law, by its name."""
     kinds: list[Kind] = [Person(), Organisation(), Place(), Address(), Email(), Username(), Url()]
     kinds += [Phone(), Iban(), Card(), Ssn(), Id(), Ip(), Zip(), Date()]
-    kinds += [Amount(), Age(), Number(), Label()]
+    kinds += [Secret(), Amount(), Age(), Number(), Label()]
     return {kind.name: kind for kind in kinds}

@@ -126,6 +126,10 @@ def draw_pattern(name: str, shape: str, free: Free, draws: Draws) -> str:
     return label(name, free, draws)
 
 
+STEEPEST = 600.0
+"""Nats; the exponential of some more is no number."""
+
+
 @dataclass(frozen=True)
 class Staircase:
     """Of the points of a public grid, the nearest ones are more likely by one factor.
@@ -136,7 +140,8 @@ class Staircase:
         not all points are near.
 
     Attributes:
-        epsilon: Nats between any two values. Positive.
+        epsilon: Nats between any two values. Positive; above :data:`STEEPEST` the law is that of
+            this number.
     """
 
     epsilon: float
@@ -145,7 +150,9 @@ class Staircase:
     def weights(self) -> tuple[int, int]:
         """Of a near point and of another: e^epsilon, rounded down."""
         other = 1 << 20
-        return max(other, math.floor(math.exp(self.epsilon) * (1 - 2**-50) * other)), other
+        return max(
+            other, math.floor(math.exp(min(self.epsilon, STEEPEST)) * (1 - 2**-50) * other)
+        ), other
 
     @property
     def loss(self) -> float:
@@ -159,7 +166,7 @@ class Staircase:
         With a share x of the points, a long grid and a uniform value, the mean error is
         (a x^2 / 4 + 1/3) / (a x + 1) of its length, a = e^epsilon - 1; this share makes it least.
         """
-        a = math.expm1(self.epsilon)
+        a = math.expm1(min(self.epsilon, STEEPEST))
         share = (math.sqrt(1 + 4 * a / 3) - 1) / a
         return min(points, max(1, round(share * points)))
 

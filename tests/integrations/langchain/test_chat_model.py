@@ -8,7 +8,6 @@ import itertools
 import json
 
 import pytest
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
@@ -18,7 +17,7 @@ from langchain_core.tools import tool
 from langchain_dp_middleware import DPChatModel, PrivateHead
 from pydantic import BaseModel
 
-from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.errors import EventRefused
 from dp_middleware.testing import (
     ToolCall,
     TraceSafeContract,
@@ -218,18 +217,6 @@ def test_it_shows_neither_session_nor_key(probe):
     assert dumpd(model)["type"] == "not_implemented"
     assert set(model.model_dump()) & {"session", "inner"} == set()
     assert "DPChatModel" in (PrivateHead(probe.sanitizer()) | model).get_graph().draw_mermaid()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        (("x", FakeListChatModel(responses=["x"])), r"dp\.Session or a dp\.Sanitizer, got str"),
-        ((None, "gpt"), "expected inner= a chat model, got str"),
-    ],
-)
-def test_parameters_are_checked(arguments, match):
-    with pytest.raises(ParameterError, match=match):
-        DPChatModel(*arguments)
 
 
 def test_an_agent_on_it_releases_every_private_message_once(probe):

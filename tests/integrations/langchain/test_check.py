@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("langchain")
 pytest.importorskip("langchain_openai")
 
-import openai
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -60,18 +59,6 @@ class Inner(AgentMiddleware):
     def wrap_model_call(self, request, handler):
         return handler(request)
 
-    async def awrap_model_call(self, request, handler):
-        return await handler(request)
-
-
-HELPER = remote()
-
-
-@tool
-def by_global(q: str) -> str:
-    """Asks a model that is a global."""
-    return next(HELPER.invoke(each).text for each in [q])
-
 
 def by_closure(model):
     @tool
@@ -91,6 +78,14 @@ def by_agent(agent):
     return delegate
 
 
+def by_client(client):
+    def ask(q: str) -> str:
+        """Asks without LangChain."""
+        return client.responses.create(input=q).output_text
+
+    return ask
+
+
 class Helper:
     """A component of the user's own."""
 
@@ -103,10 +98,40 @@ class Helper:
         return self.models["first"][0](q).text
 
 
+class Slotted:
+    """Keeps its model in a slot, beside one that is empty."""
+
+    __slots__ = ("empty", "model")
+
+    def __init__(self, model):
+        self.model = model
+
+    def ask(self, q: str) -> str:
+        """Asks."""
+        return self.model.invoke(q).text
+
+
+class Looking(AgentMiddleware):
+    """Asks a model in a hook."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def before_model(self, state, runtime):
+        self.model.invoke("x")
+
+
 def wheres(agent, **options):
     findings = check_agent(agent, **options)
-    assert all(each.what and each.remedy and each.where in str(each) for each in findings)
-    return [each.where for each in findings]
+    assert all(finding.what and finding.remedy for finding in findings)
+    assert all(finding.where in str(finding) for finding in findings)
+    return [finding.where for finding in findings]
+
+
+def found(*middleware, tools=(), model=None, **options):
+    agent = create_agent(model or remote(), [*tools], middleware=[*middleware, protected()])
+    return wheres(agent, **options)
 
 
 def test_a_protected_agent_has_no_findings():
@@ -128,201 +153,115 @@ def test_the_agents_own_model_without_the_middleware(url):
 # A model that runs where the agent's own does is remote too, even on loopback.
 @pytest.mark.parametrize("url", [None, LOOPBACK])
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda model: SummarizationMiddleware(model=model),
-        lambda model: LLMToolSelectorMiddleware(model=model),
-        lambda model: LLMToolEmulator(model=model),
-    ],
+    "kind", [SummarizationMiddleware, LLMToolSelectorMiddleware, LLMToolEmulator]
 )
-def test_middleware_with_a_model_of_its_own(make, url):
-    def found(model, **options):
-        middleware = [make(model), protected()]
-        return wheres(
-            create_agent(remote(url), [by_closure(None)], middleware=middleware), **options
-        )
-
-    bare = remote(url)
-    assert found(bare) == [f"middleware {make(bare).name}"]
-    assert not found(bare, local=[bare])
-    assert not found(DPChatModel(SESSION, bare))
+def test_middleware_with_a_model_of_its_own(kind, url):
+    tools, own, bare = [by_closure(None)], remote(url), remote(url)
+    layer = kind(model=bare)
+    assert found(layer, tools=tools, model=own) == [f"middleware {layer.name}"]
+    assert not found(layer, tools=tools, model=own, local=[bare])
+    assert not found(kind(model=DPChatModel(SESSION, bare)), tools=tools, model=own)
 
 
-def test_a_local_model_is_fine():
-    local = [remote(LOOPBACK), GenericFakeChatModel(messages=iter([]))]
-    for model in local:
-        middleware = [SummarizationMiddleware(model=model), protected()]
-        assert not check_agent(create_agent(remote(), middleware=middleware))
-    same_class = [SummarizationMiddleware(model=local[1]), protected()]
-    own = GenericFakeChatModel(messages=iter([]))
-    assert wheres(create_agent(own, middleware=same_class)) == [
-        "middleware SummarizationMiddleware"
-    ]
-
-
-def test_a_tool_selector_that_borrows_the_agents_model():
-    agent = create_agent(remote(), middleware=[LLMToolSelectorMiddleware(), protected()])
-    assert wheres(agent) == ["middleware LLMToolSelectorMiddleware"]
+@pytest.mark.parametrize("near", [remote(LOOPBACK), GenericFakeChatModel(messages=iter([]))])
+def test_a_local_model_is_fine(near):
+    assert not found(SummarizationMiddleware(model=near))
 
 
 def test_fallback_models_are_called_behind_the_swap():
-    fallback = ModelFallbackMiddleware(remote())
-    assert not check_agent(create_agent(remote(), middleware=[fallback, protected()]))
-    assert "middleware ModelFallbackMiddleware" in wheres(
-        create_agent(remote(), middleware=[protected(), fallback])
-    )
-    assert wheres(create_agent(remote(), middleware=[fallback])) == [
-        "model",
-        "middleware ModelFallbackMiddleware",
-    ]
+    fallback, name = ModelFallbackMiddleware(remote()), "middleware ModelFallbackMiddleware"
+    assert not found(fallback)
+    assert name in wheres(create_agent(remote(), middleware=[protected(), fallback]))
+    assert wheres(create_agent(remote(), middleware=[fallback])) == ["model", name]
 
 
-def test_the_order_of_middleware():
-    @before_model
-    def late(state, runtime):
-        return None
-
-    for other in (Inner(), late):
-        [finding] = check_agent(create_agent(remote(), middleware=[protected(), other]))
-        assert finding.where == f"middleware {other.name}"
-        assert "after DPAgentMiddleware" in finding.what
-        assert not check_agent(create_agent(remote(), middleware=[other, protected()]))
+@before_model
+def late(state, runtime):
+    return None
 
 
-def test_tools_that_hold_models_and_agents():
-    unprotected = create_agent(remote(), [by_closure(remote())])
-    tools = [by_agent(unprotected), Helper(remote()).ask]
-    agent = create_agent(remote(), tools, middleware=[protected()])
-    assert wheres(agent) == [
-        "tool delegate > model",
-        "tool delegate > tool ask",
-        "tool ask",
-    ]
-    sound = [
-        by_agent(create_agent(remote(), middleware=[protected()])),
-        by_closure(remote(LOOPBACK)),
-    ]
-    assert not check_agent(create_agent(remote(), sound, middleware=[protected()]))
+@pytest.mark.parametrize("other", [Inner(), late])
+def test_the_order_of_middleware(other):
+    [finding] = check_agent(create_agent(remote(), middleware=[protected(), other]))
+    assert finding.where == f"middleware {other.name}"
+    assert "after DPAgentMiddleware" in finding.what
+    assert not found(other)
 
 
-class OfClass:
-    """Has a model of its class, asked by a class method and a property."""
-
-    model = HELPER
-
-    @classmethod
-    def ask(cls, q: str) -> str:
-        """Asks."""
-        return cls.model.invoke(q).text
+RETRY, LIMIT = ModelRetryMiddleware(), ModelCallLimitMiddleware(run_limit=3)
+LAYERS = {
+    "borrows the agent's model": [LLMToolSelectorMiddleware()],
+    "asks in a hook": [Looking(remote())],
+    "writes messages": [RETRY, LIMIT],
+}
 
 
-class Slotted:
-    """Keeps its model in a slot, beside one that is empty."""
-
-    __slots__ = ("empty", "model")
-
-    def __init__(self):
-        self.model = HELPER
-
-    def ask(self, q: str) -> str:
-        """Asks."""
-        return self.model.invoke(q).text
+@pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS)
+def test_middleware_that_needs_a_remedy(layers):
+    assert found(*layers) == [f"middleware {layer.name}" for layer in layers]
+    agent = create_agent(remote(), middleware=[*layers, protected()], debug=True)
+    assert wheres(agent)[0] == "agent"  # printed state
 
 
-class Looking(AgentMiddleware):
-    """Asks a model of its class in a hook."""
-
-    model = HELPER
-
-    def before_model(self, state, runtime):
-        self.model.invoke("x")
-
-
-def asking(model):
-    @before_model
-    def decorated(state, runtime):
-        """Asks a model of its closure."""
-        model.invoke(state["messages"])
-
-    return decorated
+TOOLS = {
+    "closure": by_closure,
+    "client": lambda model: by_client(model.root_client),
+    "field and partial": lambda model: Helper(model).ask,
+    "slot": lambda model: Slotted(model).ask,
+    "agent": lambda model: by_agent(create_agent(model)),
+    "head in front of an agent": lambda model: by_agent(PrivateHead(SESSION) | create_agent(model)),
+    "behind a boundary": lambda model: by_closure((DPChatModel(SESSION, model) | str).then),
+    "private answer": lambda model: by_closure(infer("allow") | model),
+}
 
 
-def by_client(client):
-    def ask(q: str) -> str:
-        """Asks without LangChain."""
-        return client.responses.create(input=q).output_text
-
-    return ask
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        OfClass.ask,
-        OfClass().ask,
-        Slotted().ask,
-        by_client(openai.OpenAI(api_key="key")),
-    ],
-    ids=["class method", "class attribute", "slot", "client"],
-)
-def test_wherever_a_tool_has_its_model(given):
-    [finding] = check_agent(create_agent(remote(), [given], middleware=[protected()]))
-    assert finding.where.startswith("tool ")
-
-
-def test_a_client_on_loopback_is_fine():
-    near = by_client(openai.OpenAI(api_key="key", base_url=LOOPBACK))
-    assert not check_agent(create_agent(remote(), [near], middleware=[protected()]))
-
-
-def test_a_global_is_not_seen():
-    assert not check_agent(create_agent(remote(), [by_global], middleware=[protected()]))
-
-
-@pytest.mark.parametrize("given", [Looking(), asking(HELPER)], ids=["class", "decorated"])
-def test_a_hook_that_asks_a_model(given):
-    agent = create_agent(remote(), middleware=[given, protected()])
-    assert wheres(agent) == [f"middleware {given.name}"]
-
-
-def test_what_releases_before_it_sends_is_fine():
+def infer(traced="refuse"):
     local = dp.chat_model(lambda messages: "x", local=True)
-    infer = dp.InferDPT(SESSION.sanitizer, remote=remote(), extractor=local)
-    head = PrivateHead(SESSION) | remote()
-
-    def infer_tool(q: str) -> str:
-        """Asks a remote model about a release."""
-        return infer.run(q).text
-
-    def head_tool(q: str) -> str:
-        """Asks a remote model behind a head."""
-        return head.invoke(q).text
-
-    tools = [infer_tool, head_tool]
-    assert not check_agent(create_agent(remote(), tools, middleware=[protected()]))
-    behind = by_agent(PrivateHead(SESSION) | create_agent(remote()))  # results of tools are raw
-    agent = create_agent(remote(), [behind], middleware=[protected()])
-    assert wheres(agent) == ["tool delegate > model"]
+    return InferDPTChatModel(SESSION, remote=remote(), extractor=local, traced=traced)
 
 
-def test_a_sanitizer_that_may_be_recorded_releases_for_what_is_behind_it():
-    sound = DPSanitizer(SESSION, traced="allow") | remote()
-    agent = create_agent(remote(), [by_closure(sound)], middleware=[protected()])
-    assert not check_agent(agent)
-    local = dp.chat_model(lambda messages: "x", local=True)
-    private = InferDPTChatModel(SESSION, remote=remote(), extractor=local, traced="allow")
-    agent = create_agent(remote(), [by_closure(private | remote())], middleware=[protected()])
-    [finding] = check_agent(agent)
-    assert finding.where == "tool ask"
-    assert "ChatOpenAI is sent raw text" in finding.what
+@pytest.mark.parametrize("make", TOOLS.values(), ids=TOOLS)
+def test_wherever_a_tool_has_its_model(make):
+    [where] = found(tools=[make(remote())])
+    assert where.startswith("tool ")
+    assert where.endswith(" > model") is ("delegate" in where)
+    with_own_model = [make(remote(LOOPBACK))]
+    if "delegate" not in where:
+        assert not found(tools=with_own_model)
 
 
-def test_what_is_behind_the_boundary_of_a_model_does_not_release():
-    behind = (DPChatModel(SESSION, remote()) | str).then
-    for part in (behind, behind.first, behind.first.with_config(tags=["x"])):
-        agent = create_agent(remote(), [by_closure(part)], middleware=[protected()])
-        assert wheres(agent) == ["tool ask"]
-    assert wheres(create_agent(behind.first)) == ["model"]
+def test_an_agent_in_a_tool_is_looked_into():
+    helper = create_agent(remote(), [by_closure(remote())])
+    assert found(tools=[by_agent(helper)]) == ["tool delegate > model", "tool delegate > tool ask"]
+    assert not found(tools=[by_agent(create_agent(remote(), middleware=[protected()]))])
+
+
+HELPER = remote()
+
+
+@tool
+def by_global(q: str) -> str:
+    """Asks a model that is a global."""
+    return HELPER.invoke(q).text
+
+
+RELEASING = {
+    "InferDPT": lambda: by_closure(
+        dp.InferDPT(
+            SESSION.sanitizer,
+            remote=remote(),
+            extractor=dp.chat_model(lambda messages: "x", local=True),
+        )
+    ),
+    "head": lambda: by_closure(PrivateHead(SESSION) | remote()),
+    "sanitizer": lambda: by_closure(DPSanitizer(SESSION, traced="allow") | remote()),
+    "a global, which is not seen": lambda: by_global,
+}
+
+
+@pytest.mark.parametrize("make", RELEASING.values(), ids=RELEASING)
+def test_what_releases_before_it_sends_is_fine(make):
+    assert not found(tools=[make()])
 
 
 def test_agents_in_a_graph():
@@ -334,16 +273,6 @@ def test_agents_in_a_graph():
     graph.add_edge("worker", "writer")
     graph.add_edge("writer", END)
     assert wheres(graph.compile()) == ["node worker > model", "node writer"]
-
-
-def test_middleware_that_writes_messages_and_printed_state():
-    retry, limit = ModelRetryMiddleware(), ModelCallLimitMiddleware(run_limit=3)
-    agent = create_agent(remote(), middleware=[retry, limit, protected()], debug=True)
-    assert wheres(agent) == [
-        "agent",
-        "middleware ModelRetryMiddleware",
-        "middleware ModelCallLimitMiddleware",
-    ]
 
 
 class Archive(InMemorySaver):

@@ -73,12 +73,12 @@ BAD = {
         "chain, step 2",
         "ChatOpenAI",
     ),
-    "fallback": ((PROMPT | OURS).with_fallbacks([PROMPT | REMOTE]), "fallback 0, step 1", "Chat"),
+    "fallback": ((PROMPT | OURS).with_fallbacks([PROMPT | REMOTE]), "fallbacks 0, step 1", "Chat"),
     "retry": ((PROMPT | REMOTE).with_retry(), "bound, step 1", "ChatOpenAI"),
-    "assign": (RunnablePassthrough.assign(a=PROMPT | REMOTE), "key a, step 1", "ChatOpenAI"),
+    "assign": (RunnablePassthrough.assign(a=PROMPT | REMOTE), "steps a, step 1", "ChatOpenAI"),
     "branch": (RunnableBranch((lambda x: True, OURS), REMOTE), "default", "ChatOpenAI"),
     "function": (closing_over(REMOTE), "RunnableLambda", "ChatOpenAI"),
-    "retriever": (OUTSIDE, "chain", "VectorStoreRetriever may send the raw query"),
+    "retriever": (OUTSIDE, "chain", "VectorStoreRetriever is sent raw text"),
     "local answer": (PROMPT | NEAR | REMOTE, "step 2", "ChatOpenAI"),
     "private answer": (INFER | REMOTE, "step 1", "ChatOpenAI"),
     "callbacks": ((PROMPT | OURS).with_config(callbacks=[Handler()]), "chain", "Handler records"),
@@ -116,7 +116,7 @@ def traced(monkeypatch):
     get_env_var.cache_clear()
 
 
-TRACING = ["LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING"]
+TRACING = ["LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"]
 RECORDED = {
     "model": (PROMPT | OURS | StrOutputParser(), "chain"),
     "local": (PROMPT | NEAR, "chain"),

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pytest
 
 pytest.importorskip("langchain_openai")
 
 from langchain_core.callbacks import CallbackManager
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableConfig, RunnableLambda
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPChatModel, DPSanitizer, InferDPTChatModel, PrivateHead
+from langchain_dp_middleware import (
+    DPChatModel,
+    DPRetriever,
+    DPSanitizer,
+    InferDPTChatModel,
+    PrivateHead,
+)
 from pydantic import BaseModel
 
 from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.models.trust import Location
 from dp_middleware.testing import ToolCall
 
 
@@ -179,10 +189,66 @@ def test_a_parser_stays_behind_the_boundary(probe):
     assert (PrivateHead(probe.session()) | model.bind(stop=["x"])).invoke("secret").text
 
 
+# wrappers that would see raw text ---------------------------------------------------------------
+
+
+class Local(BaseRetriever):
+    """Answers with the query."""
+
+    location: ClassVar[Location] = Location()
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(query, id="1")]
+
+
 def infer(probe, **options):
     return InferDPTChatModel(
         probe.session(), remote=probe.chat_openai(), extractor=probe.extractor, **options
     )
+
+
+def sanitize(probe, **options):
+    return DPSanitizer(probe.session(), **options)
+
+
+ADAPTERS = {
+    "InferDPTChatModel": infer,
+    "DPChatModel": lambda p: DPChatModel(p.session(), p.chat_openai()),
+    "DPRetriever": lambda p: DPRetriever(p.session(), Local()),
+    "DPSanitizer": sanitize,
+    "PrivateHead": lambda p: PrivateHead(p.session()),
+}
+WRAPPERS = {
+    "map": lambda x, p: x.map().invoke([p.new_text()], p.config),
+    "as_tool": lambda x, p: x.as_tool(name="x", description="y").invoke(p.new_text(), p.config),
+    "with_retry": lambda x, p: x.with_retry(stop_after_attempt=1).invoke(p.new_text(), p.config),
+    "with_fallbacks": lambda x, p: x.with_fallbacks([x]).invoke(p.new_text(), p.config),
+}
+OWN = {"DPChatModel", "PrivateHead"}  # whose retries and fallbacks are behind the boundary
+
+
+@pytest.mark.parametrize(
+    ("name", "wrapper"),
+    [(n, w) for n in ADAPTERS for w in WRAPPERS if n not in OWN or w in ("map", "as_tool")],
+)
+def test_wrappers_that_would_trace_raw_text_are_refused(name, wrapper, probe):
+    with pytest.raises(ParameterError, match=rf"{wrapper}\(\) of {name} would trace") as caught:
+        WRAPPERS[wrapper](ADAPTERS[name](probe), probe)
+    assert not probe.leaks(error=caught.value)
+    assert not probe.charges
+
+
+@pytest.mark.parametrize("wrapper", ["map", "with_retry"])
+@pytest.mark.parametrize("adapter", [infer, sanitize])
+def test_what_may_be_recorded_may_be_wrapped(adapter, wrapper, probe):
+    WRAPPERS[wrapper](adapter(probe, traced="allow"), probe)
+    assert len(probe.charges) == 1
+
+
+@pytest.mark.parametrize("method", ["bind_tools", "with_structured_output"])
+def test_an_inferdpt_model_has_neither_tools_nor_structured_output(method, probe):
+    with pytest.raises(ParameterError, match="use DPChatModel"):
+        getattr(infer(probe), method)([{"title": "x"}])
 
 
 @pytest.mark.parametrize("traced", ["refuse", "allow"])
@@ -198,7 +264,7 @@ def infer(probe, **options):
         lambda x: x.with_config(tags=["t"]) | (lambda text: text),
     ],
 )
-@pytest.mark.parametrize("adapter", [infer, lambda p, **o: DPSanitizer(p.session(), **o)])
+@pytest.mark.parametrize("adapter", [infer, sanitize])
 def test_fallbacks_that_would_be_given_raw_text_are_refused(adapter, derive, traced, probe):
     with pytest.raises(ParameterError, match=r"(with_fallbacks|pipe|or__)\(\) of (Infer|DPS)"):
         derive(adapter(probe, traced=traced)).with_fallbacks([probe.chat_openai()])
@@ -208,7 +274,7 @@ def test_fallbacks_that_would_be_given_raw_text_are_refused(adapter, derive, tra
         )
 
 
-@pytest.mark.parametrize("adapter", [infer, lambda p, **o: DPSanitizer(p.session(), **o)])
+@pytest.mark.parametrize("adapter", [infer, sanitize])
 def test_a_sequence_that_would_record_raw_text_is_refused_when_it_is_built(adapter, probe):
     with pytest.raises(ParameterError, match="PrivateHead first"):
         adapter(probe) | (lambda text: text)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
 
-import langchain_dp_middleware
 import pytest
 
-pytest.importorskip("langchain")
 
-
-NAMES = [each.name for each in pkgutil.iter_modules(langchain_dp_middleware.__path__)]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["head"])
 def test_examples(name):
     module = importlib.import_module(f"langchain_dp_middleware.{name}")
+    assert doctest.testmod(module).attempted > 1
     assert doctest.testmod(module).failed == 0

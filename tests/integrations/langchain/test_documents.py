@@ -9,7 +9,6 @@ pytest.importorskip("langchain_core")
 from langchain_core.documents import Document
 from langchain_dp_middleware import DPDocumentTransformer
 
-from dp_middleware.errors import ParameterError
 from dp_middleware.testing import Probe, TraceSafeContract
 
 
@@ -66,22 +65,3 @@ class TestContract(TraceSafeContract):
         raw = [Document(" ".join(probe.words))] * 2
         assert len({each.page_content for each in transformer.transform_documents(raw)}) == 2
         assert len(probe.charges) == 2
-
-
-def test_metadata_is_a_collection_of_names(tmp_path):
-    with Probe(tmp_path) as probe:
-        for wrong in ("source", [1]):
-            with pytest.raises(ParameterError, match="names of public keys"):
-                DPDocumentTransformer(probe.session(), metadata=wrong)
-
-
-def test_epsilon_is_lowered_and_never_raised(tmp_path):
-    with Probe(tmp_path) as probe:
-        own = probe.sanitizer().certificate.epsilon
-        for epsilon in (0.5, 99.0, None):
-            raw = [Document(probe.new_text(), id="a")]
-            DPDocumentTransformer(probe.session(), epsilon=epsilon).transform_documents(raw)
-        spent = [row.epsilon * 1e-12 for row in probe.charges]
-        assert spent == pytest.approx([0.5, own, own], abs=0.05)
-        with pytest.raises(ParameterError, match="epsilon > 0"):
-            DPDocumentTransformer(probe.session(), epsilon=0)

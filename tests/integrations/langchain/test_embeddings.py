@@ -88,24 +88,6 @@ def test_equal_texts_are_independent_releases():
     assert not set(inner.seen) & set(texts)
 
 
-def test_only_an_embedding_model_is_taken():
-    with pytest.raises(ParameterError, match="LangChain embedding model"):
-        DPEmbeddings(sanitizer(), sanitizer())
-    with pytest.raises(ParameterError, match=r"dp\.Session or a dp\.Sanitizer"):
-        DPEmbeddings("text", DeterministicFakeEmbedding(size=3))
-
-
-def test_epsilon_is_lowered_and_never_raised(tmp_path):
-    with Probe(tmp_path) as probe:
-        own, inner = probe.sanitizer().certificate.epsilon, DeterministicFakeEmbedding(size=3)
-        for epsilon in (0.5, 99.0, None):
-            DPEmbeddings(probe.session(), inner, epsilon=epsilon).embed_query(probe.new_text())
-        spent = [row.epsilon * 1e-12 for row in probe.charges]
-        assert spent == pytest.approx([0.5, own, own], abs=0.05)
-        with pytest.raises(ParameterError, match="epsilon > 0"):
-            DPEmbeddings(probe.session(), inner, epsilon="much")
-
-
 # vectors of whole texts ---------------------------------------------------------------------------
 
 RESPONSE = dp.VectorResponse.fitted(np.random.default_rng(1).normal(size=(60, 6)), epsilon=3.0)

@@ -10,10 +10,9 @@ import pytest
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField
 from langchain_dp_middleware import InferDPTChatModel, note_answer
 
-from dp_middleware.errors import EventRefused, ParameterError, UntrustedHost
+from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
@@ -93,16 +92,6 @@ def test_the_answer_streams_piece_by_piece(probe):
     assert len([chunk for chunk in model.stream(probe.private_text) if chunk.text]) > 3
 
 
-def test_the_extractor_must_be_trusted(probe):
-    far = probe.chat_openai().model_copy()
-    from langchain_openai import ChatOpenAI
-
-    far = ChatOpenAI(model="m", base_url="https://api.example/v1", api_key="k")
-    with pytest.raises(UntrustedHost, match=r"api\.example"):
-        model_of(probe, extractor=far)
-    model_of(probe, extractor=far, trusted_hosts=["api.example"])
-
-
 def test_it_refuses_to_run_in_a_chain(probe):
     prompt = ChatPromptTemplate.from_template("{q}")
     with pytest.raises(ParameterError, match=r"InferDPTChatModel runs inside another run"):
@@ -111,12 +100,6 @@ def test_it_refuses_to_run_in_a_chain(probe):
     allowed = model_of(probe, traced="allow")
     assert (prompt | allowed).invoke({"q": "secret"}).text
     assert b"secret" not in probe.remote.bodies[-1]
-
-
-def test_epsilon_and_copies(probe):
-    model = model_of(probe).configurable_fields(max_epsilon=ConfigurableField(id="ceiling"))
-    model.invoke("secret", {"configurable": {"dp_epsilon": 0.5, "ceiling": 2.0}})
-    assert [row.epsilon * 1e-12 for row in probe.charges] == [pytest.approx(0.5, abs=0.05)]
 
 
 def test_it_shows_no_state_and_no_typed_events(probe):

@@ -257,49 +257,7 @@ def test_an_agent_runs_asynchronously(agent, remote, looked_up):
     assert private(remote) == []
 
 
-# whose originals ---------------------------------------------------------------------------------
-
-
-def chat_model(session, remote):
-    model = DPChatModel(session, langchain_model(remote.url), tools="all")
-    return lambda messages: model.invoke(messages)
-
-
-def head_on_messages(session, remote):
-    head = PrivateHead(session, answers="note") | langchain_model(remote.url)
-    return lambda messages: head.invoke(messages)
-
-
-def head_on_texts(session, remote):
-    head = PrivateHead(session) | (lambda d: f"{d['q']} {d['notes']}") | langchain_model(remote.url)
-    return lambda messages: head.invoke({"q": messages[-1][1], "notes": "none"})
-
-
-def unnamed_agent(session, remote):
-    agents = pytest.importorskip("langchain.agents")
-    ours = DPAgentMiddleware(session, traced="allow")
-    agent = agents.create_agent(langchain_model(remote.url), middleware=[ours])
-    return lambda messages: agent.invoke({"messages": messages})["messages"][-1]
-
-
-SETUPS = [chat_model, head_on_messages, head_on_texts, unnamed_agent]
-
-
-@pytest.mark.parametrize("setup", SETUPS)
-def test_an_answer_has_no_originals_of_another_caller(setup, remote):
-    """Two callers share all objects; the model tells one what it was sent by the other."""
-    ask = setup(pseudonyms(), remote)
-    remote.mode = "echo"
-    assert "Mirela Tamburi" in ask([("user", "My name is Mirela Tamburi.")]).text
-    [sent] = [m["content"] for m in remote.requests[-1]["messages"]]
-    name = re.search(r"is ([\w-]+ [\w-]+)\.", sent)[1]
-    remote.mode = "ok"
-    remote.reply = f"You are {name}."
-    assert ask([("user", "Who am I?")]).text == f"You are {name}."
-    assert ask([("user", "My name is Mirela Tamburi.")]).text == (
-        f"You are {name}." if setup is head_on_texts else "You are Mirela Tamburi."
-    )
-    assert private(remote) == []
+# inputs of heads ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ask", [lambda c, x: c.invoke(x), lambda c, x: sum_of(c.stream(x))])

@@ -88,14 +88,6 @@ def test_epsilon_is_configurable_and_copies_share_the_session():
     assert len(charges.epsilons) == 2
 
 
-def test_a_ceiling_below_the_own_epsilon_holds_for_every_call():
-    charges = Charges()
-    step = DPSanitizer(sanitizer(ledger=charges), max_epsilon=1.0)
-    for config in (None, {"configurable": {"dp_epsilon": 99.0}}):
-        step.invoke("secret", config)
-    assert charges.epsilons == pytest.approx([1.0, 1.0], abs=0.05)
-
-
 LARGE = [pytest.param(10**400, id="large"), pytest.param(10**5000, id="larger")]
 
 
@@ -105,19 +97,6 @@ LARGE = [pytest.param(10**400, id="large"), pytest.param(10**5000, id="larger")]
 def test_an_epsilon_is_a_positive_number(epsilon):
     with pytest.raises(ParameterError, match=r"dp_epsilon > 0"):
         DPSanitizer(sanitizer()).invoke("secret", {"configurable": {"dp_epsilon": epsilon}})
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"keys": "question"}, "expected keys="),
-        ({"max_epsilon": 0}, "expected max_epsilon"),
-        ({"session": "x"}, r"expected a dp\.Session or a dp\.Sanitizer, got str"),
-    ],
-)
-def test_parameters_are_checked(options, match):
-    with pytest.raises(ParameterError, match=match):
-        DPSanitizer(**{"session": sanitizer(), **options})
 
 
 def test_dumped_it_shows_public_parameters_only():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,6 +16,7 @@ from llama_index.core.memory import Memory, StaticMemoryBlock
 from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index_dp_middleware import DPLLM
 from sqlalchemy.ext.asyncio import create_async_engine
+from support.llama_index import grows
 
 from dp_middleware.testing import ToolCall
 
@@ -57,20 +57,9 @@ async def memory_in(folder, **options):
     await engine.dispose()
 
 
-async def talked(agent, desk, memory):
-    answers = []
-    for k in range(TURNS):
-        answers.append(str(await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)))
-    return answers
-
-
-def grows(bodies):
-    """Every request repeats the one before, byte by byte."""
-    sent = [json.loads(body)["messages"] for body in bodies]
-    return all(
-        json.dumps(later[: len(earlier)]) == json.dumps(earlier)
-        for earlier, later in itertools.pairwise(sent)
-    )
+def agent_of(desk, session=None, **options):
+    model = DPLLM(session or desk.session(), desk.llama_openai(), public_system=("be brief",))
+    return FunctionAgent(tools=tools_of(desk), llm=model, **options)
 
 
 @pytest.mark.slow
@@ -78,14 +67,12 @@ def grows(bodies):
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):
     scripted(desk)
-    agent = FunctionAgent(
-        tools=tools_of(desk),
-        llm=DPLLM(desk.session(), desk.llama_openai(), public_system=("be brief",)),
-        system_prompt="be brief",
-        streaming=streaming,
-    )
+    agent = agent_of(desk, system_prompt="be brief", streaming=streaming)
     async with memory_in(tmp_path) as memory:
-        answers = await talked(agent, desk, memory)
+        answers = [
+            str(await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory))
+            for k in range(TURNS)
+        ]
     assert answers == [f"answer {k}" for k in range(TURNS)]
     last = desk.remote.requests[-1]["messages"]
     roles = [each["role"] for each in last]
@@ -93,7 +80,7 @@ async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):
     assert (roles.count("user"), results) == (TURNS, TURNS + 4)
     assert len(desk.charges) == TURNS + results
     assert len(desk.remote.bodies) == 2 * TURNS
-    assert grows(desk.remote.bodies)
+    assert grows(desk.remote)
     assert not desk.remote.saw(desk.canary)
     assert last[0]["content"] == "be brief"
     answered = [each["tool_call_id"] for each in last if each["role"] == "tool"]
@@ -102,11 +89,7 @@ async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_retried_turn_sends_the_same_bytes(desk, tmp_path):
-    agent = FunctionAgent(
-        tools=tools_of(desk),
-        llm=DPLLM(desk.session(), desk.llama_openai()),
-        streaming=False,
-    )
+    agent = agent_of(desk, streaming=False)
     desk.remote.script.append([ToolCall(name="count", arguments={"word": "w1x"})])
     async with memory_in(tmp_path) as memory:
         await agent.run(user_msg=desk.private_text, memory=memory)
@@ -133,17 +116,13 @@ async def test_a_resumed_conversation_costs_nothing(desk, tmp_path):
         )
         async with memory_in(tmp_path) as memory:
             await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)
-    assert grows(desk.remote.bodies)
+    assert grows(desk.remote)
     assert len(desk.charges) == 5  # two turns, three results of tools
 
 
 @pytest.mark.asyncio
 async def test_what_a_memory_writes_is_released_and_the_agents_prompt_is_not(desk, tmp_path):
-    agent = FunctionAgent(
-        tools=tools_of(desk),
-        llm=DPLLM(desk.session(), desk.llama_openai(), public_system=("be brief",)),
-        system_prompt="be brief",
-    )
+    agent = agent_of(desk, system_prompt="be brief")
     blocks = [StaticMemoryBlock(static_content=desk.private_text)]
     async with memory_in(tmp_path, memory_blocks=blocks) as memory:
         await agent.run(user_msg=desk.private_text, memory=memory)
@@ -169,11 +148,7 @@ class LastWords(BaseMemoryBlock[str]):
 @pytest.mark.asyncio
 async def test_a_memory_that_changes_charges_each_message_once(desk, tmp_path):
     """The memory's text stands before the history, which does not depend on it."""
-    agent = FunctionAgent(
-        tools=tools_of(desk),
-        llm=DPLLM(desk.session(), desk.llama_openai(), public_system=("be brief",)),
-        system_prompt="be brief",
-    )
+    agent = agent_of(desk, system_prompt="be brief")
     block = LastWords(said=[])
     async with memory_in(tmp_path, memory_blocks=[block]) as memory:
         for k in range(6):

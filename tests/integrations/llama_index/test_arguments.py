@@ -8,7 +8,6 @@ pytest.importorskip("llama_index.core")
 
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import RecursiveRetriever
 from llama_index_dp_middleware import (
     DPLLM,
     DPNodePostprocessor,
@@ -17,18 +16,18 @@ from llama_index_dp_middleware import (
     DPTransform,
     ServiceEmbedding,
 )
+from support.llama_index import index_of
 
 
 def engine():
-    found = RecursiveRetriever("a", {"a": RecursiveRetriever("b", {"b": object()})})
-    return RetrieverQueryEngine.from_args(found, llm=MockLLM())
+    return RetrieverQueryEngine.from_args(index_of("w1x").as_retriever(), llm=MockLLM())
 
 
 ADAPTERS = {
     "DPLLM": lambda session, **more: DPLLM(session, MockLLM(), **more),
-    "DPTransform": lambda session, **more: DPTransform(session, **more),
-    "DPNodePostprocessor": lambda session, **more: DPNodePostprocessor(session, **more),
-    "DPQueryTransform": lambda session, **more: DPQueryTransform(session, **more),
+    "DPTransform": DPTransform,
+    "DPNodePostprocessor": DPNodePostprocessor,
+    "DPQueryTransform": DPQueryTransform,
     "DPQueryEngine": lambda session, **more: DPQueryEngine(session, engine(), **more),
     "ServiceEmbedding": lambda session, **more: ServiceEmbedding(**more),
 }

@@ -10,18 +10,8 @@ import pytest
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core import VectorStoreIndex
-from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.llms import MockLLM
-from llama_index.core.retrievers import (
-    QueryFusionRetriever,
-    RecursiveRetriever,
-    RouterRetriever,
-    VectorIndexRetriever,
-)
+from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
-from llama_index.core.selectors import LLMSingleSelector, PydanticSingleSelector
-from llama_index.core.tools import RetrieverTool
 from llama_index_dp_middleware import (
     DPNodePostprocessor,
     DPQueryEngine,
@@ -29,6 +19,7 @@ from llama_index_dp_middleware import (
     DPTransform,
     unrecorded,
 )
+from support.llama_index import index_of
 
 from dp_middleware.testing import TraceSafeContract
 
@@ -130,11 +121,6 @@ class TestDPQueryTransform(Contract):
         return DPQueryTransform(probe.session())
 
 
-def index_of(*texts):
-    nodes = [TextNode(id_=f"n{k}", text=text) for k, text in enumerate(texts)]
-    return VectorStoreIndex(nodes, embed_model=MockEmbedding(4))
-
-
 async def answered(engine, probe):
     """A streamed answer, read to its end."""
     response = await engine.aquery(probe.new_text())
@@ -170,44 +156,18 @@ class TestDPQueryEngine(Contract):
         return DPQueryEngine(probe.session(), inner)
 
 
-def with_remote_part(make):
-    """Made from a remote model, a retriever is refused when the engine is."""
-
-    def built(engine, probe):
-        remote = probe.llama_openai(SimpleNamespace(url="https://models.example/v1"))
-        retriever = make(engine._search.retriever, remote)
-        return DPQueryEngine(probe.session(), engine._inner, retriever=retriever)
-
-    return built
-
-
-def routed(retriever, selector):
-    tool = RetrieverTool.from_defaults(retriever, description="all")
-    return RouterRetriever(selector=selector, retriever_tools=[tool], llm=MockLLM())
+def with_remote_part(engine, probe):
+    """A retriever that holds a remote model is refused when an engine is made with it."""
+    remote = probe.llama_openai(SimpleNamespace(url="https://models.example/v1"))
+    retriever = QueryFusionRetriever([engine._search.retriever], llm=remote)
+    return DPQueryEngine(probe.session(), engine._inner, retriever=retriever)
 
 
 class TestLocalRetrieval(Contract):
     """The raw query meets a local index of raw text."""
 
     calls = ASKED
-    refusals = {
-        "a selector": with_remote_part(
-            lambda found, remote: routed(found, PydanticSingleSelector.from_defaults(llm=remote))
-        ),
-        "a rewriter": with_remote_part(
-            lambda found, remote: QueryFusionRetriever([found], llm=remote)
-        ),
-        "below another": with_remote_part(
-            lambda found, remote: RecursiveRetriever(
-                "a", {"a": routed(found, LLMSingleSelector.from_defaults(llm=remote))}
-            )
-        ),
-        "an object": with_remote_part(
-            lambda found, remote: VectorIndexRetriever(
-                found._index, object_map={"a": QueryFusionRetriever([found], llm=remote)}
-            )
-        ),
-    }
+    refusals = {"a remote model": with_remote_part}
     hears = LLAMA
     streaming = False
     test_threads_draw_apart = None  # a node is released once, so calls charge different numbers
@@ -233,30 +193,19 @@ class TestStreamingRetrieval(TestLocalRetrieval):
 class TestExtraction(Contract):
     calls = ASKED
     output = "private"
-    streaming = False
 
     def adapter(self, probe):
-        return DPQueryEngine(
-            probe.session(),
-            index_of("w1x").as_query_engine(llm=probe.llama_openai()),
-            extractor=probe.llama_openai(probe.local),
-            streaming=self.streaming,
-        )
+        inner, local = index_of("w1x").as_query_engine(llm=probe.llama_openai()), probe.local
+        return DPQueryEngine(probe.session(), inner, extractor=probe.llama_openai(local))
 
 
 @pytest.mark.slow
 class TestStreamedExtraction(TestExtraction):
-    calls = {
-        "query": lambda engine, probe: engine.query(probe.new_text()).response_gen,
-        "aquery": answered,
-    }
-    streaming = True
+    """By a function, from an engine that streams itself."""
 
-
-@pytest.mark.slow
-class TestExtractionByAFunction(TestExtraction):
-    """From an engine that streams itself."""
+    calls = TestStreamingRetrieval.calls
 
     def adapter(self, probe):
         inner = index_of("w1x").as_query_engine(llm=probe.llama_openai(), streaming=True)
-        return DPQueryEngine(probe.session(), inner, extractor=probe.extractor)
+        session = probe.session()
+        return DPQueryEngine(session, inner, extractor=probe.extractor, streaming=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
 import pickle
 
@@ -13,10 +11,6 @@ pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
-from llama_index.core import VectorStoreIndex
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.chat_engine import SimpleChatEngine
-from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import (
@@ -27,22 +21,15 @@ from llama_index_dp_middleware import (
     subject,
 )
 from pydantic import BaseModel
-from support.entities import CONTRACT, detector, private
+from support.entities import CONTRACT, private
+from support.llama_index import CHAT, grows, index_of, simple_chat, user
+from support.pseudonymous import pseudonyms
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.testing._llama_index import LlamaIndexRecorder
 
 QUESTIONS = [CONTRACT, "And Mirela Tamburi?", "What of Acme Trading Ltd in Berlin?"]
-
-
-def pseudonyms():
-    return dp.Pseudonyms(detector(), on_empty="pass").session()
-
-
-def grows(remote):
-    sent = [list(map(str, request["messages"])) for request in remote.requests]
-    return all(b[: len(a)] == a for a, b in itertools.pairwise(sent))
 
 
 @pytest.fixture
@@ -52,40 +39,15 @@ def remote(desk):
     assert private(desk.remote) == []
 
 
-def index_of(text):
-    return VectorStoreIndex([TextNode(id_="n", text=text)], embed_model=MockEmbedding(4))
-
-
-def chat_of(model):
-    return SimpleChatEngine.from_defaults(llm=model, memory_cls=ChatMemoryBuffer)
-
-
-async def asked(engine, text):
-    return str(await engine.achat(text))
-
-
-async def streamed(engine, text):
-    response = await engine.astream_chat(text)
-    return "".join([piece async for piece in response.async_response_gen()])
-
-
-PATHS = {
-    "chat": lambda e, t: str(e.chat(t)),
-    "achat": lambda e, t: asyncio.run(asked(e, t)),
-    "stream_chat": lambda e, t: "".join(e.stream_chat(t).response_gen),
-    "astream_chat": lambda e, t: asyncio.run(streamed(e, t)),
-}
-
-
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", CHAT)
 @pytest.mark.parametrize("around", ["model", "engine"])
 def test_a_chat_over_turns(around, path, desk, remote):
     session, llm = pseudonyms(), desk.llama_openai()
     model = DPLLM(session, llm) if around == "model" else llm
-    engine = chat_of(model)
+    engine = simple_chat(model)
     if around == "engine":
         engine = DPChatEngine(session, engine)
-    assert [PATHS[path](engine, text) for text in QUESTIONS] == QUESTIONS
+    assert [CHAT[path](engine, text) for text in QUESTIONS] == QUESTIONS
     assert grows(remote)
     assert [m.content for m in engine.chat_history[::2]] == QUESTIONS
     assert [m.content for m in engine.chat_history[1::2]] == QUESTIONS
@@ -103,7 +65,7 @@ def test_an_index_behind_a_chat_engine_may_find_other_nodes(desk, remote):
 
 
 def test_a_chat_engine_finds_nodes_under_the_names_of_its_chat(desk, remote):
-    inner = chat_of(desk.llama_openai())
+    inner = simple_chat(desk.llama_openai())
     finder = index_of("Mirela Tamburi lives in Berlin.").as_retriever()
     engine = DPChatEngine(pseudonyms(), inner, retriever=finder)
     response = engine.chat("Where does Mirela Tamburi live?")
@@ -114,7 +76,7 @@ def test_a_chat_engine_finds_nodes_under_the_names_of_its_chat(desk, remote):
 
 def test_a_chat_engine_without_an_extractor_needs_pseudonyms(desk):
     with pytest.raises(ParameterError, match="extractor="):
-        DPChatEngine(desk.session(), chat_of(desk.llama_openai()))
+        DPChatEngine(desk.session(), simple_chat(desk.llama_openai()))
 
 
 def test_an_extractor_reads_the_restored_answer(desk, remote):
@@ -127,7 +89,7 @@ def test_an_extractor_reads_the_restored_answer(desk, remote):
     local = dp.chat_model(local, local=True)
     inner = index_of("public").as_query_engine(llm=desk.llama_openai())
     response = DPQueryEngine(pseudonyms(), inner, extractor=local).query("Mirela Tamburi?")
-    chat = chat_of(desk.llama_openai())
+    chat = simple_chat(desk.llama_openai())
     DPChatEngine(pseudonyms(), chat, extractor=local).chat("Mirela Tamburi?")
     assert str(response) == "extracted"
     assert [text.count("Mirela Tamburi") for text in read] == [2, 2]
@@ -146,8 +108,9 @@ def engine_of(desk, where, **options):
         inner = index_of("public").as_query_engine(llm=desk.llama_openai(), **options)
         return DPQueryEngine(session, inner, retriever=index_of(text).as_retriever())
     nodes = DPTransform(session)([TextNode(id_="n", text=text)])
-    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(4))
-    return DPQueryEngine(session, index.as_query_engine(llm=desk.llama_openai(), **options))
+    return DPQueryEngine(
+        session, index_of(*nodes).as_query_engine(llm=desk.llama_openai(), **options)
+    )
 
 
 @pytest.mark.asyncio
@@ -201,10 +164,10 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
     with recorder.recording():
         model = DPLLM(session, desk.llama_openai())
         assert [*model.stream_complete(ASKED)][-1].text == ASKED
-        assert model.chat([ChatMessage(ASKED)]).message.content == ASKED
+        assert model.chat([user(ASKED)]).message.content == ASKED
         inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
         assert ASKED in str(DPQueryEngine(session, inner).query(ASKED))
-        inner = chat_of(desk.llama_openai())
+        inner = simple_chat(desk.llama_openai())
         assert str(DPChatEngine(session, inner).chat(ASKED)) == ASKED
         held = "".join(recorder.read().values())
     assert "live?" in held
@@ -212,18 +175,6 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
 
 
 # subjects and receipts -----------------------------------------------------------------------
-
-
-def test_subjects_of_one_chat_engine_have_names_of_their_own(desk, remote):
-    engine = DPChatEngine(pseudonyms(), chat_of(desk.llama_openai()))
-    for name in ("ann", "bob", "ann"):
-        with subject(name):
-            pieces = engine.stream_chat(ASKED).response_gen
-        assert "".join(pieces) == ASKED
-    first, other, again = (request["messages"] for request in remote.requests)
-    assert first != other
-    assert again[0] == first[0]
-    assert again[1]["content"] == first[0]["content"]
 
 
 @pytest.mark.asyncio
@@ -254,6 +205,6 @@ async def test_subjects_of_one_query_engine_have_names_of_their_own(extracts, de
 
 
 def test_answers_of_a_chat_engine_have_the_receipt(desk, remote):
-    engine = DPChatEngine(pseudonyms(), chat_of(desk.llama_openai()))
+    engine = DPChatEngine(pseudonyms(), simple_chat(desk.llama_openai()))
     metadata = engine.chat(ASKED).metadata
     assert metadata["dp"]["released"] == [metadata["remote_text"]]

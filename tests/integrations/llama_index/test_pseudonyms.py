@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import re
@@ -27,27 +26,17 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM, subject, unrecorded
 from pydantic import BaseModel
-from support.entities import CONTRACT, ENTITIES, detector, private
+from support.entities import CONTRACT, detector, private
+from support.llama_index import MODEL, grows, said, sent_by, told, user
+from support.pseudonymous import pseudonyms
 
 import dp_middleware as dp
 from dp_middleware.conversation.messages import Message
 from dp_middleware.testing import ToolCall
 
 
-def pseudonyms(entities=ENTITIES, **options):
-    return dp.Pseudonyms(detector(entities), on_empty="pass").session(**options)
-
-
 def name_in(request):
     return re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))[1]
-
-
-def user(text):
-    return ChatMessage(text, role="user")
-
-
-async def gathered(pieces):
-    return [piece async for piece in await pieces]
 
 
 @pytest.fixture
@@ -62,26 +51,16 @@ def model(desk, remote):
     return DPLLM(pseudonyms(), desk.llama_openai(), tools="all")
 
 
-def test_answers_come_back_with_the_originals(model):
-    asked = [user(CONTRACT)]
-    assert model.chat(asked).message.content == CONTRACT
-    assert asyncio.run(model.achat(asked)).message.content == CONTRACT
-    assert model.complete(CONTRACT).text == CONTRACT
-    assert asyncio.run(model.acomplete(CONTRACT)).text == CONTRACT
-
-
-@pytest.mark.parametrize("called", ["stream_chat", "stream_complete"])
-def test_streams_equal_the_whole(called, model):
-    asked = [user(CONTRACT)] if "chat" in called else CONTRACT
-    for pieces in (
-        list(getattr(model, called)(asked)),
-        asyncio.run(gathered(getattr(model, f"a{called}")(asked))),
-    ):
-        said = [p.message.content if isinstance(p, ChatResponse) else p.text for p in pieces]
-        so_far = list(itertools.accumulate(piece.delta or "" for piece in pieces))
-        assert len(pieces) > 5
-        assert said == so_far
-        assert said[-1] == CONTRACT
+@pytest.mark.parametrize("path", MODEL)
+def test_answers_come_back_with_the_originals(path, model, remote):
+    """Streams equal the whole, and all that is shown has the receipt."""
+    shown = MODEL[path](model, CONTRACT)
+    assert told(shown[-1]) == CONTRACT
+    assert all(piece.additional_kwargs["dp"]["released"] == sent_by(remote) for piece in shown)
+    if "stream" in path:
+        so_far = list(itertools.accumulate(piece.delta or "" for piece in shown))
+        assert len(shown) > 5
+        assert list(map(told, shown)) == so_far
 
 
 class Thinking(MockLLM):
@@ -115,7 +94,7 @@ def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(left, model, 
     pieces.close()
     [sent] = remote.requests[0]["messages"]
     shown = read[-1].message
-    for message in (shown, ChatMessage(shown.content.strip(), role="assistant")):
+    for message in (shown, said(shown.content.strip())):
         for before in ([question], [user("What of Berlin?"), question], []):
             model.chat([*before, message, user("And Mirela?")])
             again = remote.requests[-1]["messages"][len(before)]["content"]
@@ -127,7 +106,7 @@ def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(left, model, 
 def test_an_answer_that_was_never_shown_is_refused(model, remote):
     model.chat([user(CONTRACT)])
     with pytest.raises(dp.errors.EventRefused):
-        model.chat([user(CONTRACT), ChatMessage("Mirela said no", role="assistant")])
+        model.chat([user(CONTRACT), said("Mirela said no")])
     assert len(remote.requests) == 1
 
 
@@ -138,8 +117,7 @@ def test_a_shown_answer_is_known_after_a_restart(desk, remote, tmp_path):
         session = pseudonyms(memo=tmp_path / "memo.sqlite", key=bytes(32))
         model = DPLLM(session, desk.llama_openai(), conversation="c")
         history += [model.chat(history).message, user(f"And Mirela Tamburi {turn}?")]
-    sent = [list(map(str, request["messages"])) for request in remote.requests]
-    assert all(b[: len(a)] == a for a, b in itertools.pairwise(sent))
+    assert grows(remote)
 
 
 # tools and structured output -----------------------------------------------------------------
@@ -256,22 +234,10 @@ async def test_an_agent_finds_its_customer_over_three_turns(streaming, model, re
     assert looked_up == ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
     found = "Mirela Tamburi lives in Berlin and has $12,500.00."
     assert answers == [found, found, "I wrote to Mirela Tamburi."]
-    sent = [list(map(str, request["messages"])) for request in remote.requests]
-    assert all(b[: len(a)] == a for a, b in itertools.pairwise(sent))
-
-
-def test_a_server_that_quotes_the_request_quotes_pseudonyms_only(model, remote):
-    remote.mode = "error"
-    with pytest.raises(Exception, match="500") as error:
-        model.chat([user(CONTRACT)])
-    assert "Mirela Tamburi" not in str(error.value)
+    assert grows(remote)
 
 
 # subjects, receipts, fixed replies -----------------------------------------------------------
-
-
-def told(response):
-    return response.message.content if isinstance(response, ChatResponse) else response.text
 
 
 def test_subjects_have_names_of_their_own(model, remote):
@@ -294,34 +260,14 @@ def test_subjects_have_names_of_their_own(model, remote):
     assert model.chat([user(name)]).message.content == name
 
 
-CALLS = {
-    "chat": lambda m, t: [m.chat([user(t)])],
-    "achat": lambda m, t: [asyncio.run(m.achat([user(t)]))],
-    "stream_chat": lambda m, t: list(m.stream_chat([user(t)])),
-    "astream_chat": lambda m, t: asyncio.run(gathered(m.astream_chat([user(t)]))),
-    "complete": lambda m, t: [m.complete(t)],
-    "stream_complete": lambda m, t: list(m.stream_complete(t)),
-}
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_what_is_shown_has_the_receipt(call, model, remote):
-    shown = CALLS[call](model, "Mirela Tamburi")
-    sent = remote.requests[0]["messages"][0]["content"]
-    assert told(shown[-1]) == "Mirela Tamburi"
-    assert all(each.additional_kwargs["dp"]["released"] == [sent] for each in shown)
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_fixed_reply_is_shown_as_it_is(call, desk, remote, tmp_path):
+@pytest.mark.parametrize("path", MODEL)
+def test_a_fixed_reply_is_shown_as_it_is(path, desk, remote, tmp_path):
     """Whatever stands in it: it is not the remote model's."""
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=0.5)
     found = dp.Pseudonyms(detector(), on_empty="pass", ledger=ledger, subject="ann")
     session = found.session()
     name = session.release("m", "user", "Mirela Tamburi", conversation="c").text
     model = DPLLM(session, desk.llama_openai(), conversation="c", on_exhausted=f"Ask {name}.")
-    *_, last = CALLS[call](model, "Mirela Tamburi owes $12,500.00")
-    assert told(last) == f"Ask {name}."
+    assert told(MODEL[path](model, "Mirela Tamburi owes $12,500.00")[-1]) == f"Ask {name}."
     assert not remote.requests
-    *_, last = CALLS[call](model, "Mirela Tamburi")
-    assert told(last) == "Mirela Tamburi"
+    assert told(MODEL[path](model, "Mirela Tamburi")[-1]) == "Mirela Tamburi"

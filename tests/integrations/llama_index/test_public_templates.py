@@ -7,13 +7,10 @@ import pytest
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core import VectorStoreIndex
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.prompts.default_prompt_selectors import DEFAULT_TEXT_QA_PROMPT_SEL
-from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPLLM, unrecorded
+from support.llama_index import MODEL, index_of, sent_by, user
 
 import dp_middleware as dp
 from dp_middleware.testing import TraceSafeContract
@@ -26,14 +23,9 @@ BEFORE, BETWEEN, BEHIND = (
 
 
 def ask(model, probe):
-    node = TextNode(text=probe.new_text())
     with unrecorded():
-        index = VectorStoreIndex([node], embed_model=MockEmbedding(4))
-        return str(index.as_query_engine(llm=model).query(probe.new_text()))
-
-
-def sent_by(probe):
-    return [message["content"] for message in probe.remote.requests[-1]["messages"]]
+        engine = index_of(probe.new_text()).as_query_engine(llm=model)
+        return str(engine.query(probe.new_text()))
 
 
 class TestContract(TraceSafeContract):
@@ -47,7 +39,7 @@ class TestContract(TraceSafeContract):
 def test_only_the_values_are_released(probe):
     qa = [DEFAULT_TEXT_QA_PROMPT_SEL]
     ask(DPLLM(probe.session(), probe.llama_openai(), public_templates=qa), probe)
-    system, user = sent_by(probe)
+    system, user = sent_by(probe.remote)
     assert system == SYSTEM
     assert user.startswith(BEFORE)
     assert user.endswith(BEHIND)
@@ -60,7 +52,7 @@ def test_only_the_values_are_released(probe):
 
 def test_without_the_option_everything_is_released(probe):
     ask(DPLLM(probe.session(), probe.llama_openai()), probe)
-    assert all(probe.released(text) for text in sent_by(probe))
+    assert all(probe.released(text) for text in sent_by(probe.remote))
 
 
 @pytest.mark.parametrize("path", ["complete", "chat"])
@@ -68,11 +60,8 @@ def test_a_prompt_that_is_not_to_the_letter_is_private(path, probe):
     model = DPLLM(probe.session(), probe.llama_openai(), public_templates=["Sum up: {text}\nSay: "])
 
     def sent_for(prompt):
-        if path == "complete":
-            model.complete(prompt)
-        else:
-            model.chat([ChatMessage(prompt, role="user")])
-        return sent_by(probe)[-1]
+        MODEL[path](model, prompt)
+        return sent_by(probe.remote)[-1]
 
     text = sent_for(f"Sum up: {probe.private_text}\nSay: ")
     assert text.startswith("Sum up: ")
@@ -85,9 +74,9 @@ def test_a_prompt_that_is_not_to_the_letter_is_private(path, probe):
 
 def test_a_conversation_in_templates_is_released_once(probe):
     model = DPLLM(probe.session(), probe.llama_openai(), public_templates=["Q: {q}\nA: {a}."])
-    messages = [ChatMessage(f"Q: {probe.private_text}\nA: {probe.private_text}.", role="user")]
+    messages = [user(f"Q: {probe.private_text}\nA: {probe.private_text}.")]
     messages.append(model.chat(messages).message)
-    messages.append(ChatMessage(probe.new_text(), role="user"))
+    messages.append(user(probe.new_text()))
     model.chat(messages)
     assert len(probe.charges) == 2
     first, second = (r["messages"][0]["content"] for r in probe.remote.requests)

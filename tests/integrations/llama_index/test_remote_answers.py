@@ -9,11 +9,9 @@ import pytest
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
-from llama_index.core.chat_engine import SimpleChatEngine
-from llama_index.core.llms import MockLLM
-from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index_dp_middleware import DPLLM
+from support.llama_index import simple_chat
 
 from dp_middleware.conversation.messages import Message, ToolCall
 
@@ -51,64 +49,7 @@ def test_an_answer_that_looks_like_our_own_form_is_text(said_by, block, desk):
 def test_an_answer_that_a_chat_engine_strips_is_known(reply, desk):
     desk.remote.reply = reply
     model = DPLLM(desk.session(), desk.llama_openai())
-    memory = ChatMemoryBuffer.from_defaults(llm=model)
-    engine = SimpleChatEngine.from_defaults(llm=model, memory=memory)
+    engine = simple_chat(model)
     for k in range(2):
         assert "".join(engine.stream_chat(f"w{k}x").response_gen) == reply
     assert desk.remote.requests[-1]["messages"][1]["content"] == reply.strip()
-
-
-class Leaving(MockLLM):
-    """Says what has been closed."""
-
-    def _answers(self):
-        message = ChatMessage("a fine", role="assistant")
-        return [ChatResponse(message=message), CompletionResponse(text="a fine")]
-
-    def _pieces(self, number, closed):
-        try:
-            while True:
-                yield self._answers()[number]
-        finally:
-            closed.append("sync")
-
-    async def _apieces(self, number, closed):
-        try:
-            while True:
-                yield self._answers()[number]
-        finally:
-            closed.append("async")
-
-    def stream_chat(self, messages, closed, **kwargs):
-        return self._pieces(0, closed)
-
-    def stream_complete(self, prompt, formatted=False, closed=None, **kwargs):
-        return self._pieces(1, closed)
-
-    async def astream_chat(self, messages, closed, **kwargs):
-        return self._apieces(0, closed)
-
-    async def astream_complete(self, prompt, formatted=False, closed=None, **kwargs):
-        return self._apieces(1, closed)
-
-
-@pytest.mark.asyncio
-async def test_a_stream_that_is_left_closes_the_inner_one(desk):
-    model, closed = DPLLM(desk.session(), Leaving()), []
-    kept = []  # the inner streams, so that it is not the garbage collector that closes them
-    for stream in (
-        model.stream_chat([ChatMessage("w1x")], closed=closed),
-        model.stream_complete("w1x", closed=closed),
-    ):
-        next(stream)
-        kept.append(stream.gi_frame.f_locals["pieces"])
-        stream.close()
-    for stream in (
-        await model.astream_chat([ChatMessage("w1x")], closed=closed),
-        await model.astream_complete("w1x", closed=closed),
-    ):
-        await anext(stream)
-        kept.append(stream.ag_frame.f_locals["pieces"])
-        await stream.aclose()
-    assert closed == ["sync", "sync", "async", "async"]
-    model.chat([ChatMessage("w1x"), ChatMessage("a fine", role="assistant")])

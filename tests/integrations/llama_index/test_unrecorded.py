@@ -12,12 +12,10 @@ import pytest
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core import PromptTemplate, VectorStoreIndex
+from llama_index.core import PromptTemplate
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import TransformQueryEngine
 from llama_index.core.schema import Document
@@ -28,6 +26,7 @@ from llama_index_dp_middleware import (
     DPTransform,
     unrecorded,
 )
+from support.llama_index import index_of, simple_chat, user
 
 from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
 
@@ -109,9 +108,7 @@ class TestEngineOverRawIndex(TraceSafeContract):
     def adapter(self, probe):
         session = probe.session()
         with unrecorded():
-            index = VectorStoreIndex.from_documents(
-                [Document(text=probe.private_text)], embed_model=MockEmbedding(4)
-            )
+            index = index_of(probe.private_text)
         inner = index.as_query_engine(
             llm=probe.llama_openai(), node_postprocessors=[DPNodePostprocessor(session)]
         )
@@ -121,111 +118,58 @@ class TestEngineOverRawIndex(TraceSafeContract):
 # begun inside, read after it ---------------------------------------------------------------------
 
 
-def local_index(probe):
-    with unrecorded():
-        return VectorStoreIndex.from_documents(
-            [Document(text=probe.private_text)], embed_model=MockEmbedding(4)
-        )
-
-
 def engine_of(probe):
-    return local_index(probe).as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
+    with unrecorded():
+        index = index_of(probe.private_text)
+    return index.as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
 
 
-def chat_of(probe, mode="context"):
-    index, llm = local_index(probe), probe.llama_openai(probe.local)
-    return index.as_chat_engine(chat_mode=mode, llm=llm)
+def chat_of(probe):
+    return simple_chat(probe.llama_openai(probe.local))
 
 
-def asked_of(probe):
-    return [ChatMessage(probe.new_text())]
+def read(response):
+    return list(getattr(response, "response_gen", response))
+
+
+async def aread(response):
+    pieces = response.async_response_gen() if hasattr(response, "response_txt") else response
+    return [piece async for piece in pieces]
 
 
 STREAMS = {
-    "query": (lambda p: engine_of(p).query(p.new_text()), lambda r: list(r.response_gen)),
-    "context chat": (
-        lambda p: chat_of(p).stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
-    ),
-    "condensing chat": (
-        lambda p: chat_of(p, "condense_plus_context").stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
-    ),
-    "simple chat": (
-        lambda p: SimpleChatEngine.from_defaults(
-            llm=p.llama_openai(p.local), memory=ChatMemoryBuffer.from_defaults()
-        ).stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
-    ),
-    "stream_chat": (lambda p: p.llama_openai(p.local).stream_chat(asked_of(p)), list),
-    "stream_complete": (lambda p: p.llama_openai(p.local).stream_complete(p.new_text()), list),
-    "stream": (
-        lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
-        list,
-    ),
+    "query": lambda p: engine_of(p).query(p.new_text()),
+    "chat": lambda p: chat_of(p).stream_chat(p.new_text()),
+    "stream_chat": lambda p: p.llama_openai(p.local).stream_chat([user(p.new_text())]),
+    "stream": lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
+}
+ASTREAMS = {
+    "query": lambda p: engine_of(p).aquery(p.new_text()),
+    "stream_chat": lambda p: p.llama_openai(p.local).astream_chat([user(p.new_text())]),
 }
 
 
-def in_pool(function, *args):
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function, *args).result()
-
-
-def here(function, *args):
-    return function(*args)
-
-
-@pytest.mark.parametrize("elsewhere", [here, in_pool])
-@pytest.mark.parametrize(("begin", "read"), STREAMS.values(), ids=STREAMS)
-def test_a_stream_read_after_the_block(begin, read, elsewhere, probe):
+@pytest.mark.parametrize("begin", STREAMS.values(), ids=STREAMS)
+def test_a_stream_read_after_the_block(begin, probe):
     with unrecorded():
         pieces = begin(probe)
-    assert elsewhere(read, pieces)
+    with ThreadPoolExecutor(1) as pool:  # and elsewhere
+        assert pool.submit(read, pieces).result()
     assert not probe.leaks()
     read(begin(probe))
     assert probe.leaks(), "the recorders are deaf"
 
 
-async def listed(pieces):
-    return [each async for each in pieces]
+@pytest.mark.parametrize("begin", ASTREAMS.values(), ids=ASTREAMS)
+def test_a_coroutine_awaited_after_the_block(begin, probe):
+    """And its stream, which another task reads."""
 
-
-async def answered(pending):
-    return await listed((await pending).async_response_gen())
-
-
-async def pieces_of(pending):
-    return await listed(await pending)
-
-
-AWAITABLES = {
-    "aquery": (lambda p: engine_of(p).aquery(p.new_text()), answered),
-    "astream_chat of an engine": (lambda p: chat_of(p).astream_chat(p.new_text()), answered),
-    "achat of an engine": (lambda p: chat_of(p).achat(p.new_text()), None),
-    "astream_chat": (lambda p: p.llama_openai(p.local).astream_chat(asked_of(p)), pieces_of),
-    "achat": (lambda p: p.llama_openai(p.local).achat(asked_of(p)), None),
-    "aretrieve": (lambda p: local_index(p).as_retriever().aretrieve(p.new_text()), None),
-}
-
-
-@pytest.mark.parametrize(("begin", "read"), AWAITABLES.values(), ids=AWAITABLES)
-def test_a_coroutine_awaited_after_the_block(begin, read, probe):
-    async def main():
-        with unrecorded():
-            pending = begin(probe)
-        return await (read(pending) if read else pending)
-
-    assert asyncio.run(main())
-    assert not probe.leaks()
-
-
-def test_an_asynchronous_stream_that_another_task_reads(probe):
     async def main():
         outside = contextvars.copy_context()
         with unrecorded():
-            pieces = await probe.llama_openai(probe.local).astream_chat(asked_of(probe))
-            await anext(pieces)
-        return await asyncio.create_task(listed(pieces), context=outside)
+            pending = begin(probe)
+        pieces = await pending
+        return await asyncio.create_task(aread(pieces), context=outside)
 
     assert asyncio.run(main())
     assert not probe.leaks()

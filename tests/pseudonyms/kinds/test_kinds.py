@@ -43,6 +43,7 @@ MENTIONS = {
     "amount": ["$12,500.00", "$0.75", "five dollars", "$5 to $10"],
     "age": ["42-year-old", "aged 130"],
     "number": ["-3.14", "5 mg", "007"],
+    "secret": ["hunter2", "AKIA1234567890ABCDEF", "postgres://ann:pw12@db.acme.com:5432/hr"],
     "label": ["American"],
 }
 ODD = [
@@ -122,6 +123,7 @@ STAYS = {
     "place": words("s"),
     "email": words("https http sftp ftps ftp wss ws ssh git file mailto"),
     "url": words("https http sftp ftps ftp wss ws ssh git file mailto"),
+    "secret": words("postgres 5432"),
     "amount": Amount.public,
     "number": Number.public,
     "age": Age.public,

@@ -1,39 +1,72 @@
-"""What a client or a request may take: size, time, rate, and requests at once."""
+"""Who may come in, by keys of which only keyed hashes are kept, and what one may take."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
+import secrets
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
 
-from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.settings import Limits
+from dp_middleware.gateway.failures import Failure, not_json
+from dp_middleware.gateway.settings import Client, Limits
 
+_PREFIX: Final = "dpk-"
+_LONGEST = 200  # characters of a key that are looked at
 _MINUTE = 60.0
 _DEEPEST = 50  # arrays and objects in each other
 
 
-class Gate:
-    """Counts requests of one worker.
+def new_key() -> str:
+    """Makes a key for a client: 256 random bits, shown once and kept nowhere."""
+    return _PREFIX + secrets.token_urlsafe(32)
 
-    Args:
-        limits: As configured.
-        clock: Seconds.
+
+def hash_of(secret: str, key: str) -> str:
+    """Returns what the configuration holds of a key: HMAC-SHA256 under the secret, in hex.
+
+    A key is as random as the secret, so guessing it is no easier with a fast hash.
     """
+    return hmac.new(secret.encode(), b"client key " + key.encode(), "sha256").hexdigest()
+
+
+class Clients:
+    """The clients by their keys."""
+
+    def __init__(self, secret: str, clients: Iterable[Client]) -> None:
+        self._secret, self._clients = secret, tuple(clients)
+
+    def asking(self, headers: Mapping[str, str]) -> Client | None:
+        """Returns the client of a request: its key is OpenAI's, or LiteLLM's for its guardrails."""
+        key = headers.get("x-api-key")
+        return self.of(headers.get("authorization") or (key and f"Bearer {key}"))
+
+    def of(self, authorization: str | None) -> Client | None:
+        """Returns the client with the key in a header; compares in constant time, with all."""
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not 0 < len(key) <= _LONGEST:
+            return None
+        hashed, asking = hash_of(self._secret, key.strip()), None
+        for client in self._clients:
+            if hmac.compare_digest(client.key_hash, hashed):
+                asking = client
+        return asking
+
+
+class Gate:
+    """Counts requests of one worker, and limits them."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
         self._inside = 0
         self._tokens: dict[str, tuple[float, float]] = {}  # what is left, and when
 
-    @asynccontextmanager
-    async def room(self) -> AsyncIterator[None]:
-        """Held while a request is answered.
+    def __enter__(self) -> None:
+        """Lets in one more request, until it is answered.
 
         Raises:
             Failure: Too many at once.
@@ -41,13 +74,12 @@ class Gate:
         if self._inside >= self._limits.concurrent:
             raise Failure(429, "too many requests at once", "rate_limit_exceeded", kind="requests")
         self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
+
+    def __exit__(self, *details: object) -> None:
+        self._inside -= 1
 
     def count(self, client: str) -> None:
-        """One more request of a client: a bucket that fills evenly, up to a minute's requests.
+        """Counts a request of a client: a bucket fills evenly, up to a minute's requests.
 
         Raises:
             Failure: Too many in a minute.
@@ -62,7 +94,7 @@ class Gate:
             raise Failure(429, message, "rate_limit_exceeded", kind="requests", headers=wait)
 
     async def body(self, request: Request) -> dict[str, Any]:
-        """A request's JSON object.
+        """Reads a request's JSON object.
 
         Raises:
             Failure: Too large, too slow, or not a JSON object.
@@ -94,23 +126,21 @@ def _too_large(most: int) -> Failure:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    """Parsed, without a trace of what it holds if it cannot be."""
+    """Parses a body; leaves no trace of what it holds if it cannot be parsed."""
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=_refuse)
-        if isinstance(value, dict) and _depth(value) <= _DEEPEST:
+        value = json.loads(data.decode("utf-8"), parse_constant=not_json)
+        if isinstance(value, dict) and not _is_deep(value):
             return value
     except (ValueError, RecursionError):
         value = None
     raise Failure(400, "expected a JSON object in UTF-8, not nested deeply", "invalid_json")
 
 
-def _refuse(_: str) -> Any:
-    raise ValueError("not JSON")
-
-
-def _depth(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(_depth, value.values()), default=0)
-    if isinstance(value, list):
-        return 1 + max(map(_depth, value), default=0)
-    return 0
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        inner = [(v.values() if isinstance(v, dict) else v) for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return False
+    return True

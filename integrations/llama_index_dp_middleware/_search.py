@@ -6,31 +6,26 @@ import asyncio
 from collections.abc import Collection, Iterable
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import locate_all, require_trusted
-from llama_index_dp_middleware._nodes import CONVERSATION, released
-from llama_index_dp_middleware._silence import acall_silently, call_silently
+from llama_index_dp_middleware._blocks import unrecorded
+from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
 
 _LOCAL = frozenset(
     f"llama_index.{name}" for name in ("BM25Retriever", "FaissVectorStore", "FaissMapVectorStore")
 )
 
+Found = tuple[list[NodeWithScore], list[NodeWithScore]]
+"""Raw nodes, and their released copies."""
 
-def require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> None:
-    """Refuse a retriever of which any part could take the raw query out of this computer.
 
-    Looks at everything that it holds. Classes of LlamaIndex's core and your own are looked into;
-    a part of another package must be known to be in process, or have an address, or say where it
-    runs in a ``location``. Data of your own that has no methods may name any address.
-
-    Raises:
-        UntrustedHost: A part is not in process, on loopback or on a trusted host, or unknown.
-    """
+def _require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> None:
+    """Refuses a retriever of which any part could take the raw query out of this computer."""
 
     def is_safe(x: object) -> bool:  # silenced, or released before it is sent
         is_silenced = inherits(x, "llama_index.core", "CallbackManager")
@@ -50,13 +45,10 @@ class LocalSearch:
     """Finds nodes for raw queries, unrecorded, and releases them.
 
     Args:
-        session: Releases the nodes.
-        retriever: Sees the raw query; ``None`` finds nothing.
-        metadata: Keys of the nodes' metadata that are public and kept.
-        trusted_hosts: Names of further hosts that may see raw text.
+        session: As of :class:`DPQueryEngine`, and so the rest; no retriever finds nothing.
 
     Raises:
-        UntrustedHost: As :func:`require_local`.
+        UntrustedHost: As there.
     """
 
     def __init__(
@@ -67,30 +59,25 @@ class LocalSearch:
         trusted_hosts: Iterable[str],
     ) -> None:
         if retriever is not None:
-            require_local(retriever, trusted_hosts)
+            _require_local(retriever, trusted_hosts)
         self.retriever = retriever
         self._session, self._metadata = session, public_keys(metadata)
 
-    def find(
-        self, query: QueryBundle, conversation: str = CONVERSATION
-    ) -> tuple[list[BaseNode], list[NodeWithScore]]:
-        """Raw nodes, and released ones."""
+    def find(self, query: QueryBundle, conversation: str = CONVERSATION) -> Found:
+        """Finds nodes."""
         if self.retriever is None:
             return [], []
-        raw = guarded(call_silently, self.retriever.retrieve, query, what="the retriever")
+        with unrecorded():
+            raw = guarded(self.retriever.retrieve, query, what="the retriever")
         return self._released(raw, conversation)
 
-    async def afind(
-        self, query: QueryBundle, conversation: str = CONVERSATION
-    ) -> tuple[list[BaseNode], list[NodeWithScore]]:
+    async def afind(self, query: QueryBundle, conversation: str = CONVERSATION) -> Found:
         """As :meth:`find`, without blocking the event loop."""
         if self.retriever is None:
             return [], []
-        raw = await aguarded(acall_silently, self.retriever.aretrieve, query, what="the retriever")
+        with unrecorded():
+            raw = await aguarded(self.retriever.aretrieve, query, what="the retriever")
         return await asyncio.to_thread(self._released, raw, conversation)
 
-    def _released(
-        self, raw: list[NodeWithScore], conversation: str
-    ) -> tuple[list[BaseNode], list[NodeWithScore]]:
-        nodes = [scored.node for scored in raw]
-        return nodes, guarded(released, self._session, nodes, self._metadata, conversation)
+    def _released(self, raw: list[NodeWithScore], conversation: str) -> Found:
+        return raw, guarded(release_scored, self._session, raw, self._metadata, conversation)

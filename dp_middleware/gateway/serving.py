@@ -1,0 +1,153 @@
+"""Serves the gateway by uvicorn: one process or several, heads of requests in time, a sure stop."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import signal
+import socket
+import time
+from multiprocessing.context import SpawnProcess
+from types import FrameType
+from typing import ClassVar
+
+from dp_middleware.errors import DPMiddlewareError, MissingExtra
+
+try:
+    import uvicorn
+    from uvicorn.config import STARTUP_FAILURE, Config as Config
+    from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+except ModuleNotFoundError:
+    raise MissingExtra("uvicorn", "gateway") from None
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TICK = 0.5  # seconds between two looks at the workers
+_MARGIN = 10.0  # seconds for a worker to end after its last request
+
+
+class Server(uvicorn.Server):
+    """A server that a signal ends at once while it loads: no request has begun."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handles a signal."""
+        if not self.started:
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
+        super().handle_exit(sig, frame)
+
+
+class Workers:
+    """Processes that serve one socket; a dead one is replaced.
+
+    uvicorn's own supervisor asks its workers by a pipe whether they live, and notices no signal
+    while it waits for an answer: up to a minute, where a worker dies before it answers.
+
+    Args:
+        config: Of every worker; its app is named, and imported by each.
+        listening: Their socket.
+        margin: Seconds that a worker has to end behind ``timeout_graceful_shutdown``.
+    """
+
+    def __init__(
+        self, config: Config, listening: socket.socket, *, margin: float = _MARGIN
+    ) -> None:
+        self._config, self._listening = config, listening
+        self._seconds = (config.timeout_graceful_shutdown or 0) + margin
+        self._signals = 0  # a lock would not do in their handler
+
+    def run(self) -> None:
+        """Serves until a signal; a second one ends all at once.
+
+        Raises:
+            DPMiddlewareError: A worker could not start.
+        """
+        for sig in _SIGNALS:
+            signal.signal(sig, self._hear)
+        workers = [self._start() for _ in range(self._config.workers)]
+        try:
+            while not self._signals:
+                time.sleep(_TICK)
+                workers = [self._living(worker) for worker in workers]
+        finally:
+            self._stop(workers)
+
+    def _hear(self, sig: int, frame: FrameType | None) -> None:
+        self._signals += 1
+
+    def _start(self) -> SpawnProcess:
+        process = multiprocessing.get_context("spawn").Process(
+            target=_serve, args=(self._config, self._listening)
+        )
+        process.start()
+        return process
+
+    def _living(self, worker: SpawnProcess) -> SpawnProcess:
+        if worker.is_alive() or self._signals:
+            return worker
+        if worker.exitcode == STARTUP_FAILURE:
+            raise DPMiddlewareError("a worker could not start; its log says why")
+        return self._start()
+
+    def _stop(self, workers: list[SpawnProcess]) -> None:
+        """Lets requests that have begun end, and kills what is left after that."""
+        for worker in workers:
+            worker.terminate()
+        latest = time.monotonic() + self._seconds
+        while any(w.is_alive() for w in workers) and time.monotonic() < latest:
+            if self._signals > 1:
+                break
+            time.sleep(_TICK / 10)
+        for worker in workers:
+            worker.kill()
+            worker.join()
+
+
+def _serve(config: Config, listening: socket.socket) -> None:
+    """Serves in a process of its own."""
+    config.configure_logging()
+    Server(config).run(sockets=[listening])
+
+
+class TimedHeads(H11Protocol):
+    """HTTP as uvicorn speaks it; the head of a request, the first or a later one, has its time.
+
+    Attributes:
+        seconds: From the connection, or from the first byte of a later head, to the end of a head.
+    """
+
+    seconds: ClassVar[float] = 10.0
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody is there."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """A head begins, goes on or ends; what comes of it later does not move its time."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is there any more."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self._answering():
+            self._stop()
+        elif self._late is None:
+            self._late = self.loop.call_later(self.seconds, self._close)
+
+    def _answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle  # none before the first
+        return cycle is not None and not cycle.response_complete
+
+    def _close(self) -> None:
+        if not self._answering():
+            self.timeout_keep_alive_handler()
+
+    def _stop(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None

@@ -1,0 +1,131 @@
+"""Texts of public words alone: what is in no public list leaves as a label."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from typing import ClassVar
+
+from dp_middleware.pseudonyms.kinds import Label
+from dp_middleware.pseudonyms.rewriting import Place, PseudonymDraft, settled
+from dp_middleware.pseudonyms.structured import View
+from dp_middleware.sanitizers.spans import PART
+from dp_middleware.vocabulary import frequencies
+from dp_middleware.vocabulary.classes import listed
+
+LISTED = 20_000
+"""Most frequent words of English that may leave; given names among them may not."""
+
+SHORT = 1000
+"""Words of two letters are among so many: rarer ones are syllables, and spell names."""
+
+_TYPESET = "’“”„«»—…€£¥₹§°•·¡¿\u2018\u2010\u2011\u2013\u00a0\u202f"
+SIGNS = frozenset(" \t\n\r" + string.punctuation + _TYPESET + PART)
+"""Signs that may leave; any other is a part of the word that it stands in."""
+
+_ESCAPED = "\ufffd"  # stands for what is spelled by a number, as \u0041 is
+_NUMBERED = re.compile(r"u[0-9a-fA-F]{4}")
+_OTHER = f"[^{re.escape(''.join(sorted(SIGNS)))}]"
+_WORD = re.compile(  # with a backslash before it, which a reader may take for an escape
+    rf"\\?{_OTHER}+(?:(?:['’]|(?<=\d)[.,:/-](?=\d)){_OTHER}+)*"
+)
+_CASES = re.compile(r"[a-z'’]+|[A-Z][a-z'’]*|[A-Z'’]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word(Label):
+    """A label such as "WORD_47", one for each spelling of a word or number that is not listed."""
+
+    name: ClassVar[str] = "word"
+    cased: ClassVar[bool] = True
+
+    of: str = "WORD"
+
+
+@cache
+def common_words() -> frozenset[str]:
+    """The public list: lower case, some with an apostrophe."""
+    names = listed("name")
+    ranked = enumerate(frequencies._words()[0][:LISTED])
+    long = {
+        word
+        for rank, word in ranked
+        if (len(word) > 2 or (len(word) == 2 and rank < SHORT))
+        and word.removesuffix("'s") not in names
+    }
+    return frozenset(long | {"a", "i", "s", "null", "true", "false"})
+
+
+@cache
+def promise() -> str:
+    """What is guaranteed of a text, for a certificate."""
+    words = sorted(common_words())
+    digest = sha256(" ".join(words).encode()).hexdigest()[:16]
+    return (
+        f"nothing leaves but {len(words)} words of a public list ({digest}), signs, and values "
+        "drawn without looking at yours but for what is kept of each kind; which of these words, "
+        "in small letters, capitals or with one first, and which signs stand where is public, and "
+        "which of the other words are equal"
+    )
+
+
+def only_common(draft: PseudonymDraft) -> PseudonymDraft:
+    """Returns a draft in which a place is whatever is in no public list."""
+    text, word = draft.text, Word()
+    places = [
+        place if SIGNS.issuperset(re.sub("[A-Za-z0-9]", "", place.shape)) else _labelled(place)
+        for place in draft.places
+    ]
+    others = [Place(start, end, word, "") for start, end in _uncommon(draft)]
+    return replace(draft, places=tuple(settled(text, sorted([*places, *others], key=_start))))
+
+
+def _start(place: Place) -> int:
+    return place.start
+
+
+def _labelled(place: Place) -> Place:
+    return place._replace(kind=Word(), shape="")
+
+
+def _uncommon(draft: PseudonymDraft) -> Iterator[tuple[int, int]]:
+    """Yields what is in no public list, of what would go out as it is."""
+    text, values = _spelled(draft.view), [v[:2] for v in draft.view.values if v.bare]
+    for start, end in draft.gaps:
+        inside = [(a, b) for a, b in values if start <= a and b <= end]
+        numbers = [(a, b) for a, b in inside if {*text[a - 1 : a], *text[b : b + 1]} <= SIGNS]
+        yield from numbers
+        for a, b in _between(start, end, sorted([*numbers, *draft.kept])):
+            for match in _WORD.finditer(text, a, b):
+                first, behind = match.span()
+                behind -= 2 * (match.group()[-2:].lower() in ("'s", "’s"))
+                if not (_is_common(match.group()) or _is_common(text[first:behind])):
+                    yield first, behind
+
+
+def _between(start: int, end: int, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for first, behind in spans:
+        if start < behind and first < end:
+            yield start, first
+            start = behind
+    yield start, end
+
+
+def _is_common(word: str) -> bool:
+    plain = word.replace("’", "'").lower()
+    return _CASES.fullmatch(word) is not None and plain in common_words()
+
+
+def _spelled(view: View) -> str:
+    """The text, with a sign that is in no list for each that is spelled by a number."""
+    if not view.starts:
+        return view.text
+    ends = zip(view.starts, view.starts[1:], strict=False)
+    return "".join(
+        _ESCAPED if b - a > 4 and _NUMBERED.search(view.raw, a, b) else sign
+        for sign, (a, b) in zip(view.text, ends, strict=True)
+    )

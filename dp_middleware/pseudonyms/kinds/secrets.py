@@ -1,0 +1,114 @@
+"""What opens something: keys, tokens, passwords, connection strings."""
+
+from __future__ import annotations
+
+import re
+import string
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part
+from dp_middleware.pseudonyms.kinds.contacts import Url
+from dp_middleware.pseudonyms.kinds.ids import Exact
+from dp_middleware.pseudonyms.kinds.laws import PATTERN_TRIES, choice, label, words
+
+PREFIXES = words(
+    "github_pat_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- glptt- gldt- glrt- glcbt- glsoat- sk-proj- sk- SK "
+    "sk-svcacct- sk-admin- sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-or-v1- sk_live_ AC eyJ "
+    "sk_test_ rk_live_ rk_test_ pk_live_ pk_test_ whsec_ xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- "
+    "xoxe.xoxp- xapp-1- AKIA ASIA ABIA ACCA AIza ya29. GOCSPX- npm_ pypi- SG. hf_ api_org_ gsk_ "
+    "pplx- xai- r8_ dop_v1_ doo_v1_ dor_v1_ dapi hvs. hvb. key- shpat_ shpca_ shppa_ shpss_ pul- "
+    "sntryu_ sntrys_ lin_api_ ntn_ secret_ figd_ PMAK- rubygems_ dckr_pat_ glsa_ glc_ xkeysib- "
+    "sq0atp- sq0csp- EAAA tfp_ fo1_ NRAK- NRJS- ops_ dp.pt. duffel_live_ duffel_test_ pscale_tkn_ "
+    "pscale_pw_ rdme_ shippo_live_ shippo_test_ sm_pat_ CLOJARS_ AGE-SECRET-KEY-1 EZAK EZTK LTAI "
+    "cfut_ nfp_ sbp_ vercel_ tskey- atlasv1 ATATT3 ATCTT3"
+)
+"""Beginnings of keys that tell who issues them: public, of the rules of Gitleaks and of issuers."""
+
+PREFIX = re.compile("|".join(map(re.escape, sorted(PREFIXES, reverse=True))))
+CREDENTIALS = re.compile(
+    r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{1,30}://(?P<user>[^\s:/@\"'`<>]{0,99}):"
+    r"(?P<password>[^\s\"'`<>]{1,300})@"
+    r"(?P<host>[^\s/:?#@\"'`<>,;)]+)(?::\d{1,5}\b)?(?P<path>[/?#,:][^\s\"'`<>)]*)?",
+    re.IGNORECASE,
+)
+_USUAL = words(
+    "root admin user guest postgres mysql mongo redis rabbitmq sa app git oauth2 x-access-token "
+    "localhost 127.0.0.1 0.0.0.0 db database cache host github.com gitlab.com bitbucket.org"
+)
+_ALPHABETS = {
+    "digits": string.digits,
+    "hex": "0123456789abcdef",
+    "HEX": "0123456789ABCDEF",
+    "small": string.ascii_lowercase + string.digits,
+    "capital": string.ascii_uppercase + string.digits,
+    "any": string.ascii_letters + string.digits,
+}
+_SIGNS = re.compile(r"[.:_-]|=+\Z")
+_LONGEST = 64  # signs of a run: a longer one opens no more, and costs tokens
+_SHORTEST = 4  # signs; fewer become a label
+_HUMAN = 16  # signs; a shorter one without a prefix may be words, whose lengths are private
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secret(Exact):
+    """A uniform value of the same public prefix, such as ghp_, length and alphabet."""
+
+    name: ClassVar[str] = "secret"
+    keeps: ClassVar[str] = (
+        "issuer's prefix of a secret such as ghp_, its length up to 64 signs, the smallest of six"
+        " alphabets that its letters and digits are of, of one of 16 signs or with a prefix also"
+        " where its . : - _ and = at the end are; of a connection string scheme, port, which parts"
+        " it has, and users and hosts of a public list such as root and localhost"
+    )
+
+    def parts(self, mention: str) -> list[Part]:
+        """One; of a connection string user, password, host and path."""
+        if (match := CREDENTIALS.fullmatch(mention)) is None:
+            return [Part(0, len(mention), self.shape(mention))] if mention.strip() else []
+        parts = []
+        for name in ("user", "password", "host", "path"):
+            start, end = match.span(name)
+            start += name == "path" and start < end
+            usual = name in ("user", "host") and mention[start:end].lower() in _USUAL
+            if start < end and not usual:
+                shape = "host" if name == "host" else self.shape(mention[start:end])
+                parts.append(Part(start, end, shape))
+        return parts
+
+    def shape(self, text: str) -> str:
+        """Prefix, alphabet, and an x for each sign that is drawn; empty for a label."""
+        match = PREFIX.match(text)
+        prefix = match.group() if match is not None and len(text) >= _HUMAN else ""
+        rest = text[len(prefix) :]
+        alphabet = next(
+            (
+                name
+                for name, signs in _ALPHABETS.items()
+                if {*filter(str.isalnum, rest)} <= {*signs}
+            ),
+            "any",
+        )
+        structured = prefix or len(text) >= _HUMAN
+        ends = [(m.start(), m.end()) for m in _SIGNS.finditer(rest)] if structured else []
+        layout, place = "", 0
+        for start, end in [*ends, (len(rest), len(rest))]:
+            layout += "x" * min(start - place, _LONGEST) + rest[start:end]
+            place = end
+        if layout.count("x") < _SHORTEST:
+            return ""
+        return f"{prefix} {alphabet} {layout}"
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform in the shape; a label where that is too short, or used up."""
+        if shape == "host":
+            return Url().draw(key, "", free, draws)
+        if not shape:
+            return label(self.name, free, draws)
+        prefix, alphabet, layout = shape.split(" ")
+        signs = _ALPHABETS[alphabet]
+        for _ in range(PATTERN_TRIES):
+            drawn = "".join(choice(signs, draws) if sign == "x" else sign for sign in layout)
+            if free(prefix + drawn):
+                return prefix + drawn
+        return label(self.name, free, draws)

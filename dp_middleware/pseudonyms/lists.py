@@ -1,0 +1,128 @@
+"""What a user names by hand: what is never replaced, and what always is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.detection import Entity, entities_of
+from dp_middleware.pseudonyms.labels import kind_of
+from dp_middleware.pseudonyms.matching import Names
+
+What = str | re.Pattern[str] | Callable[[str], Iterable[Any]]
+"""A text, found in any case where words end; a regular expression; a function to spans."""
+
+Also = Mapping[What, str] | Iterable[tuple[What, str]]
+"""What is always replaced, with its kind."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What is never replaced, and what always is, which comes first.
+
+    Attributes:
+        allow: What stays.
+        also: What is replaced, each with its kind.
+    """
+
+    allow: tuple[What, ...] = field(default=(), repr=False)
+    also: tuple[tuple[What, str], ...] = field(default=(), repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.allow or self.also)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of what is always replaced."""
+        return frozenset(kind for _, kind in self.also)
+
+    @property
+    def texts(self) -> list[str]:
+        """Texts that stay: no pseudonym may be one of them."""
+        return [what for what in self.allow if isinstance(what, str)]
+
+    def added(self, allow: Iterable[What], also: Also) -> Lists:
+        """Returns these and further ones."""
+        more = lists_of(allow, also)
+        return Lists((*self.allow, *more.allow), (*self.also, *more.also))
+
+    def kept(self, text: str) -> list[Span]:
+        """Returns what stays of a private text, but what is always replaced."""
+        if not self.allow:
+            return []
+        spans = [Entity(*span, "") for what in self.allow for span in _spans(what, text)]
+        return [(a, b) for a, b, _ in _without(spans, self._always(text))]
+
+    def detector(self, detector: Any, kinds: frozenset[str] | None) -> Callable[[str], Any]:
+        """Makes a detector of these lists and another one."""
+
+        def find(text: str) -> list[Entity]:
+            always = self._always(text)
+            found = _without(entities_of(text, detector, kinds), [*self.kept(text), *always])
+            return [*always, *found]
+
+        return find
+
+    def _always(self, text: str) -> list[Entity]:
+        return [Entity(*span, kind) for what, kind in self.also for span in _spans(what, text)]
+
+
+def lists_of(allow: Iterable[What], also: Also) -> Lists:
+    """Returns what is named by hand.
+
+    Raises:
+        ParameterError: One text instead of a collection, or something else than texts, regular
+            expressions and functions; quotes none.
+    """
+    if isinstance(allow, str) or isinstance(also, str):
+        raise ParameterError(
+            "expected collections, such as allow=['Acme'] and also={'Falcon': 'project'}, got a str"
+        )
+    try:
+        pairs = tuple((what, kind_of(kind)) for what, kind in dict(also).items())
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "expected also= as a dict, or pairs, from texts to kinds, such as {'Falcon': 'project'}"
+        ) from None
+    allowed = tuple(allow)
+    for what in (*allowed, *dict(pairs)):
+        if not (callable(what) or isinstance(what, re.Pattern) or _is_text(what)):
+            raise ParameterError(
+                "expected texts, compiled regular expressions and functions, got an empty one or a "
+                f"{type(what).__name__}"
+            )
+    return Lists(allowed, pairs)
+
+
+def _is_text(what: object) -> bool:
+    return isinstance(what, str) and what.strip() != ""
+
+
+def _spans(what: What, text: str) -> Iterator[Span]:
+    if isinstance(what, str):
+        names = Names[None]()
+        names.add(what, None)
+        yield from ((start, end) for start, end, _ in names.find(text))
+    elif isinstance(what, re.Pattern):
+        yield from (match.span() for match in what.finditer(text) if match.group())
+    else:
+        for start, end, *_ in what(text):
+            yield start, end
+
+
+def _without(entities: Iterable[Entity], spans: Iterable[tuple[Any, ...]]) -> list[Entity]:
+    """What is left of entities outside of spans."""
+    cuts = sorted((start, end) for start, end, *_ in spans)
+    left = []
+    for start, end, kind in entities:
+        for first, behind in cuts:
+            if first < end and start < behind:
+                left += [Entity(start, first, kind)] * (start < first)
+                start = behind
+        left += [Entity(start, end, kind)] * (start < end)
+    return left

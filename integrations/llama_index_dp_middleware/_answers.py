@@ -1,0 +1,224 @@
+"""Answers of a remote model: shown with the originals of pseudonyms, and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Generic, TypeVar
+
+from llama_index.core.base.llms import types as llms
+from llama_index.core.llms.llm import LLM
+from pydantic import BaseModel
+
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Restorer
+from dp_middleware.conversation.messages import Message
+from dp_middleware.errors import ParameterError
+from dp_middleware.unrecorded.streams import aclosing, closing
+from llama_index_dp_middleware._messages import answer_of
+
+T = TypeVar("T")
+Response = TypeVar("Response", llms.ChatResponse, llms.CompletionResponse)
+
+Show = Callable[[Hashable, str, bool], str]
+"""Shows a text at a named place of an answer; ``True``: it is the arguments of a call."""
+
+_ARGUMENTS = ("arguments", "args", "partial_json")  # of a call, in what providers keep besides
+_THOUGHTS = "thinking_delta"
+
+
+class Call(Generic[T]):
+    """A call of a model and its answer; what could still become a pseudonym is held back.
+
+    Args:
+        exchange: What goes out for it.
+        structured: Whether the answer is an object: JSON in its text, ``raw`` made of it.
+
+    Attributes:
+        model: Answers.
+        sent: To the model.
+    """
+
+    def __init__(self, exchange: Exchange, structured: bool, model: LLM, sent: T) -> None:
+        self.model, self.sent = model, sent
+        self._exchange, self._structured = exchange, structured
+        self._growing: dict[Hashable, tuple[Restorer, str, str]] = {}  # with what was said, shown
+        self._words, self._thoughts = self._restorer(), self._restorer()  # of deltas
+        self._last: tuple[Any, Any] | None = None  # piece, and what was shown of it
+
+    def note(self, response: Response) -> Response:
+        """Notes an answer, which may go out again, and returns what is shown of it."""
+        shown = self._whole(response)
+        self._note(response, shown, left=False)
+        return self._signed(shown)
+
+    def note_pieces(
+        self, pieces: Generator[Response, None, None]
+    ) -> Generator[Response, None, None]:
+        """As :meth:`note`, for an answer in pieces, the last of which has all of it.
+
+        One that is left is noted as far as it went, and its connection closed.
+        """
+        with closing(pieces), self._noting():
+            for piece in pieces:
+                yield self._feed(piece)
+            yield from self._close()
+
+    async def anote_pieces(
+        self, pieces: AsyncGenerator[Response, None]
+    ) -> AsyncGenerator[Response, None]:
+        """As :meth:`note_pieces`."""
+        async with aclosing(pieces):
+            with self._noting():
+                async for piece in pieces:
+                    yield self._feed(piece)
+                for rest in self._close():
+                    yield rest
+
+    def _signed(self, response: Response) -> Response:
+        """Puts what was released and charged into ``additional_kwargs["dp"]``."""
+        if receipt := self._exchange.receipt.to_dict():
+            response.additional_kwargs["dp"] = receipt
+        return response
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Notes the last piece; where the reader went, garbage is collected: it never waits."""
+        left = False
+        try:
+            yield
+        except GeneratorExit:
+            left = True
+            raise
+        finally:
+            if self._last is not None:
+                self._note(*self._last, left=left)
+
+    def _note(self, remote: Response, shown: Response, *, left: bool) -> None:
+        with suppress(ParameterError):  # an answer that cannot be sent again
+            for own, other in zip(_forms(remote), _forms(shown), strict=True):
+                self._exchange.note(own, other, left=left)
+
+    # what is shown -------------------------------------------------------------------------------
+
+    def _whole(self, response: Response) -> Response:
+        if not self._exchange.restores:
+            return response
+        shown: Response = guarded(self._copy, response, self._complete, what=RESTORATION)
+        return shown
+
+    def _feed(self, piece: Response) -> Response:
+        shown = guarded(self._grow, piece, what=RESTORATION) if self._exchange.restores else piece
+        self._last = piece, shown
+        return self._signed(shown)
+
+    def _grow(self, piece: Any) -> Any:
+        copy = self._copy(piece, self._grown)
+        words = None if piece.delta is None else self._words.feed(piece.delta)
+        thought = self._thoughts.feed(piece.additional_kwargs.get(_THOUGHTS) or "")
+        return _with(copy, words, thought)
+
+    def _close(self) -> Iterator[Any]:
+        """Yields a last piece, which has the whole answer, if anything was held back."""
+        if self._last is None:
+            return
+        remote, shown = self._last
+        words, thought = (
+            guarded(restorer.close, what=RESTORATION) for restorer in (self._words, self._thoughts)
+        )
+        whole = self._whole(remote)
+        said, before = (getattr(x, "message", None) or x.text for x in (whole, shown))
+        if words or thought or said != before:
+            self._last = remote, _with(whole, words, thought)
+            yield self._signed(self._last[1])
+
+    def _restorer(self, *, is_call: bool = False) -> Restorer:
+        return self._exchange.restorer(json=is_call or self._structured, shown=not is_call)
+
+    def _complete(self, place: Hashable, text: str, is_call: bool) -> str:
+        restorer = self._restorer(is_call=is_call)
+        return restorer.feed(text) + restorer.close()
+
+    def _grown(self, place: Hashable, text: str, is_call: bool) -> str:
+        """Shows a text that has grown since the last piece, or is another one."""
+        key = place, is_call  # a place may hold a text first, and then a call
+        restorer, said, shown = self._growing.get(key) or (None, "", "")
+        if restorer is None or not text.startswith(said):
+            restorer, said, shown = self._restorer(is_call=is_call), "", ""
+        shown += restorer.feed(text[len(said) :])
+        self._growing[key] = restorer, text, shown
+        return shown
+
+    def _copy(self, response: Any, show: Show) -> Any:
+        """Copies a response: ``delta`` and what is public are as before."""
+        update: dict[str, Any]
+        if isinstance(response, llms.ChatResponse):
+            message = response.message
+            blocks = [self._block(block, place, show) for place, block in enumerate(message.blocks)]
+            kept = self._kept(message.additional_kwargs, show)
+            message = message.model_copy(update={"blocks": blocks, "additional_kwargs": kept})
+            update, text = {"message": message}, message.content or ""
+        else:
+            text = show("text", response.text, False)
+            update = {
+                "text": text,
+                "additional_kwargs": self._kept(response.additional_kwargs, show),
+            }
+        if self._structured and isinstance(response.raw, BaseModel):
+            update["raw"] = type(response.raw).model_validate_json(text)
+        return response.model_copy(update=update)
+
+    def _block(self, block: llms.ContentBlock, place: int, show: Show) -> llms.ContentBlock:
+        if isinstance(block, llms.TextBlock):
+            return block.model_copy(update={"text": show(place, block.text, False)})
+        if isinstance(block, llms.ThinkingBlock):
+            return block.model_copy(
+                update={"content": block.content and show(place, block.content, False)}
+            )
+        if isinstance(block, llms.ToolCallBlock):
+            arguments = self._arguments(place, block.tool_name, block.tool_kwargs, show)
+            return block.model_copy(update={"tool_kwargs": arguments})
+        return block
+
+    def _kept(
+        self, value: Any, show: Show, place: tuple[Hashable, ...] = (), tool: str = ""
+    ) -> Any:
+        """Copies what a provider keeps besides: of calls of tools the arguments are restored."""
+        if place and place[-1] in _ARGUMENTS:
+            return self._arguments(place, tool, value, show)
+        if isinstance(value, BaseModel):
+            fields = {name: getattr(value, name) for name in type(value).model_fields}
+            return value.model_copy(update=self._kept(fields, show, place, tool))
+        if isinstance(value, dict):
+            tool = str(value.get("name") or value.get("tool_name") or tool)
+            return {k: self._kept(part, show, (*place, k), tool) for k, part in value.items()}
+        if isinstance(value, list):
+            return [self._kept(part, show, (*place, k), tool) for k, part in enumerate(value)]
+        return value
+
+    def _arguments(self, place: Hashable, tool: str, value: Any, show: Show) -> Any:
+        if not self._exchange.gives_originals(tool):
+            return value
+        if isinstance(value, str):
+            return show(place, value, True)
+        return self._exchange.restore_value(value, shown=False)
+
+
+def _with(piece: Any, words: str | None, thought: str) -> Any:
+    """Returns the piece with what is new in it, in words and in thoughts."""
+    more = {name: value for name, value in piece.additional_kwargs.items() if name != _THOUGHTS}
+    if thought:
+        more[_THOUGHTS] = thought
+    return piece.model_copy(update={"delta": words, "additional_kwargs": more})
+
+
+def _forms(response: llms.ChatResponse | llms.CompletionResponse) -> list[Message]:
+    """Returns what an answer may be when it is sent again: chat engines keep stripped text."""
+    message = (
+        response.message
+        if isinstance(response, llms.ChatResponse)
+        else llms.ChatMessage(response.text)
+    )
+    own = answer_of(message)
+    stripped = Message(role="assistant", texts=((message.content or "").strip(),))
+    return [own, stripped] if own.words() != stripped.words() else [own]

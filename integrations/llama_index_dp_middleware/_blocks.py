@@ -1,0 +1,110 @@
+"""Blocks of calls at a smaller epsilon, for a subject, or unrecorded: calls have no config."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index_instrumentation import DispatcherSpanMixin
+from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.models.adapters.llama_index import skip_unrecorded
+from dp_middleware.unrecorded import recording
+from dp_middleware.unrecorded.carrying import carry
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_epsilon: ContextVar[float] = ContextVar("llama_index_dp_middleware_epsilon", default=math.inf)
+_subject: ContextVar[str | None] = ContextVar("llama_index_dp_middleware_subject", default=None)
+
+
+@contextmanager
+def epsilon(value: float) -> Iterator[None]:
+    """Lets all components in this block release at this epsilon, or at their own if smaller.
+
+    Of nested blocks the smallest epsilon holds. What was released at another one is released and
+    charged again. Tasks that begin in the block and threads of ``asyncio.to_thread`` belong to it;
+    **other threads and processes** do not: give them ``session.at(value)``.
+
+    Args:
+        value: Nats per token occurrence, a public number.
+
+    Raises:
+        ParameterError: Not positive and finite.
+        NotPrepared: From a call in the block: it takes a search first, by ``session.at(value)`` or
+            ``dp-middleware prepare`` when your program starts.
+        CannotCalibrate: From a call in the block: the mechanism cannot reach this epsilon.
+    """
+    number: object = value
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < value < math.inf:
+        shown = number if isinstance(number, int | float) else type(number).__name__
+        raise ParameterError(f"expected epsilon > 0 and finite, got {shown}")
+    token = _epsilon.set(min(float(value), _epsilon.get()))
+    try:
+        yield
+    finally:
+        _epsilon.reset(token)
+
+
+@contextmanager
+def subject(name: str) -> Iterator[None]:
+    """Charges all releases in this block to a subject.
+
+    Conversations of different subjects never share a release, also not with one component. Of
+    nested blocks the innermost holds. A ``dp.VectorResponse`` keeps its own subject. Threads and
+    tasks as for :func:`epsilon`.
+
+    Args:
+        name: Public: told by who is logged in, never by what a user sends.
+
+    Raises:
+        ParameterError: No name.
+    """
+    asked: object = name
+    if not isinstance(asked, str) or not asked.strip():
+        raise ParameterError("expected the name of a subject, a str that is not empty")
+    token = _subject.set(name)
+    try:
+        yield
+    finally:
+        _subject.reset(token)
+
+
+def in_block(session: dp.Session) -> dp.Session:
+    """Returns the session at the block's epsilon and for its subject."""
+    value, name = _epsilon.get(), _subject.get()
+    if value < session.sanitizer.certificate.epsilon:
+        session = session.prepared_at(value)
+    return session if name is None else session.for_subject(name)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Lets LlamaIndex dispatch nothing, call no callback handler and log nothing in this block.
+
+    For what stands above a component and records raw text itself: an agent, a workflow, an
+    ingestion pipeline, a query engine over a raw index. Holds, to their end, for what is called in
+    the block, threads that start in it, work that it hands to pools, tasks and coroutines that it
+    makes, and streams, wherever they are read; others are not touched.
+    """
+    recording.watch(_watch)
+    with recording.unrecorded():
+        yield
+
+
+def _watch() -> None:
+    skip_unrecorded()
+    for kind in (DispatcherSpanMixin, IngestionPipeline):
+        carry(kind)
+
+
+def unspanned(method: Method) -> Method:
+    """Marks a method that takes raw text as one that has a span: LlamaIndex puts none around it."""
+    setattr(method, DISPATCHER_SPAN_DECORATED_ATTR, True)
+    return method

@@ -1,0 +1,215 @@
+"""Nodes enter an index, or leave it, released: text, ids, public metadata and neighbours' ids."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from llama_index.core import schema
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+import dp_middleware as dp
+from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.session import session_of
+from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._blocks import in_block, unspanned
+
+CONVERSATION = "llama-index-nodes"
+"""Of nodes and queries: under a session with pseudonyms they must have the same ones."""
+
+_RELATED = (
+    schema.NodeRelationship.SOURCE,
+    schema.NodeRelationship.PREVIOUS,
+    schema.NodeRelationship.NEXT,
+)
+_MEDIA = ("image_resource", "audio_resource", "video_resource")
+
+
+class DPTransform(schema.TransformComponent):
+    """Releases the text of nodes; a step of an ``IngestionPipeline``, best the first one.
+
+    Gives new nodes with the same ids, the chosen keys of their metadata, and the ids of the source
+    and of the previous and the next node. Ids, order and the numbers of nodes and tokens are
+    public. A node that is seen again with its id and text costs nothing; ids must be unique.
+
+    With ``num_workers`` its sanitizer goes to other processes, where it makes a new session: all
+    charges arrive, draws are independent, the memo is not shared, and no block reaches them.
+
+    Steps before it hold raw text, and so does the span of ``IngestionPipeline.run``; see
+    :func:`unrecorded`.
+
+    Attributes:
+        metadata: Keys of metadata that are public and kept.
+
+    Raises:
+        ParameterError: From a call: a node that is not text; nothing was charged. From pickling:
+            a scope that cannot go to another process, or pseudonyms.
+        DPMiddlewareError: From a call: the release failed. Holds no text.
+    """
+
+    metadata: tuple[str, ...]
+    _session: dp.Session = PrivateAttr()
+
+    def __init__(
+        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
+    ) -> None:
+        keys: Any = {"metadata": public_keys(metadata)}
+        session = session_of(session)
+        super().__init__(**keys)
+        self._session = session
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DPTransform"
+
+    def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
+        """Sends the sanitizer to another process: a session holds a key."""
+        if self._session.restores:
+            raise ParameterError("expected no num_workers with pseudonyms: they stay in a process")
+        scopes = dict(self._session.scopes)
+        with suppress(Exception):  # whatever the detectors raise
+            pickle.dumps(scopes)
+            return _elsewhere, (self._session.sanitizer, scopes, self.metadata)
+        raise ParameterError(
+            "expected a scope= that can go to another process, got one that cannot be pickled; "
+            "use a function of a module, functools.partial of one, or no num_workers"
+        )
+
+    @unspanned
+    def __call__(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
+        """Returns released copies of nodes."""
+        return guarded(release_nodes, self._session, nodes, self.metadata)
+
+    @unspanned
+    async def acall(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
+        """As a call, without blocking the event loop."""
+        return await asyncio.to_thread(self, nodes)
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """Returns the fields, and a random one that nobody keeps.
+
+        The ingestion cache knows an entry by an unsalted hash of raw text and this: so nobody can
+        guess it, and it never gives one document's release for another with the same text.
+        """
+        return {**super().to_dict(**kwargs), "salt": uuid4().hex}
+
+
+def _elsewhere(
+    sanitizer: dp.Sanitizer, scopes: dict[str, Any], metadata: tuple[str, ...]
+) -> DPTransform:
+    return DPTransform(dp.Session(sanitizer, scope=scopes), metadata=metadata)
+
+
+class DPNodePostprocessor(BaseNodePostprocessor):
+    """Releases retrieved nodes for the model that reads them; put it last.
+
+    For an index of raw text that stays local. Gives new nodes as :class:`DPTransform` does, without
+    scores. A node that is retrieved again is answered from the session's memo. With a session of
+    pseudonyms nodes have the same ones as in :class:`DPQueryTransform`.
+
+    Which nodes are retrieved, how many and in which order **has no guarantee**. The retriever's own
+    spans hold raw nodes: see :func:`unrecorded`, or use :class:`DPQueryEngine`.
+
+    Attributes:
+        metadata: Keys of metadata that are public and kept.
+
+    Raises:
+        ParameterError: From a call: a node that is not text; nothing was charged.
+        DPMiddlewareError: From a call: the release failed. Holds no text.
+    """
+
+    metadata: tuple[str, ...]
+    _session: dp.Session = PrivateAttr()
+
+    def __init__(
+        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
+    ) -> None:
+        keys: Any = {"metadata": public_keys(metadata)}
+        session = session_of(session)
+        super().__init__(**keys)
+        self._session = session
+
+    def __getstate__(self) -> NoReturn:  # the base class would leave the session out
+        raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DPNodePostprocessor"
+
+    @unspanned
+    def _postprocess_nodes(
+        self, nodes: list[schema.NodeWithScore], query_bundle: schema.QueryBundle | None = None
+    ) -> list[schema.NodeWithScore]:
+        return guarded(release_scored, self._session, nodes, self.metadata)
+
+    @unspanned
+    async def _apostprocess_nodes(
+        self, nodes: list[schema.NodeWithScore], query_bundle: schema.QueryBundle | None = None
+    ) -> list[schema.NodeWithScore]:
+        return await asyncio.to_thread(self._postprocess_nodes, nodes)
+
+
+def release_scored(
+    session: dp.Session,
+    nodes: Sequence[schema.NodeWithScore],
+    metadata: tuple[str, ...],
+    conversation: str = CONVERSATION,
+) -> list[schema.NodeWithScore]:
+    """As :func:`release_nodes`, for nodes that were found; the copies have no scores."""
+    raw = [scored.node for scored in nodes]
+    return [
+        schema.NodeWithScore(node=n) for n in release_nodes(session, raw, metadata, conversation)
+    ]
+
+
+def release_nodes(
+    session: dp.Session,
+    nodes: Sequence[Any],
+    metadata: tuple[str, ...],
+    conversation: str = CONVERSATION,
+) -> list[schema.BaseNode]:
+    """Makes new nodes with the released texts.
+
+    Raises:
+        ParameterError: A node with images, sound or video, or of another class, whose further
+            fields may hold anything; nothing was charged.
+    """
+    for k, node in enumerate(nodes):
+        if type(node) not in (schema.TextNode, schema.Node, schema.Document):
+            raise ParameterError(
+                f"node {k}: expected a TextNode or Document, got {type(node).__name__}; only "
+                "text can be released, copy it into a TextNode"
+            )
+        if any(getattr(node, name, None) is not None for name in _MEDIA):
+            raise ParameterError(f"node {k}: only text can be released; take other media out")
+    return [_release(session, node, metadata, conversation) for node in nodes]
+
+
+def _release(
+    session: dp.Session, node: schema.BaseNode, metadata: tuple[str, ...], conversation: str
+) -> schema.BaseNode:
+    """Copies nothing but the id, the chosen metadata and the ids of its source and neighbours.
+
+    By the source's id stores delete it. Entries of neighbours have their metadata and an unsalted
+    hash of their text, offsets count private characters, the embedding is of the raw text.
+    """
+    text = node.get_content()
+    release = in_block(session).release(node.id_, "tool", text, conversation=conversation)
+    unread = [key for key in node.excluded_embed_metadata_keys if key in metadata]
+    return (schema.Document if isinstance(node, schema.Document) else schema.TextNode)(
+        id_=node.id_,
+        text=release.text,
+        metadata={key: node.metadata[key] for key in metadata if key in node.metadata},
+        excluded_embed_metadata_keys=unread,
+        excluded_llm_metadata_keys=[k for k in node.excluded_llm_metadata_keys if k in metadata],
+        relationships={
+            name: schema.RelatedNodeInfo(node_id=related.node_id)
+            for name in _RELATED
+            if isinstance(related := node.relationships.get(name), schema.RelatedNodeInfo)
+        },
+    )

@@ -1,0 +1,414 @@
+"""Nobody is shown the originals of another caller, through whichever adapter they ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import httpx
+import pytest
+from support.chat_models import langchain_model, llama_index_llm
+from support.entities import detector, private
+from support.gateway import KEYS, MODEL, running
+from support.loops import PerLoop
+
+import dp_middleware as dp
+from dp_middleware.testing import OpenAIServer, ToolCall
+
+pytest.importorskip("faker", reason="the lists of names are of the extra detect")
+pytest.importorskip("openai")
+
+OURS = "My name is Mirela Tamburi."
+THEIRS = "Who am I? I live in Berlin."
+ALIKE = "Hello."
+
+
+def session():
+    return dp.Pseudonyms(detector(), on_empty="pass").session()
+
+
+def note(seen):
+    """A tool that keeps what it is called with."""
+
+    def note(text: str) -> str:
+        """Note a text."""
+        seen.append(text)
+        return "noted"
+
+    return note
+
+
+def turns(history):
+    return [{"role": role, "content": text} for role, text in history]
+
+
+# LangChain ---------------------------------------------------------------------------------------
+
+
+def chat_model(remote, seen):
+    pytest.importorskip("langchain_openai")
+    from langchain_core.tools import tool
+    from langchain_dp_middleware import DPChatModel
+
+    model = DPChatModel(session(), langchain_model(remote.url), tools="all")
+    asked = model.bind_tools([tool(note(seen))])
+    return lambda history: show(seen, asked.invoke(history))
+
+
+def chat_model_stream(remote, seen):
+    pytest.importorskip("langchain_openai")
+    from langchain_dp_middleware import DPChatModel
+
+    model = DPChatModel(session(), langchain_model(remote.url))
+    return lambda history: "".join(piece.text for piece in model.stream(history))
+
+
+def show(seen, message):
+    """The text of a message of LangChain; arguments of its calls are seen."""
+    seen += [call["args"]["text"] for call in message.tool_calls]
+    return message.text
+
+
+def head_on_messages(remote, seen):
+    pytest.importorskip("langchain_openai")
+    from langchain_dp_middleware import PrivateHead
+
+    chain = PrivateHead(session(), answers="note") | langchain_model(remote.url)
+    return lambda history: chain.invoke(history).text
+
+
+def head_on_texts(remote, seen):
+    pytest.importorskip("langchain_openai")
+    from langchain_dp_middleware import PrivateHead
+
+    chain = PrivateHead(session()) | (lambda d: d["q"]) | langchain_model(remote.url)
+    return lambda history: chain.invoke({"q": history[-1][1]}).text
+
+
+def unnamed_agent(remote, seen):
+    agents = pytest.importorskip("langchain.agents")
+    from langchain_core.tools import tool
+    from langchain_dp_middleware import DPAgentMiddleware
+
+    ours = DPAgentMiddleware(session(), traced="allow", tools="all")
+    tools = [tool(note(seen))]
+    agent = agents.create_agent(langchain_model(remote.url), tools, middleware=[ours])
+    said = {}  # by their text: an agent knows answers by their ids
+
+    def ask(history):
+        given = [said.get(text, (role, text)) for role, text in history]
+        answer = agent.invoke({"messages": given})["messages"][-1]
+        return said.setdefault(answer.text, answer).text
+
+    return ask
+
+
+# LlamaIndex --------------------------------------------------------------------------------------
+
+
+def llama_model(remote):
+    pytest.importorskip("llama_index.llms.openai")
+    from llama_index_dp_middleware import DPLLM
+
+    return DPLLM(session(), llama_index_llm(remote.url), tools="all")
+
+
+def llama_messages(history):
+    from llama_index.core.llms import ChatMessage
+
+    return [ChatMessage(text, role=role) for role, text in history]
+
+
+def llama_complete(remote, seen):
+    model = llama_model(remote)
+    return lambda history: model.complete(history[-1][1]).text
+
+
+def llama_stream_complete(remote, seen):
+    model = llama_model(remote)
+    return lambda history: [*model.stream_complete(history[-1][1])][-1].text
+
+
+def llama_chat(remote, seen):
+    model = llama_model(remote)
+    return lambda history: model.chat(llama_messages(history)).message.content
+
+
+def llama_stream_chat(remote, seen):
+    model = llama_model(remote)
+    return lambda history: [*model.stream_chat(llama_messages(history))][-1].message.content
+
+
+def llama_agent(remote, seen):
+    model = llama_model(remote)
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index_dp_middleware import unrecorded
+
+    agent = FunctionAgent(tools=[note(seen)], llm=model, streaming=False)
+
+    async def run(history):
+        *before, (_, text) = history
+        return str(await agent.run(user_msg=text, chat_history=llama_messages(before)))
+
+    def ask(history):
+        with unrecorded():
+            return asyncio.run(run(history))
+
+    return ask
+
+
+def chat_engine(remote, seen):
+    """A chat engine is one caller's chat; engines of one session are of several."""
+    pytest.importorskip("llama_index.llms.openai")
+    from llama_index.core.chat_engine import SimpleChatEngine
+    from llama_index.core.memory import ChatMemoryBuffer
+    from llama_index_dp_middleware import DPChatEngine
+
+    shared, llm = session(), llama_index_llm(remote.url)
+
+    def ask(history):
+        inner = SimpleChatEngine.from_defaults(llm=llm, memory_cls=ChatMemoryBuffer)
+        engine = DPChatEngine(shared, inner)
+        return [str(engine.chat(text)) for role, text in history if role == "user"][-1]
+
+    return ask
+
+
+def query_engine(remote, seen):
+    pytest.importorskip("llama_index.llms.openai")
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.embeddings import MockEmbedding
+    from llama_index.core.schema import TextNode
+    from llama_index_dp_middleware import DPQueryEngine
+
+    node = TextNode(id_="n", text="Names are words.")
+    index = VectorStoreIndex([node], embed_model=MockEmbedding(4))
+    engine = DPQueryEngine(session(), index.as_query_engine(llm=llama_index_llm(remote.url)))
+    return lambda history: str(engine.query(history[-1][1]))
+
+
+# agents ------------------------------------------------------------------------------------------
+
+
+def async_client(remote):
+    import openai
+
+    http = openai.DefaultAsyncHttpxClient(transport=PerLoop())
+    return openai.AsyncOpenAI(api_key="none", base_url=remote.url, max_retries=0, http_client=http)
+
+
+def openai_agent(remote, seen, streams=False):
+    pytest.importorskip("agents")
+    from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
+    from openai_agents_dp_middleware import private_run
+
+    client = async_client(remote)
+    inner = OpenAIChatCompletionsModel(MODEL, client)
+    how = private_run(session(), inner, tracing_disabled=True, tools="all")
+    agent = Agent("helper", tools=[function_tool(note(seen))])
+
+    async def run(history):
+        if not streams:
+            return (await Runner.run(agent, turns(history), run_config=how)).final_output
+        result = Runner.run_streamed(agent, turns(history), run_config=how)
+        seen.extend([str(event) async for event in result.stream_events()])
+        return result.final_output
+
+    return lambda history: asyncio.run(run(history))
+
+
+def openai_agent_stream(remote, seen):
+    return openai_agent(remote, seen, streams=True)
+
+
+def pydantic_agent(remote, seen):
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+    from pydantic_ai_dp_middleware import DPModel
+
+    client = async_client(remote)
+    inner = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client))
+    agent = Agent(DPModel(session(), inner, tools="all"), tools=[note(seen)])
+
+    def message(role, text):
+        if role == "user":
+            return ModelRequest([UserPromptPart(text)])
+        return ModelResponse([TextPart(text)])
+
+    async def run(history):
+        *before, (_, text) = history
+        said = [message(*turn) for turn in before]
+        return (await agent.run(text, message_history=said)).output
+
+    return lambda history: asyncio.run(run(history))
+
+
+# gateway -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shared():
+    policy = {"mode": "pseudonyms", "on_empty": "pass", "tools": "public"}
+    with running(policies={"default": {**policy, "tool_originals": ["all"]}}) as gateway:
+        yield gateway
+
+
+def posted(path, field, read, stream=False):
+    """Asks a gateway, as an end user of a key that many share."""
+
+    def setup(gateway, seen):
+        def ask(history):
+            given = turns(history) if field != "prompt" else history[-1][1]
+            body = {"model": MODEL, field: given, "stream": stream}
+            if path == "/chat/completions":
+                function = {"name": "note", "parameters": {}}
+                body["tools"] = [{"type": "function", "function": function}]
+            answer = gateway.post(path, body)
+            assert answer.status_code == 200, answer.text
+            seen.append(answer.text)
+            if not stream:
+                return read(answer.json())
+            lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
+            return "".join(map(read, map(json.loads, lines)))
+
+        return ask
+
+    return setup
+
+
+def of_chat(answer):
+    [choice] = answer["choices"]
+    return choice.get("message", choice.get("delta", {})).get("content") or ""
+
+
+def of_response(answer):
+    if "output" in answer:
+        return answer["output"][0]["content"][0]["text"]
+    return answer["delta"] if answer["type"] == "response.output_text.delta" else ""
+
+
+def of_completion(answer):
+    return answer["choices"][0]["text"]
+
+
+def webhook(gateway, seen):
+    """LiteLLM's generic guardrail, behind a proxy whose users share a key."""
+
+    def guard(kind, call, **given):
+        about = {"user_api_key_hash": "k"}
+        body = {"input_type": kind, "request_data": about, "litellm_call_id": call, **given}
+        headers = {"x-api-key": KEYS["ann"]}
+        url = f"{gateway.root}/beta/litellm_basic_guardrail_api"
+        return httpx.post(url, json=body, headers=headers).json()["texts"]
+
+    def ask(history):
+        call = str(len(calls))
+        calls.append(call)
+        texts = [text for _, text in history]
+        sent = guard("request", call, texts=texts, structured_messages=turns(history))
+        roles = [role for role, _ in history]
+        request = {"messages": turns(zip(roles, sent, strict=True))}
+        gateway.upstream.requests.append(request)
+        return guard("response", call, texts=[gateway.upstream.reply(request)])[0]
+
+    calls = []
+    return ask
+
+
+ADAPTERS = [
+    chat_model,
+    chat_model_stream,
+    head_on_messages,
+    head_on_texts,
+    unnamed_agent,
+    llama_complete,
+    llama_stream_complete,
+    llama_chat,
+    llama_stream_chat,
+    llama_agent,
+    chat_engine,
+    query_engine,
+    openai_agent,
+    openai_agent_stream,
+    pydantic_agent,
+]
+ONE_TEXT = (head_on_texts, llama_complete, llama_stream_complete, query_engine)
+GATEWAY = {
+    "chat": posted("/chat/completions", "messages", of_chat),
+    "chat stream": posted("/chat/completions", "messages", of_chat, stream=True),
+    "responses": posted("/responses", "input", of_response),
+    "responses stream": posted("/responses", "input", of_response, stream=True),
+    "completions": posted("/completions", "prompt", of_completion),
+    "completions stream": posted("/completions", "prompt", of_completion, stream=True),
+    "webhook": webhook,
+}
+
+
+class Telling:
+    """A remote model that greets, tells who asks what they are called, and others something else.
+
+    Attributes:
+        words: What it tells others; with a tool, it hands them to that first.
+        name: The pseudonym of whoever asked last with a name.
+    """
+
+    words = name = ""
+
+    def __call__(self, request):
+        given = request.get("messages") or request.get("input") or request["prompt"]
+        last = given[-1] if isinstance(given, list) else {"content": given}
+        if named := re.search(r"My name is ([\w-]+ [\w-]+)\.", str(last["content"])):
+            self.name = named[1]
+            return f"You are {self.name}."
+        if last["content"] == ALIKE:
+            return "Hi."
+        if request.get("tools") and last.get("role") != "tool":
+            return [ToolCall(name="note", arguments={"text": self.words})]
+        return self.words
+
+
+BEGUN = [("user", ALIKE), ("assistant", "Hi.")]
+
+
+def assert_nobody_is_shown_another(setup, server, begun):
+    server.mode, server.reply = "ok", Telling()
+    seen = []
+    ask = setup(server, seen)
+    if begun:
+        ask(begun[:1])
+    assert ask([*begun, ("user", OURS)]) == "You are Mirela Tamburi."
+    name = server.reply.name
+    first, last = name.split()
+    for words in (f"You are {name}.", f"{last}, {first}; {first}'s.", f"{name.upper()}!"):
+        seen.clear()
+        server.reply.words = words
+        shown = ask([*begun, ("user", THEIRS)])
+        assert shown in (words, "")  # or it calls the tool alone
+        assert re.search("mirela|tamburi", f"{shown} {seen}", re.IGNORECASE) is None
+        assert first.lower() in f"{shown} {seen}".lower()
+    assert private(server) == []
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # LlamaIndex's
+@pytest.mark.parametrize("begun", [[], BEGUN], ids=["alone", "alike"])
+@pytest.mark.parametrize("setup", ADAPTERS)
+def test_no_caller_of_an_adapter_is_shown_the_originals_of_another(setup, begun):
+    if begun and setup in ONE_TEXT:
+        pytest.skip("asks with one text")
+    with OpenAIServer() as remote:
+        assert_nobody_is_shown_another(setup, remote, begun)
+
+
+@pytest.mark.parametrize("begun", [[], BEGUN], ids=["alone", "alike"])
+@pytest.mark.parametrize("path", GATEWAY)
+def test_no_user_of_a_key_is_shown_the_originals_of_another(path, begun, shared):
+    if begun and path.startswith("completions"):
+        pytest.skip("asks with one text")
+    shared.upstream.requests.clear()
+    assert_nobody_is_shown_another(
+        lambda server, seen: GATEWAY[path](shared, seen), shared.upstream, begun
+    )

@@ -1,0 +1,102 @@
+"""Workers of a gateway: a dead one is replaced, and a signal ends all of them in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+SCRIPT = """
+import asyncio, os, socket
+import uvicorn
+from dp_middleware.gateway.serving import Workers
+
+async def app(scope, receive, send):
+    await receive()
+    with open(os.environ["STARTED"], "a") as started:
+        print(os.getpid(), file=started)
+    if os.environ["HOW"] == "fails":
+        return await send({"type": "lifespan.startup.failed"})
+    while os.environ["HOW"] == "loads":
+        await asyncio.sleep(1)
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    while os.environ["HOW"] == "hangs":
+        await asyncio.sleep(1)
+    await send({"type": "lifespan.shutdown.complete"})
+
+if __name__ == "__main__":
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        config = uvicorn.Config("app_of_workers:app", workers=2, timeout_graceful_shutdown=1)
+        Workers(config, listening, margin=1).run()
+"""
+
+
+@pytest.fixture
+def supervised(tmp_path):
+    """A function that starts two workers of a kind; gives their supervisor."""
+    script, started = tmp_path / "app_of_workers.py", tmp_path / "started"
+    script.write_text(SCRIPT)
+    started.touch()
+    running = []
+
+    def start(how):
+        path = os.pathsep.join([str(tmp_path), *sys.path])
+        environment = {**os.environ, "HOW": how, "STARTED": str(started), "PYTHONPATH": path}
+        running.append(subprocess.Popen([sys.executable, script], env=environment))
+        wait_until(lambda: how == "fails" or len(pids_in(started)) == 2)
+        return running[0], started
+
+    yield start
+    for process in running:
+        for worker in workers_of(process):
+            worker.kill()
+        process.kill()
+        process.wait()
+
+
+def pids_in(started: Path):
+    return started.read_text().split()
+
+
+def workers_of(process):
+    children = psutil.Process(process.pid).children() if process.poll() is None else []
+    return [child for child in children if "spawn_main" in str(child.cmdline())]
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", ["loads", "hangs", "is stopped", "was replaced"])
+def test_a_signal_ends_all_workers(supervised, how):
+    """Also one that still loads, does not end by itself, or died a moment ago."""
+    process, started = supervised(how)
+    workers = workers_of(process)
+    if how == "is stopped":
+        workers[0].suspend()
+    if how == "was replaced":
+        workers[0].suspend()
+        time.sleep(0.6)  # whoever asks it now gets no answer
+        workers[0].kill()
+        wait_until(lambda: len(pids_in(started)) == 3)
+        workers = workers_of(process)
+        assert len(workers) == 2
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert not any(worker.is_running() for worker in workers)
+
+
+def test_a_worker_that_cannot_start_ends_all(supervised):
+    process, _ = supervised("fails")
+    assert process.wait(60) == 1

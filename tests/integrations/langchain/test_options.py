@@ -1,0 +1,172 @@
+"""What every adapter takes: a session, its own options, and an epsilon for a call."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("langchain")
+pytest.importorskip("langchain_openai")
+
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.messages import HumanMessage
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_dp_middleware import (
+    DPAgentMiddleware,
+    DPChatModel,
+    DPDocumentTransformer,
+    DPEmbeddings,
+    DPRetriever,
+    DPSanitizer,
+    InferDPTChatModel,
+    PrivateHead,
+)
+from langchain_openai import ChatOpenAI
+
+from dp_middleware.errors import ParameterError, UntrustedHost
+
+EMBEDDINGS = DeterministicFakeEmbedding(size=3)
+FAR = ChatOpenAI(model="m", base_url="https://api.example/v1", api_key="k")
+
+
+def retriever() -> BaseRetriever:
+    index = InMemoryVectorStore(EMBEDDINGS)
+    index.add_documents([Document("w1x", id="a")])
+    return index.as_retriever()
+
+
+def infer(session, probe, **options):
+    models = {"remote": probe.chat_openai(), "extractor": probe.extractor, **options}
+    return InferDPTChatModel(session, **models)
+
+
+class Agent:
+    """An agent with the middleware, which is called as a Runnable."""
+
+    def __init__(self, session, probe, **options):
+        ours = DPAgentMiddleware(session, traced="allow", **options)
+        self.agent = create_agent(probe.chat_openai(), middleware=[ours])
+
+    def invoke(self, text, config):
+        return self.agent.invoke({"messages": [HumanMessage(text)]}, config)
+
+
+MAKERS = {
+    "head": lambda s, p, **o: PrivateHead(s, **o),
+    "sanitizer": lambda s, p, **o: DPSanitizer(s, **o),
+    "chat model": lambda s, p, **o: DPChatModel(s, p.chat_openai(), **o),
+    "extraction": infer,
+    "retriever": lambda s, p, **o: DPRetriever(s, retriever(), **o),
+    "agent": Agent,
+}
+WITHOUT_CONFIG = {
+    "documents": lambda s, p, **o: DPDocumentTransformer(s, **o),
+    "embeddings": lambda s, p, **o: DPEmbeddings(s, EMBEDDINGS, **o),
+}
+
+
+def spent_by(probe):
+    return [row.epsilon * 1e-12 for row in probe.charges]
+
+
+@pytest.mark.parametrize("ceiling", [None, 2.0])
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_epsilon_of_a_call_is_lowered_and_never_above_the_ceiling(kind, ceiling, probe):
+    session = probe.session()
+    own = session.sanitizer.certificate.epsilon
+    adapter = MAKERS[kind](session, probe, max_epsilon=ceiling)
+    for k, asked in enumerate([0.5, 99.0, None]):
+        config = {"configurable": {"dp_epsilon": asked, "thread_id": str(k)}}
+        adapter.invoke(probe.new_text(), config)
+    top = own if ceiling is None else ceiling
+    kept = 1 if kind == "retriever" else 2  # the same document at the same epsilon
+    assert spent_by(probe) == pytest.approx([0.5, top, top][: 1 + kept], abs=0.05)
+    if kind != "agent":
+        assert [spec.id for spec in adapter.config_specs if "dp_" in spec.id] == (
+            [] if kind == "sanitizer" else ["dp_epsilon"]
+        )
+
+
+def test_a_ceiling_may_be_above_the_own_epsilon_and_a_config_bound(probe):
+    session = probe.session()
+    ask = {"configurable": {"dp_epsilon": 99.0}}
+    PrivateHead(session, max_epsilon=6.0).invoke("secret", ask)
+    PrivateHead(session).with_config(configurable={"dp_epsilon": 1.0}).invoke("secret")
+    copies = infer(session, probe).configurable_fields(max_epsilon=ConfigurableField(id="top"))
+    copies.invoke("secret", {"configurable": {"dp_epsilon": 0.5, "top": 2.0}})
+    assert spent_by(probe) == pytest.approx([6.0, 1.0, 0.5], abs=0.05)
+
+
+@pytest.mark.parametrize("kind", WITHOUT_CONFIG)
+def test_an_epsilon_of_an_adapter_is_lowered_and_never_raised(kind, probe):
+    own = probe.sanitizer().certificate.epsilon
+    for epsilon in (0.5, 99.0, None):
+        adapter = WITHOUT_CONFIG[kind](probe.session(), probe, epsilon=epsilon)
+        if kind == "documents":
+            adapter.transform_documents([Document(probe.new_text(), id="a")])
+        else:
+            adapter.embed_query(probe.new_text())
+    assert spent_by(probe) == pytest.approx([0.5, own, own], abs=0.05)
+
+
+WRONG = [
+    *((kind, {"max_epsilon": wrong}) for kind in MAKERS for wrong in (0, -1, float("inf"))),
+    *((kind, {"epsilon": wrong}) for kind in WITHOUT_CONFIG for wrong in (0, "much")),
+    *(("head", {"keys": keys}) for keys in ("question", [], "")),
+    *(("head", {name: True}) for name in ("system", "ai", "on_other", "answers")),
+    *((kind, {"tools": "look_up"}) for kind in ("head", "chat model", "agent")),
+    ("sanitizer", {"keys": "question"}),
+    ("agent", {"public_tools": "x"}),
+    ("documents", {"metadata": "source"}),
+    ("documents", {"metadata": [1]}),
+    ("retriever", {"public_metadata": "source"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), WRONG)
+def test_options_are_checked(kind, options, probe):
+    with pytest.raises((ParameterError, ValueError), match="expected"):
+        {**MAKERS, **WITHOUT_CONFIG}[kind](probe.session(), probe, **options)
+
+
+@pytest.mark.parametrize("kind", [*MAKERS, *WITHOUT_CONFIG])
+def test_a_session_releases(kind, probe):
+    with pytest.raises(ParameterError, match=r"expected a dp\.Session or a dp\.Sanitizer, got str"):
+        {**MAKERS, **WITHOUT_CONFIG}[kind]("session", probe)
+
+
+@pytest.mark.parametrize("kind", ["sanitizer", "chat model", "extraction", "retriever"])
+def test_a_misspelt_option_is_refused_and_not_quoted(kind, probe):
+    with pytest.raises(ParameterError, match="has no max_epsion; expected some of") as caught:
+        MAKERS[kind](probe.session(), probe, max_epsion=probe.canary)
+    assert not probe.leaks(error=caught.value)
+    for model in (
+        MAKERS[kind](probe.session(), probe),
+        MAKERS[kind](probe.session(), probe, max_epsilon=2.0),
+    ):
+        assert model.model_copy().max_epsilon == model.max_epsilon
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda s: DPChatModel(s, "gpt"), "expected inner= a chat model, got str"),
+        (lambda s: DPRetriever(s, InMemoryVectorStore(EMBEDDINGS)), "as_retriever"),
+        (lambda s: DPEmbeddings(s, s), "LangChain embedding model"),
+    ],
+)
+def test_the_other_part_is_checked(make, said, probe):
+    with pytest.raises(ParameterError, match=re.escape(said)):
+        make(probe.session())
+
+
+@pytest.mark.parametrize("kind", ["extraction", "agent"])
+def test_an_extractor_elsewhere_is_refused(kind, probe):
+    with pytest.raises(UntrustedHost, match=r"api\.example"):
+        MAKERS[kind](probe.session(), probe, extractor=FAR)
+    MAKERS[kind](probe.session(), probe, extractor=FAR, trusted_hosts=["api.example"])

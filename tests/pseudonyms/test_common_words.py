@@ -1,0 +1,226 @@
+"""Only public words: a word of a release is in the list, or was drawn independently of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import example, given, settings, strategies as st
+from support.entities import CONTRACT, detector
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.common import SIGNS, common_words
+from dp_middleware.pseudonyms.structured import view_of
+from dp_middleware.vocabulary.classes import listed
+
+ODD = (
+    *(
+        "Kowalski",
+        "KOWALSKI",
+        "the",
+        "The",
+        "tHe",
+        "don't",
+        "O'Neill’s",
+        "it’s",
+        "a",
+        "x",
+        "WORD_47",
+    ),
+    *("12", "4,567.80", "10:30", "٣", "²", "Ⅷ", "é", "e\u0301", "ß", "İ", "ﬁ", "ǅ", "\u212a", "ſ"),
+    *(
+        "שלום",
+        "مرحبا",
+        "漢字",
+        "かな",
+        "ไทย",
+        "😀",
+        "👩\u200d👩\u200d👧",
+        "𝔘",
+        "\U0010ffff",
+        "аpple",
+    ),
+    *("\u200b", "\u202e", "\x00", "\x1b", "\u2028", "\u2003", "\x85", "\x0b", "\ufeff", "\u00ad"),
+    *(
+        '{"',
+        '"}',
+        '": ',
+        '", "',
+        "[",
+        "]",
+        "{",
+        "}",
+        "\\",
+        "\\n",
+        "\\u0041",
+        "\\\\u0041",
+        '\\"',
+        '"',
+    ),
+    *(" ", " ", " ", "\n", "\t", ".", ",", "-", "_", "'", "’", "/", "@", "-1.5e10", "null", "true"),
+)
+STRUCTURE = '{["\\\x1e'
+TEXTS = st.text(max_size=60) | st.lists(
+    st.sampled_from(ODD) | st.text(max_size=3), max_size=25
+).map("".join)
+
+
+def json_of(texts):
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+        max_leaves=12,
+    ).filter(lambda value: isinstance(value, dict | list))
+
+
+def session(found=lambda _: [], **terms):
+    return dp.Pseudonyms(found, rest="common", **terms).session()
+
+
+def strangers(text, drawn):
+    """What of a text is no word of the list, no sign and nothing that was drawn."""
+    seen = view_of(text).text
+    for pseudonym in sorted(drawn, key=len, reverse=True):
+        seen = re.sub(re.escape(pseudonym), " ", seen, flags=re.IGNORECASE)
+    spelled = ""
+    for place, sign in enumerate(seen):
+        beside = {seen[place - 1 : place] or " ", seen[place + 1 : place + 2] or " "}
+        if sign in "'’" and not beside & SIGNS:
+            sign = "'"
+        spelled += " " if sign != "'" and sign in SIGNS else sign
+    words = [word.removesuffix("'s").strip("'") for word in spelled.lower().split(" ")]
+    return [word for word in words if word and not {word, word + "'s"} & common_words()]
+
+
+def check(text, talk):
+    release = talk.release("1", "user", text)
+    drawn = talk.mapping()
+    assert strangers(release.text, drawn) == []
+    assert not re.search("[0-9]", re.sub(r"WORD_\d+", "", release.text))
+    restored = talk.restore(release.text)
+    if not set(STRUCTURE) & set(text):  # JSON is restored as JSON
+        assert restored == text
+    assert "".join(talk.restore_stream(iter(release.text))) == restored
+
+
+@given(text=TEXTS)
+@example("L\u2003opez")
+@example('{"a": "Kowalski\\u0041nd", "b": -1.5e10}')
+@settings(max_examples=300)
+def test_a_word_that_leaves_is_in_the_list_or_was_drawn(text):
+    check(text, session())
+
+
+@given(value=json_of(TEXTS), ascii=st.booleans())
+@settings(max_examples=150)
+def test_json_stays_json(value, ascii):
+    text, talk = json.dumps(value, ensure_ascii=ascii), session()
+    release = talk.release("1", "tool", text).text
+    json.loads(release)
+    assert strangers(release, talk.mapping()) == []
+
+
+@given(value=json_of(TEXTS.filter(lambda text: not set(STRUCTURE) & set(text))))
+@settings(max_examples=100)
+def test_json_comes_back(value):
+    text, talk = json.dumps(value), session()
+    release = talk.release("1", "tool", text).text
+    assert json.loads(talk.restore_json(release)) == in_texts(value)
+
+
+def in_texts(value):
+    """Numbers as texts, as which they come back."""
+    if isinstance(value, dict):
+        return {key: in_texts(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [*map(in_texts, value)]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return json.dumps(value) if is_number else value
+
+
+@given(text=TEXTS, data=st.data())
+@settings(max_examples=100)
+def test_it_holds_beside_detected_entities(text, data):
+    text = f"{text}{CONTRACT}{text}"
+    place = st.integers(0, len(text))
+    spans = data.draw(st.lists(st.tuples(place, place, st.sampled_from(["person", "id", "nrp"]))))
+    found = [(min(a, b), max(a, b), kind) for a, b, kind in spans]
+    talk = session(lambda text: [each for each in found if each[1] <= len(text)])
+    release = talk.release("1", "user", text)
+    assert strangers(release.text, talk.mapping()) == []
+
+
+def test_a_megabyte():
+    draws = random.Random(0)
+    words = [*ODD, *sorted(common_words())[:2000], *map(chr, range(0x100, 0x800))]
+    check("".join(draws.choices(words, k=100_000)), session())
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_texts():
+    draws, pseudonyms = random.Random(1), session().sanitizer
+    for _ in range(100_000):
+        size = draws.randrange(20)
+        planes = [chr(draws.randrange(32, 0xD800)), chr(draws.randrange(0xE000, 0x110000))]
+        check("".join(draws.choices([*ODD, *planes], k=size)), pseudonyms.session())
+
+
+def test_the_law_of_the_labels_does_not_depend_on_the_words():
+    def frame(name):
+        labels = session().release("1", "user", f"Is {name} or {name}'s cat here?").text
+        return re.sub(r"WORD_\d\d", "WORD_NN", labels)
+
+    assert {frame(name) for name in ("Kowalski", "99", "😀", "x\u0301y", "ʂʈ", "12.5")} == {
+        "Is WORD_NN or WORD_NN's cat here?"
+    }
+    counts = Counter(
+        session().release("1", "user", word).text for word in ("zzyx", "4") for _ in range(300)
+    )
+    assert len(counts) > 80
+
+
+def test_equal_words_have_equal_labels_in_a_session():
+    talk = session()
+    first = talk.release("1", "user", "Kowalski met Tamburi.").text
+    later = talk.release("2", "user", "tell Kowalski KOWALSKI").text
+    one, other = re.findall(r"WORD_\d+", first)
+    assert one != other
+    assert later.startswith(f"tell {one} WORD_")
+    assert not later.endswith(one)  # another spelling is another word, and comes back as it was
+
+
+def test_the_list_is_public_english_without_given_names():
+    words = common_words()
+    assert 19_000 < len(words) <= 20_003
+    assert not words & listed("name")
+    assert {"the", "don't", "surgery", "i", "null"} <= words
+    assert not {"maria", "kowalski", "x", "lo"} & words
+
+
+def test_the_certificate_says_so():
+    pseudonyms = dp.Pseudonyms(detector(), rest="common")
+    release = pseudonyms.session().release("1", "user", "Tell Zlatko to wait.")
+    assert release.certificate.assumptions[0].startswith("nothing leaves but ")
+    assert release.certificate.epsilon == 0
+    assert pseudonyms.certificate.epsilon == pytest.approx(1)  # of amounts that stay near
+    assert not any("goes out as it is" in line for line in release.certificate.assumptions)
+
+
+def test_a_text_without_entities_is_no_error():
+    assert session().release("1", "user", "Nothing is here.").text == "Nothing is here."
+
+
+def test_another_rest_is_refused():
+    with pytest.raises(ParameterError, match="rest"):
+        dp.Pseudonyms(lambda _: [], rest="public")
+
+
+def test_what_is_allowed_stays_and_is_declared():
+    talk = session(allow=["Kowalski", re.compile(r"\d{4}")])
+    release = talk.release("1", "user", "Kowalski and Tamburi, 1999 or 12")
+    assert re.fullmatch(r"Kowalski and WORD_\d+, 1999 or WORD_\d+", release.text)
+    assert "what allow= names is public" in release.certificate.assumptions

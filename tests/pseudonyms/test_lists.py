@@ -1,0 +1,93 @@
+"""What is named by hand: never replaced, or always."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from support.entities import CONTRACT, detector
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+
+
+def session(**terms):
+    return dp.Pseudonyms(detector(), on_empty="pass", **terms).session()
+
+
+def released(text, *, now=None, **terms):
+    return session(**terms).release("1", "user", text, **(now or {})).text
+
+
+@pytest.mark.parametrize("what", ["Berlin", "berlin", re.compile("B[a-z]+")])
+@pytest.mark.parametrize("by", ["object", "call"])
+def test_what_is_allowed_is_never_replaced(what, by):
+    terms = {"allow": [what]}
+    text = released(CONTRACT, **terms) if by == "object" else released(CONTRACT, now=terms)
+    assert "in Berlin on" in text
+    assert "Tamburi" not in text
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["SIGNED", re.compile("sign.."), lambda text: [re.search("sig..d", text).span()]],
+)
+@pytest.mark.parametrize("by", ["object", "call"])
+def test_what_is_named_is_always_replaced_with_its_kind(what, by):
+    terms = {"also": {what: "verb"}}
+    text = released(CONTRACT, **terms) if by == "object" else released(CONTRACT, now=terms)
+    assert "signed" not in text
+    assert re.search(r"VERB_\d+", text)
+
+
+def test_a_part_of_an_entity_may_stay():
+    assert re.search(r"Mirela \w+ of", released(CONTRACT, allow=["Mirela"]))
+
+
+def test_what_is_named_always_wins():
+    text = released(CONTRACT, allow=["Berlin"], also=[("Berlin", "city")])
+    assert "Berlin" not in text
+
+
+def test_what_was_named_once_stays_named_in_the_conversation():
+    talk = session()
+    first = talk.release("1", "user", "Falcon starts.", also={"Falcon": "project"}).text
+    assert talk.release("2", "user", "falcon ended").text == first.replace(" starts.", " ended")
+    assert talk.restore(first) == "Falcon starts."
+
+
+def test_a_number_of_json_is_replaced_where_it_is_named():
+    text = released(json.dumps({"count": 4711}), also={re.compile("4711"): "total"})
+    assert re.fullmatch(r'\{"count": "TOTAL_\d+"\}', text)
+
+
+def test_kinds_that_are_asked_for_need_not_have_it():
+    text = released("Falcon in Berlin", kinds=["person"], also={"Falcon": "project"})
+    assert re.fullmatch(r"PROJECT_\d+ in Berlin", text)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"allow": "Berlin"},
+        {"also": "Berlin"},
+        {"also": ["Berlin"]},
+        {"allow": [""]},
+        {"allow": [3]},
+        {"also": {"": "x"}},
+    ],
+)
+def test_other_things_are_refused_without_a_quote(terms):
+    with pytest.raises(ParameterError) as raised:
+        session(**terms)
+    assert "Berlin" not in str(raised.value)
+
+
+def test_a_function_that_fails_quotes_nothing():
+    def fails(text):
+        raise ValueError(text)
+
+    with pytest.raises(ParameterError) as raised:
+        released(CONTRACT, also={fails: "x"})
+    assert "Mirela" not in str(raised.value) + repr(raised.value.__cause__)

@@ -212,8 +212,9 @@ def _detected(detector: Any, text: str) -> Iterator[Entity]:
         if len(text) > WINDOW + OVERLAP and not _is_whole(detector):
             for offset, piece in pieces(text, WINDOW):
                 parts = [_entity(result) for result in _results(detector, piece)]
-                if all(part.end <= len(piece) for part in parts):  # else it reads another text
-                    yield from (Entity(offset + a, offset + b, kind) for a, b, kind in parts)
+                if any(part.end > len(piece) for part in parts):
+                    return  # it does not read what it is given
+                yield from (Entity(offset + a, offset + b, kind) for a, b, kind in parts)
 
 
 def _results(detector: Any, text: str) -> Iterable[Any]:

@@ -28,11 +28,11 @@ STREETS = (
     rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
-    rf"\b{_NAMED} (?:u\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
+    rf"\b(?:{_NAMED} and )?{_NAMED} (?:u\.|rkp\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
     r"\b(?:Unit|PSC) \d+,? Box \d+(?:\s+(?:DPO|APO|FPO),? A[AEP] \d{5})?",
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
-    r"(?i:\bcorner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|road|court)s?)?",
+    r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
     r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
     # the word for a street ends the name

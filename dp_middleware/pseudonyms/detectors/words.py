@@ -157,7 +157,8 @@ def language_of(text: str) -> str:
     """
     counts = Counter(WORD.findall(text.lower()))
     scores = {
-        language: sum(counts[word] for word in words) for language, words in _frequent().items()
+        language: sum(counts[word] for word in words & counts.keys())
+        for language, words in _frequent().items()
     }
     best = max(scores, key=lambda language: scores[language])
     return best if scores[best] > scores["en"] else "en"

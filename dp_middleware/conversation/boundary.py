@@ -24,11 +24,6 @@ def public_keys(metadata: Collection[str]) -> tuple[str, ...]:
 def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
     """The result of a function that handles private text.
 
-    Args:
-        work: The function.
-        args: Its arguments.
-        what: Names the step in the message.
-
     Raises:
         DPMiddlewareError: It failed: ours as it is, of others the type only. Has no cause and no
             context: these may quote.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
 from dp_middleware.errors import ParameterError
@@ -145,17 +144,6 @@ class Digests:
             message += len(data).to_bytes(8, "little")
             message += data
         return hmac.digest(self._key, message, "sha256")
-
-    def marker(self, *parts: str | bytes) -> Callable[[str], bytes]:
-        """A function from short texts to keyed digests, for many of them: BLAKE2, 32 bytes."""
-        keyed = blake2b(key=self.of(*parts), digest_size=32)
-
-        def digest_of(text: str) -> bytes:
-            state = keyed.copy()
-            state.update(text.encode())
-            return state.digest()
-
-        return digest_of
 
     def event(self, name: bytes, settings: str) -> EventKeys:
         """The keys of a named event.

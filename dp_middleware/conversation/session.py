@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NoReturn, Self
 
 from dp_middleware import _validate
@@ -392,7 +393,7 @@ class Session:
             settings = self._settings()
             rows = load(self._digests, within, events, saved, settings, restores=self.restores)
             self._memo.adopt(rows)
-        by_hand = None if notebook.named else session._conversation("")
+        by_hand = None if notebook.named else partial(session._conversation, "")
         admitted = admit(self._memo, self._digests, within, events, unknown, by_hand)
         return notebook, session, admitted
 

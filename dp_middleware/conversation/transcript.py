@@ -36,7 +36,7 @@ def admit(
     conversation: bytes,
     items: Iterable[AnyItem],
     unknown: Unknown,
-    by_hand: bytes | None = None,
+    by_hand: Callable[[], bytes] | None = None,
 ) -> list[Admitted]:
     """Admits a transcript, if all of its messages may be released.
 
@@ -46,7 +46,7 @@ def admit(
         conversation: Its keyed name.
         items: As of :meth:`Session.release_many`.
         unknown: As there.
-        by_hand: Keyed name of another conversation whose noted answers hold here, too.
+        by_hand: Makes the keyed name of another conversation whose noted answers hold here, too.
 
     Raises:
         EventRefused: One of them cannot be released.
@@ -64,7 +64,7 @@ def admit(
         event.role == "assistant" and answer is None
         for event, answer in zip(events, answers, strict=True)
     ):
-        noted = _answers(memo, digests, by_hand, events)
+        noted = _answers(memo, digests, by_hand(), events)
         answers = [a if a is not None else b for a, b in zip(answers, noted, strict=True)]
     return [
         Admitted(name=name, event=event, public=_public(event, answer, unknown))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +21,7 @@ from dp_middleware.corpora.jobs import Report, open_job, refuse_done, state
 from dp_middleware.corpora.lines import JsonLines, TextLines
 from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.corpora.tables import Csv, Parquet, Tsv
-from dp_middleware.corpora.workers import release_all
+from dp_middleware.corpora.workers import Task, release_all
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.sanitizer import Sanitizer
@@ -38,6 +38,10 @@ FORMATS: dict[str, type[Format]] = {
 """By the ending of a file's name."""
 
 Path_ = str | os.PathLike[str]
+Pair = tuple[Chunk, pa.Table]
+"""A chunk and what is released for its rows."""
+
+_CHANGED = "The source file changed while it was read; run again on a copy."
 
 
 def sanitize_file(
@@ -58,9 +62,9 @@ def sanitize_file(
 ) -> Report:
     """Release columns of a file; rows, their order and everything else stay as they are.
 
-    The file is read in chunks, in constant memory: first all of it is checked, then each chunk is
-    charged, drawn and kept in a folder beside the target, last the target is written and takes its
-    name. Run the same again after a failure: what is kept is neither charged nor drawn again.
+    The file is read in chunks, in constant memory, twice: first all of it is checked, then each
+    chunk is charged, drawn, kept in a folder beside the target and written; last the target takes
+    its name. Run the same again after a failure: what is kept is neither charged nor drawn again.
 
     Guarantee:
         A row has one release. A chunk is charged once, and again only where a run died between its
@@ -116,15 +120,11 @@ def sanitize_file(
     if dry_run:
         return plan
     with open_job(folder, told) as store:
-        resumed, done = sum(key in store for key in keys), 0
-        chunks = (chunk for chunk in file.chunks() if len(chunk.cells))
-        tasks = ((key, chunk.cells) for key, chunk in zip(keys, chunks, strict=True))
-        for rows in release_all(tasks, store, releaser, workers):
-            done += rows
-            progress(done, plan.rows)
-        if state(path) != before:
-            raise ParameterError("expected a source that stays as it is, it changed meanwhile")
-        sums = _write(file, out, store, keys, releaser, aside)
+        resumed = sum(key in store for key in keys)
+        with closing(_released(file, store, keys, releaser, workers)) as pairs:
+            sums = _write(
+                file, out, pairs, releaser, aside, before, lambda n: progress(n, plan.rows)
+            )
         again = store.attempts - len(keys)
     return replace(plan, resumed=resumed, charged_again=again, **sums)
 
@@ -181,28 +181,53 @@ def _payers(releaser: Columns, chunk: Chunk) -> Sequence[str]:
     return [""] * len(cells) if name is None else cells[name].to_pylist()
 
 
+def _released(
+    file: Format, store: ChunkFolder, keys: list[str], releaser: Columns, workers: int
+) -> Generator[Pair]:
+    """All chunks of the file in their order, with what is released for their rows."""
+    waiting, names, nothing = deque[Chunk](), iter(keys), releaser.schema.empty_table()
+
+    def tasks() -> Iterator[Task]:
+        for chunk in file.chunks():
+            waiting.append(chunk)
+            if len(chunk.cells):
+                key = next(names, None)
+                if key is None:
+                    raise ParameterError(_CHANGED)
+                yield key, chunk.cells
+
+    with closing(release_all(tasks(), store, releaser, workers)) as tables:
+        for table in tables:
+            while not len(waiting[0].cells):
+                yield waiting.popleft(), nothing
+            yield waiting.popleft(), table
+    while waiting:
+        yield waiting.popleft(), nothing
+
+
 def _write(
     file: Format,
     target: Path,
-    store: ChunkFolder,
-    keys: list[str],
+    pairs: Iterable[Pair],
     releaser: Columns,
     rejects: Path | None,
+    before: tuple[int, int],
+    progress: Callable[[int], None],
 ) -> dict[str, Any]:
-    """The target, and what the releases sum up to."""
-    tokens, paid, names = 0, defaultdict[str, float](float), iter(keys)
+    """Writes the target, and says what the releases sum up to."""
+    tokens, done, paid = 0, 0, defaultdict[str, float](float)
 
-    def released(aside: IO[bytes] | None) -> Iterator[tuple[Chunk, pa.Table]]:
-        nonlocal tokens
-        for chunk in file.chunks():
+    def released(aside: IO[bytes] | None) -> Iterator[Pair]:
+        nonlocal tokens, done
+        for chunk, table in pairs:
             for broken in chunk.broken:
                 assert aside is not None  # else the check refused it
                 aside.write(broken.row if broken.row.endswith(b"\n") else broken.row + b"\n")
-            rows = len(chunk.cells)
-            table = store.read(next(names)) if rows else releaser.schema.empty_table()
-            if table is None or len(table) != rows:
+            if len(table) != len(chunk.cells):
                 raise ParameterError("expected the chunks of this run, got others")
             tokens += sum(table[TOKENS].to_pylist())
+            done += len(table)
+            progress(done)
             for subject, epsilon in zip(
                 _payers(releaser, chunk), table[EPSILON].to_pylist(), strict=True
             ):
@@ -216,6 +241,8 @@ def _write(
             aside = stack.enter_context(open(rejects, "wb", opener=private))
         new = stack.enter_context(_files.unfinished(target))
         file.write(new, released(aside))
+        if state(file.path) != before:
+            raise ParameterError(_CHANGED)
     with on_disk():
         sync_folder(target.parent)
     return {

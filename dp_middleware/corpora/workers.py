@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
@@ -19,6 +19,8 @@ from dp_middleware.corpora.columns import Columns
 from dp_middleware.errors import ParameterError, withheld
 
 _AHEAD = 2  # chunks that wait for each worker
+_DONE: Future[None] = Future()  # of what an earlier run has released
+_DONE.set_result(None)
 _here: list[tuple[ChunkFolder, Columns]] = []
 
 Task = tuple[str, pa.Table]
@@ -27,8 +29,8 @@ Task = tuple[str, pa.Table]
 
 def release_all(
     tasks: Iterable[Task], store: ChunkFolder, releaser: Columns, workers: int
-) -> Iterator[int]:
-    """Release chunks; how many rows each has, when it is kept.
+) -> Generator[pa.Table]:
+    """Releases chunks; what was released and kept for each, in their order.
 
     Raises:
         ParameterError: A worker was killed; what was released is kept.
@@ -36,10 +38,9 @@ def release_all(
     """
     if workers == 1:
         for key, rows in tasks:
-            release_chunk(store, key, rows, releaser)
-            yield len(rows)
+            yield release_chunk(store, key, rows, releaser)
         return
-    waiting: deque[tuple[int, Future[None]]] = deque()
+    waiting: deque[tuple[str, Future[None]]] = deque()
     failure = ""
     pool = ProcessPoolExecutor(
         workers,
@@ -49,17 +50,11 @@ def release_all(
     )
     try:
         for key, rows in tasks:
-            if key in store:
-                yield len(rows)
-                continue
-            waiting.append((len(rows), pool.submit(_release, key, rows)))
+            waiting.append((key, _DONE if key in store else pool.submit(_release, key, rows)))
             if len(waiting) > _AHEAD * workers:
-                count, done = waiting.popleft()
-                done.result()
-                yield count
-        for count, done in waiting:
-            done.result()
-            yield count
+                yield _kept(store, *waiting.popleft())
+        while waiting:
+            yield _kept(store, *waiting.popleft())
     except BrokenProcessPool:
         failure = "one died"
     finally:
@@ -69,6 +64,11 @@ def release_all(
             "expected workers that live, one died (killed, or out of memory?); what was released "
             "is kept: run the same again, perhaps with fewer workers"
         )
+
+
+def _kept(store: ChunkFolder, key: str, done: Future[None]) -> pa.Table:
+    done.result()
+    return store.read(key)
 
 
 def _begin(pickled: bytes) -> None:

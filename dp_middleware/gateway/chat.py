@@ -12,7 +12,7 @@ from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.answers import ChatStream, shown_chat
 from dp_middleware.gateway.extraction import Extraction
-from dp_middleware.gateway.fields import Check, flag, number, one_of, record, refuse, text, whole
+from dp_middleware.gateway.fields import Check, flag, one_of, record, refuse, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.turns import (
@@ -27,7 +27,6 @@ from dp_middleware.gateway.turns import (
 )
 
 PATH = "/chat/completions"
-_ANSWERS = 8  # to one request
 _MOST = 2000  # messages, or parts of one
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -183,21 +182,15 @@ def _said(message: Any, where: str) -> Message:
 @cache
 def _request(policy: Policy, models: tuple[str, ...]) -> Check:
     """The allow-list under a policy."""
-    penalty, tokens = number(-2, 2), whole(1, 10_000_000)
+    tokens = whole(1, 10_000_000)
     return record(
         {
             "model": one_of(*models),
             "messages": fields.anything,
-            "stream": flag,
-            "stream_options": record({"include_usage": flag, "include_obfuscation": flag}),
-            "temperature": number(0, 2),
-            "top_p": number(0, 1),
-            "presence_penalty": penalty,
-            "frequency_penalty": penalty,
-            "n": whole(1, _ANSWERS),
+            **fields.SAMPLING,
+            "stream_options": fields.STREAM_OPTIONS,
             "max_tokens": tokens,
             "max_completion_tokens": tokens,
-            "seed": whole(-(2**63), 2**63 - 1),
             "logprobs": flag,
             "top_logprobs": whole(0, 20),
             "parallel_tool_calls": flag,

@@ -120,6 +120,19 @@ def either(kind: type, check: Check, other: Check) -> Check:
     return lambda value, where: (check if isinstance(value, kind) else other)(value, where)
 
 
+STREAM_OPTIONS = record({"include_usage": flag, "include_obfuscation": flag})
+SAMPLING: dict[str, Check] = {
+    "stream": flag,
+    "temperature": number(0, 2),
+    "top_p": number(0, 1),
+    "presence_penalty": number(-2, 2),
+    "frequency_penalty": number(-2, 2),
+    "n": whole(1, 8),
+    "seed": whole(-(2**63), 2**63 - 1),
+}
+"""Fields that chats and completions have in common."""
+
+
 def declared(is_public: bool, check: Check, option: str) -> Check:
     """A value that the operator has declared public; refused where that was not done."""
 

@@ -97,8 +97,10 @@ class Policy(_Section):
     trusted_hosts: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _no_local_answer_goes_out(self) -> Self:
+    def _goes_together(self) -> Self:
         """A sanitizer's session sends public answers as they are, so a local one once forgotten."""
+        if self.mode != "pseudonyms" and self.rest is not None:
+            raise ValueError('expected mode = "pseudonyms" with rest')
         if self.mode == "sanitizer" and self.extractor is not None and self.answers == "public":
             raise ValueError(
                 'expected answers = "refuse" with an extractor in mode "sanitizer": its answers '

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.gateway import fields
 from dp_middleware.gateway.answers import TextStream, shown_texts
-from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
+from dp_middleware.gateway.fields import Check, one_of, record, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.turns import DONE, EventStream, Plan, in_thread, named, released
@@ -76,15 +76,9 @@ def _completion(policy: Policy, models: tuple[str, ...]) -> Check:
         {
             "model": one_of(*models),
             "prompt": _texts,
-            "stream": flag,
-            "stream_options": record({"include_usage": flag, "include_obfuscation": flag}),
-            "temperature": number(0, 2),
-            "top_p": number(0, 1),
-            "presence_penalty": number(-2, 2),
-            "frequency_penalty": number(-2, 2),
-            "n": whole(1, 8),
+            **fields.SAMPLING,
+            "stream_options": fields.STREAM_OPTIONS,
             "max_tokens": whole(0, 10_000_000),
-            "seed": whole(-(2**63), 2**63 - 1),
             "logprobs": whole(0, 20),
             "stop": fields.stop(policy),
         },

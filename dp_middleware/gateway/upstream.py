@@ -142,29 +142,24 @@ class Upstream:
 
     async def _events(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         """As of :meth:`stream`; a connection that fails in the middle is a failure here."""
-        outcome = None
+        outcome = "ended"
         try:
-            async for event in self._parsed(response):
+            async for line in self._lines(response):
+                if not line.startswith("data:"):
+                    continue
+                data = line[5:].strip()
+                if data == "[DONE]":
+                    outcome = "200"
+                    break
+                event = _object(data.encode())
+                if event is None or event.get("error"):
+                    raise self._failed("garbage")
                 yield event
         except _BROKEN as error:
             outcome = _outcome(error)
-        if outcome is not None:
+        if outcome in _SAID:
             raise self._failed(outcome)
-
-    async def _parsed(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        done = False
-        async for line in self._lines(response):
-            if not line.startswith("data:"):
-                continue
-            data = line[5:].strip()
-            if data == "[DONE]":
-                done = True
-                break
-            event = _object(data.encode())
-            if event is None or event.get("error"):
-                raise self._failed("garbage")
-            yield event
-        self._measures.upstream.labels("200" if done else "ended").inc()
+        self._measures.upstream.labels(outcome).inc()
 
     async def _lines(self, response: httpx.Response) -> AsyncIterator[str]:
         """The lines of a stream; a byte is looked at once, however small the pieces are."""

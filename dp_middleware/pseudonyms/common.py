@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
+from operator import itemgetter
 from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds import Label
+from dp_middleware.pseudonyms.matching import overlapping
 from dp_middleware.pseudonyms.rewriting import Place, PseudonymDraft, settled
-from dp_middleware.pseudonyms.structured import View
+from dp_middleware.pseudonyms.structured import View, view_of
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.classes import listed
@@ -28,7 +30,7 @@ SIGNS = frozenset(" \t\n\r" + string.punctuation + _TYPESET + PART)
 """Signs that may leave; any other is a part of the word that it stands in."""
 
 _ESCAPED = "\ufffd"  # stands for what is spelled by a number, as \u0041 is
-_NUMBERED = re.compile(r"u[0-9a-fA-F]{4}")
+_SHORT, _NONE = re.compile(r"[^\\]+|\\+[nrt\"'/]?"), re.compile(r"[^\\]+")
 _OTHER = f"[^{re.escape(''.join(sorted(SIGNS)))}]"
 _WORD = re.compile(  # with a backslash before it, which a reader may take for an escape
     rf"\\?{_OTHER}+(?:(?:['’]|(?<=\d)[.,:/-](?=\d)){_OTHER}+)*"
@@ -75,31 +77,42 @@ def promise() -> str:
 
 def only_common(draft: PseudonymDraft) -> PseudonymDraft:
     """Returns a draft in which a place is whatever is in no public list."""
-    text, word = draft.text, Word()
+    labelled = _labelled(draft, _SHORT)
+    if draft.view.starts and not _reads_alike(labelled):
+        labelled = _labelled(draft, _NONE)
+    return labelled
+
+
+def _labelled(draft: PseudonymDraft, escapes: re.Pattern[str]) -> PseudonymDraft:
+    """A draft with labels, also for what is spelled by other escapes than these."""
     places = [
-        place if SIGNS.issuperset(re.sub("[A-Za-z0-9]", "", place.shape)) else _labelled(place)
+        place
+        if SIGNS.issuperset(re.sub("[A-Za-z0-9]", "", place.shape))
+        else place._replace(kind=Word(), shape="")
         for place in draft.places
     ]
-    others = [Place(start, end, word, "") for start, end in _uncommon(draft)]
-    return replace(draft, places=tuple(settled(text, sorted([*places, *others], key=_start))))
+    text = _spelled(draft.view, escapes)
+    places += [Place(start, end, Word(), "") for start, end in _uncommon(draft, text)]
+    return replace(draft, places=tuple(settled(draft.text, sorted(places, key=itemgetter(0)))))
 
 
-def _start(place: Place) -> int:
-    return place.start
+def _reads_alike(draft: PseudonymDraft) -> bool:
+    """Whether escapes of JSON are still read as such where labels stand: else they are letters."""
+    sample = draft.filled(["a"] * len(draft.places), 0, len(draft.text), draft.view)
+    return all(_is_common(match.group()) for match in _WORD.finditer(view_of(sample).text))
 
 
-def _labelled(place: Place) -> Place:
-    return place._replace(kind=Word(), shape="")
-
-
-def _uncommon(draft: PseudonymDraft) -> Iterator[tuple[int, int]]:
+def _uncommon(draft: PseudonymDraft, text: str) -> Iterator[tuple[int, int]]:
     """Yields what is in no public list, of what would go out as it is."""
-    text, values = _spelled(draft.view), [v[:2] for v in draft.view.values if v.bare]
+    numbers = [
+        (a, b)
+        for a, b, bare, _ in draft.view.values
+        if bare and {*text[max(0, a - 1) : a], *text[b : b + 1]} <= SIGNS
+    ]
     for start, end in draft.gaps:
-        inside = [(a, b) for a, b in values if start <= a and b <= end]
-        numbers = [(a, b) for a, b in inside if {*text[a - 1 : a], *text[b : b + 1]} <= SIGNS]
-        yield from numbers
-        for a, b in _between(start, end, sorted([*numbers, *draft.kept])):
+        inside = [(a, b) for a, b in overlapping(numbers, start, end) if start <= a and b <= end]
+        yield from (span for span in inside if not overlapping(draft.kept, *span))
+        for a, b in _between(start, end, sorted([*inside, *overlapping(draft.kept, start, end)])):
             for match in _WORD.finditer(text, a, b):
                 first, behind = match.span()
                 behind -= 2 * (match.group()[-2:].lower() in ("'s", "’s"))
@@ -120,12 +133,12 @@ def _is_common(word: str) -> bool:
     return _CASES.fullmatch(word) is not None and plain in common_words()
 
 
-def _spelled(view: View) -> str:
-    """The text, with a sign that is in no list for each that is spelled by a number."""
+def _spelled(view: View, escapes: re.Pattern[str]) -> str:
+    """The text, with a sign that is in no list for each that another escape spells."""
     if not view.starts:
         return view.text
     ends = zip(view.starts, view.starts[1:], strict=False)
     return "".join(
-        _ESCAPED if b - a > 4 and _NUMBERED.search(view.raw, a, b) else sign
+        sign if b - a < 2 or escapes.fullmatch(view.raw, a, b) else _ESCAPED
         for sign, (a, b) in zip(view.text, ends, strict=True)
     )

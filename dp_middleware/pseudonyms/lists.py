@@ -10,7 +10,7 @@ from typing import Any
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.detection import Entity, entities_of
 from dp_middleware.pseudonyms.labels import kind_of
-from dp_middleware.pseudonyms.matching import Names
+from dp_middleware.pseudonyms.matching import Names, overlapping
 
 What = str | re.Pattern[str] | Callable[[str], Iterable[Any]]
 """A text, found in any case where words end; a regular expression; a function to spans."""
@@ -52,11 +52,12 @@ class Lists:
         return Lists((*self.allow, *more.allow), (*self.also, *more.also))
 
     def kept(self, text: str) -> list[Span]:
-        """Returns what stays of a private text, but what is always replaced."""
+        """Returns what stays of a private text, but what is always replaced; disjoint, sorted."""
         if not self.allow:
             return []
-        spans = [Entity(*span, "") for what in self.allow for span in _spans(what, text)]
-        return [(a, b) for a, b, _ in _without(spans, self._always(text))]
+        spans = _merged(span for what in self.allow for span in _spans(what, text))
+        kept = [Entity(*span, "") for span in spans]
+        return [(a, b) for a, b, _ in _without(kept, self._always(text))]
 
     def detector(self, detector: Any, kinds: frozenset[str] | None) -> Callable[[str], Any]:
         """Makes a detector of these lists and another one."""
@@ -117,12 +118,21 @@ def _spans(what: What, text: str) -> Iterator[Span]:
 
 def _without(entities: Iterable[Entity], spans: Iterable[tuple[Any, ...]]) -> list[Entity]:
     """What is left of entities outside of spans."""
-    cuts = sorted((start, end) for start, end, *_ in spans)
+    cuts = _merged((start, end) for start, end, *_ in spans)
     left = []
     for start, end, kind in entities:
-        for first, behind in cuts:
-            if first < end and start < behind:
-                left += [Entity(start, first, kind)] * (start < first)
-                start = behind
+        for first, behind in overlapping(cuts, start, end):
+            left += [Entity(start, first, kind)] * (start < first)
+            start = behind
         left += [Entity(start, end, kind)] * (start < end)
     return left
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
@@ -77,6 +77,8 @@ class Names(Generic[V]):
         for start, end in parts:
             done = start
             for piece in _PIECES.finditer(folded, start, end):
+                if not escapes and piece.group() not in heads:
+                    continue
                 for place in begins(folded, piece) if escapes else (piece.start(),):
                     if place < done or folded[place : piece.end()] not in heads:
                         continue
@@ -232,6 +234,15 @@ def goes_on(text: str, place: int) -> bool:
     behind = text[sign + 1 : sign + 5]
     digits = next((n for n, sign in enumerate(behind) if not sign.isdecimal()), len(behind))
     return digits == 3 if text[sign] == "," else digits > 0
+
+
+def overlapping(
+    spans: Sequence[tuple[int, int]], start: int, end: int
+) -> Sequence[tuple[int, int]]:
+    """Returns those of sorted, disjoint spans that overlap a part of a text."""
+    first = bisect_left(spans, (start,))
+    first -= first > 0 and spans[first - 1][1] > start
+    return spans[first : bisect_left(spans, (end,))]
 
 
 def is_word(sign: str) -> bool:

@@ -21,6 +21,7 @@ from dp_middleware.pseudonyms.matching import (
     goes_on,
     is_number,
     is_word,
+    overlapping,
     within_word,
 )
 from dp_middleware.pseudonyms.structured import View
@@ -101,8 +102,7 @@ class PseudonymDraft(StaysHere):
         text, new = self.view.inner, list[Place]()
         for start, end, value in names.find_in(text, self.gaps):
             like, kind, shape = known(value)
-            stays = any(start < behind and first < end for first, behind in self.kept)
-            if not stays and not ordinary(text[start:end], like):
+            if not overlapping(self.kept, start, end) and not ordinary(text[start:end], like):
                 new.append(Place(start, end, kind, shape))
         if not new:
             return self

@@ -93,16 +93,7 @@ def secrets_in(text: str) -> Iterator[Entity]:
         name = match.lastgroup or ""
         if name != "key" or not match[name].islower() or re.search(r"\d", match[name]):
             yield Entity(*match.span(name), "secret")
-    for rule in (_ASSIGNED, _SAID, _FLAG, _PAIR, _HEADER):
-        for match in _overlapping(rule, text):
-            groups = match.groupdict()
-            name = "quoted" if groups.get("quoted") else "bare"
-            start, end = match.span(name)
-            if name == "bare":
-                end = start + len(text[start:end].rstrip(_ENDS))
-            sure = rule in (_FLAG, _PAIR, _HEADER)
-            if _opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
-                yield Entity(start, end, "secret")
+    yield from _named(text)
     for line in _COOKIES.finditer(text):
         for match in _COOKIE.finditer(text, *line.span("all")):
             if _is_mixed(match["bare"]):
@@ -110,6 +101,22 @@ def secrets_in(text: str) -> Iterator[Entity]:
     for match in _RANDOM.finditer(_PUBLIC.sub(lambda public: " " * len(public.group()), text)):
         if _LONG.search(match.group()) and _is_random(match.group()):
             yield Entity(*match.span(), "secret")
+
+
+def _named(text: str) -> Iterator[Entity]:
+    """Yields values beside the names of secrets."""
+    for rule in (_ASSIGNED, _SAID, _FLAG, _PAIR, _HEADER):
+        for match in _overlapping(rule, text):
+            groups = match.groupdict()
+            name = "quoted" if groups.get("quoted") else "bare"
+            start, end = match.span(name)
+            if name == "bare":
+                end = start + len(text[start:end].rstrip(_ENDS))
+                if text[end : end + 1] == "(":  # a call
+                    continue
+            sure = rule in (_FLAG, _PAIR, _HEADER)
+            if _opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
+                yield Entity(start, end, "secret")
 
 
 def _overlapping(rule: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:

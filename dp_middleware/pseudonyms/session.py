@@ -105,15 +105,9 @@ class PseudonymSession(Session):
         allow: Iterable[What] = (),
         also: Also = (),
     ) -> Release:
-        """As of :class:`~dp_middleware.Session`, and names further things by hand.
+        """As of :class:`~dp_middleware.Session`; ``allow`` and ``also`` as of :class:`Pseudonyms`.
 
-        Args:
-            event_id: As there; a message in the memo is answered from there, whatever is named.
-            role: As there.
-            text: As there.
-            conversation: As there.
-            allow: As of :class:`Pseudonyms`: never replaced in this text.
-            also: As of :class:`Pseudonyms`: always replaced in this text.
+        A message in the memo is answered from there, whatever is named.
         """
         if not allow and not also:
             return super().release(event_id, role, text, conversation=conversation)

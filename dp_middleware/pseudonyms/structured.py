@@ -174,7 +174,7 @@ class _Reading:
 def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -> None:
     """Reads a text whose signs begin at these places of the raw one."""
     done = 0
-    for begin, end in _regions(text) if depth < _DEEPEST else ():
+    for begin, end in _regions(text, depth) if depth < _DEEPEST else ():
         reading.add(*_unescaped(text, done, begin, starts, LOOSE), depth)
         _read_json(text, begin, end, starts, depth, reading)
         done = end
@@ -272,9 +272,10 @@ def _identifies(key: str) -> bool:
     return _IDENTIFYING.search("_".join(_WORDS.findall(key)).lower()) is not None
 
 
-def _regions(text: str) -> Iterator[tuple[int, int]]:
+def _regions(text: str, depth: int) -> Iterator[tuple[int, int]]:
     """The parts of a text that are JSON by their brackets; one that was cut off goes to the end."""
-    if text.lstrip()[:1] in ('"', "[") and _parses(text):
+    whole = ('"',) if depth else ('"', "[")
+    if text.lstrip()[:1] in whole and _parses(text):
         yield 0, len(text)
         return
     done = 0

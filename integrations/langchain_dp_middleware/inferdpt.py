@@ -61,11 +61,9 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         instruction: Public: what is asked where the messages hold no system message.
-        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
-            sanitizer's own epsilon.
+        max_epsilon: As of :class:`PrivateHead`.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
-        on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
-            None: the error.
+        on_exhausted: As of :class:`DPChatModel`.
         remote: What :func:`dp.chat_model` takes.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host. A
             function must be declared, with ``dp.chat_model(function, local=True)``.

@@ -1,9 +1,4 @@
-"""LlamaIndex adapters of ``dp_middleware``: what leaves, and what is traced, was released before.
-
-``QueryPipeline`` no longer exists in LlamaIndex. Use :class:`DPQueryEngine` around a query engine,
-or release in a plain method of a ``Workflow`` before ``self.run(...)``: what is in its events is
-recorded.
-"""
+"""LlamaIndex adapters of ``dp_middleware``: what leaves or is traced was released before."""
 
 from __future__ import annotations
 

@@ -28,15 +28,10 @@ _THOUGHTS = "thinking_delta"
 
 
 class Call(Generic[T]):
-    """A call of a model and its answer; what could still become a pseudonym is held back.
+    """What a model is sent, and its answer; what could still become a pseudonym is held back.
 
     Args:
-        exchange: What goes out for it.
         structured: Whether the answer is an object: JSON in its text, ``raw`` made of it.
-
-    Attributes:
-        model: Answers.
-        sent: To the model.
     """
 
     def __init__(self, exchange: Exchange, structured: bool, model: LLM, sent: T) -> None:

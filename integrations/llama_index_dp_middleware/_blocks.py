@@ -39,7 +39,6 @@ def epsilon(value: float) -> Iterator[None]:
         ParameterError: Not positive and finite.
         NotPrepared: From a call in the block: it takes a search first, by ``session.at(value)`` or
             ``dp-middleware prepare`` when your program starts.
-        CannotCalibrate: From a call in the block: the mechanism cannot reach this epsilon.
     """
     number: object = value
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < value < math.inf:
@@ -54,10 +53,9 @@ def epsilon(value: float) -> Iterator[None]:
 
 @contextmanager
 def subject(name: str) -> Iterator[None]:
-    """Charges all releases in this block to a subject.
+    """Charges all releases in this block to a subject; others share none of them.
 
-    Conversations of different subjects never share a release, also not with one component. Of
-    nested blocks the innermost holds. A ``dp.VectorResponse`` keeps its own subject. Threads and
+    Of nested blocks the innermost holds. A ``dp.VectorResponse`` keeps its own subject. Threads and
     tasks as for :func:`epsilon`.
 
     Args:

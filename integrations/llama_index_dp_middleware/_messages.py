@@ -38,10 +38,7 @@ class Slots(NamedTuple):
 def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> Slots:
     """Reads the texts of a message, block by block; of its metadata a tool call's id is kept.
 
-    Args:
-        message: Private; never changed.
-        where: Names it in errors.
-        templates: Of a block that one of them made only the values are texts.
+    Of a block that one of ``templates`` made only the values are texts.
 
     Raises:
         ParameterError: Something cannot be released. Names its place, never itself.
@@ -76,11 +73,7 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
 
 
 def answer_of(message: llms.ChatMessage) -> Message:
-    """Returns all that a remote model is told again of its answer.
-
-    Raises:
-        ParameterError: There are blocks other than text, thinking and calls.
-    """
+    """Returns all that a remote model is told again of its answer, or raises."""
     calls, thoughts = list[ToolCall](), list[Any]()
     for block in message.blocks:
         if isinstance(block, llms.ToolCallBlock):
@@ -127,9 +120,6 @@ def templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:
 
     What a chat prompt says without values in the name of others than the system stays private, as
     does a message that is a value and nothing else.
-
-    Raises:
-        ParameterError: Something else.
     """
     if isinstance(prompts, str):
         raise ParameterError("expected public_templates=['...'], a collection of templates")

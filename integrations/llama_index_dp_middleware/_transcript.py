@@ -45,11 +45,7 @@ class Transcript:
     structured: bool
 
     def release(self, messages: Sequence[llms.ChatMessage]) -> Call[list[llms.ChatMessage]]:
-        """Makes new messages that may be sent.
-
-        Raises:
-            DPMiddlewareError: Nothing may be sent. Holds no text.
-        """
+        """Makes new messages that may be sent, or raises an error without text."""
         return guarded(self._call, self._messages, messages, [])
 
     def release_prompt(self, prompt: str) -> Call[str]:

@@ -33,6 +33,8 @@ from llama_index_dp_middleware._responses import apieces, for_extractor
 from llama_index_dp_middleware._search import Found, LocalSearch
 from llama_index_dp_middleware.nodes import CONVERSATION
 
+History = list[ChatMessage] | None
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Turn:
@@ -82,17 +84,14 @@ class DPChatEngine(BaseChatEngine):
         chat_engine: Answers released messages.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host.
             ``None`` for a session of pseudonyms only: answers are restored, and nothing more.
-        retriever: Sees raw messages; all that it holds is in process, on loopback or trusted.
-        metadata: Keys of the nodes' metadata that are public and kept.
-        trusted_hosts: Names of further hosts that may see raw text.
+        retriever: Sees raw messages; as of :class:`DPQueryEngine`, and so the next two.
         conversation: A name of the conversation, needed where a memo file outlives the process;
             default a fresh one, also after :meth:`reset`.
 
     Raises:
         UntrustedHost: The retriever or the extractor would send raw text elsewhere.
-        ParameterError: No extractor; from a call: something that is not text.
-        DPMiddlewareError: From a call: an answer that is none of the engine's, or a step on private
-            text or the extractor failed. Holds no text; what was charged stays spent.
+        DPMiddlewareError: From a call: something that is not text, an answer that is none of the
+            engine's, or a step failed. Holds no text; what was charged stays spent.
     """
 
     def __init__(
@@ -131,9 +130,7 @@ class DPChatEngine(BaseChatEngine):
         self._inner.reset()
 
     @unspanned
-    def chat(
-        self, message: str, chat_history: list[ChatMessage] | None = None
-    ) -> AgentChatResponse:
+    def chat(self, message: str, chat_history: History = None) -> AgentChatResponse:
         """Answer a raw message."""
         turn, remote = self._ask(message, chat_history)
         text = turn.exchange.restore(remote)
@@ -142,9 +139,7 @@ class DPChatEngine(BaseChatEngine):
         return self._answered(turn, remote, text)
 
     @unspanned
-    async def achat(
-        self, message: str, chat_history: list[ChatMessage] | None = None
-    ) -> AgentChatResponse:
+    async def achat(self, message: str, chat_history: History = None) -> AgentChatResponse:
         """As :meth:`chat`, without blocking the event loop."""
         turn, remote = await self._aask(message, chat_history)
         text = turn.exchange.restore(remote)
@@ -153,9 +148,7 @@ class DPChatEngine(BaseChatEngine):
         return self._answered(turn, remote, text)
 
     @unspanned
-    def stream_chat(
-        self, message: str, chat_history: list[ChatMessage] | None = None
-    ) -> StreamingAgentChatResponse:
+    def stream_chat(self, message: str, chat_history: History = None) -> StreamingAgentChatResponse:
         """As :meth:`chat`, in pieces; the remote model's answer is waited for whole."""
         turn, remote = self._ask(message, chat_history)
         return StreamingAgentChatResponse(
@@ -166,7 +159,7 @@ class DPChatEngine(BaseChatEngine):
 
     @unspanned
     async def astream_chat(
-        self, message: str, chat_history: list[ChatMessage] | None = None
+        self, message: str, chat_history: History = None
     ) -> StreamingAgentChatResponse:
         """As :meth:`stream_chat`, without blocking the event loop."""
         turn, remote = await self._aask(message, chat_history)
@@ -176,7 +169,7 @@ class DPChatEngine(BaseChatEngine):
             is_writing_to_memory=False,
         )
 
-    def _ask(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
+    def _ask(self, message: str, history: History) -> tuple[_Turn, str]:
         with receipts() as receipt:
             before, slots = guarded(self._read, message, history)
             found = self._search.find(QueryBundle(message), self._of_nodes)
@@ -184,7 +177,7 @@ class DPChatEngine(BaseChatEngine):
         asked, sent = turn.sent
         return turn, str(self._inner.chat(asked, chat_history=sent))
 
-    async def _aask(self, message: str, history: list[ChatMessage] | None) -> tuple[_Turn, str]:
+    async def _aask(self, message: str, history: History) -> tuple[_Turn, str]:
         with receipts() as receipt:
             before, slots = await asyncio.to_thread(guarded, self._read, message, history)
             found = await self._search.afind(QueryBundle(message), self._of_nodes)
@@ -193,9 +186,7 @@ class DPChatEngine(BaseChatEngine):
         asked, sent = turn.sent
         return turn, str(await self._inner.achat(asked, chat_history=sent))
 
-    def _read(
-        self, message: object, history: list[ChatMessage] | None
-    ) -> tuple[list[ChatMessage], list[Slots]]:
+    def _read(self, message: object, history: History) -> tuple[list[ChatMessage], list[Slots]]:
         """Reads the history; what would be refused is, before the nodes are charged for."""
         if not isinstance(message, str):
             raise ParameterError(f"expected a message of type str, got {type(message).__name__}")

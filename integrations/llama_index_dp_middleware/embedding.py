@@ -31,7 +31,6 @@ class ServiceEmbedding(BaseEmbedding):
         service: A ``dp.EmbeddingService``; default: the default model's.
 
     Raises:
-        ParameterError: ``service`` is none.
         EmbeddingError: From a call: the model failed. Holds no text.
     """
 
@@ -125,7 +124,6 @@ class DPEmbedding(ServiceEmbedding):
         trusted_hosts: Hosts that may see raw text.
 
     Raises:
-        ParameterError: No ``dp.VectorResponse``, no embedding model, or a ledger without subject.
         UntrustedHost: The inner model is elsewhere.
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """

@@ -16,7 +16,7 @@ import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.local import local_model
-from dp_middleware.privacy.receipts import Receipt, receipts
+from dp_middleware.privacy.receipts import receipts
 from llama_index_dp_middleware._blocks import unspanned
 from llama_index_dp_middleware._responses import apieces, for_extractor, restored
 from llama_index_dp_middleware._search import LocalSearch
@@ -50,9 +50,8 @@ class DPQueryEngine(BaseQueryEngine):
     Raises:
         UntrustedHost: The retriever or the extractor would send raw text elsewhere, or it holds a
             part of another package of which it is not known.
-        ParameterError: ``streaming`` without an extractor; from a call: an image.
-        DPMiddlewareError: From a call: a step on private text or the extractor failed. Holds no
-            text; what was charged stays spent.
+        DPMiddlewareError: From a call: an image, or a step failed. Holds no text; what was charged
+            stays spent.
     """
 
     def __init__(
@@ -95,7 +94,9 @@ class DPQueryEngine(BaseQueryEngine):
             return restored(exchange, answer, receipt)
         if isinstance(answer, responses.StreamingResponse):
             answer = answer.get_response()
-        remote, kept = self._kept(answer, receipt)
+        remote = str(answer)
+        metadata = {"remote_text": remote, "dp": receipt.to_dict()}
+        kept: Any = {"source_nodes": answer.source_nodes, "metadata": metadata}
         question = for_extractor(query.query_str, passages, exchange.restore(remote))
         if self._streaming:
             return responses.StreamingResponse(
@@ -119,7 +120,9 @@ class DPQueryEngine(BaseQueryEngine):
             return restored(exchange, answer, receipt)
         if isinstance(answer, responses.AsyncStreamingResponse):
             answer = await answer.get_response()
-        remote, kept = self._kept(answer, receipt)
+        remote = str(answer)
+        metadata = {"remote_text": remote, "dp": receipt.to_dict()}
+        kept: Any = {"source_nodes": answer.source_nodes, "metadata": metadata}
         question = for_extractor(query.query_str, passages, exchange.restore(remote))
         if self._streaming:
             return responses.AsyncStreamingResponse(
@@ -136,12 +139,6 @@ class DPQueryEngine(BaseQueryEngine):
         """Returns the way back of an answer to what was released for a query and its nodes."""
         quoted = [scored.node.get_content() for scored in answer.source_nodes]
         return self._transform.exchange(query, passages, quoted)
-
-    @staticmethod
-    def _kept(answer: responses.RESPONSE_TYPE, receipt: Receipt) -> tuple[str, dict[str, Any]]:
-        """Returns what the remote model wrote, and what an extracted response keeps of it."""
-        metadata = {"remote_text": str(answer), "dp": receipt.to_dict()}
-        return str(answer), {"source_nodes": answer.source_nodes, "metadata": metadata}
 
 
 def _bundle(query: QueryType) -> QueryBundle:

@@ -86,9 +86,8 @@ class DPLLM(FunctionCallingLLM):
             default the error.
 
     Raises:
-        ParameterError: From a call, before anything is charged or sent: content that is not text.
-        EventRefused: From a call: an assistant's message that is not the inner model's.
-        DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
+        DPMiddlewareError: From a call: content that is not text, an answer that is not the inner
+            model's, or the release failed. Nothing was sent. Holds no text.
     """
 
     _inner: Any = PrivateAttr()
@@ -140,10 +139,7 @@ class DPLLM(FunctionCallingLLM):
 
     @property
     def metadata(self) -> llms.LLMMetadata:
-        """The inner model's, but that rules go into a user's message: these are released.
-
-        Context chat engines ask here under which role to send what they retrieved.
-        """
+        """The inner model's; context chat engines put what they retrieved into a user's message."""
         inner: llms.LLMMetadata = self._inner.metadata
         return inner.model_copy(update={"system_role": llms.MessageRole.USER})
 

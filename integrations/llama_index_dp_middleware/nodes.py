@@ -22,11 +22,7 @@ from llama_index_dp_middleware._blocks import in_block, unspanned
 CONVERSATION = "llama-index-nodes"
 """Of nodes and queries: under a session with pseudonyms they must have the same ones."""
 
-_RELATED = (
-    schema.NodeRelationship.SOURCE,
-    schema.NodeRelationship.PREVIOUS,
-    schema.NodeRelationship.NEXT,
-)
+_RELATED = ("SOURCE", "PREVIOUS", "NEXT")
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
 
 
@@ -38,17 +34,15 @@ class DPTransform(schema.TransformComponent):
     public. A node that is seen again with its id and text costs nothing; ids must be unique.
 
     With ``num_workers`` its sanitizer goes to other processes, where it makes a new session: all
-    charges arrive, draws are independent, the memo is not shared, and no block reaches them.
-
-    Steps before it hold raw text, and so does the span of ``IngestionPipeline.run``; see
-    :func:`unrecorded`.
+    charges arrive, draws are independent, the memo is not shared, and no block reaches them. Steps
+    before it hold raw text, and so does the span of ``IngestionPipeline.run``: :func:`unrecorded`.
 
     Attributes:
         metadata: Keys of metadata that are public and kept.
 
     Raises:
-        ParameterError: From a call: a node that is not text; nothing was charged. From pickling:
-            a scope that cannot go to another process, or pseudonyms.
+        ParameterError: From a call: a node that is not text; nothing was charged. From pickling: a
+            scope that cannot go to another process, or pseudonyms.
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
@@ -147,12 +141,6 @@ class DPNodePostprocessor(BaseNodePostprocessor):
     ) -> list[schema.NodeWithScore]:
         return guarded(release_scored, self._session, nodes, self.metadata)
 
-    @unspanned
-    async def _apostprocess_nodes(
-        self, nodes: list[schema.NodeWithScore], query_bundle: schema.QueryBundle | None = None
-    ) -> list[schema.NodeWithScore]:
-        return await asyncio.to_thread(self._postprocess_nodes, nodes)
-
 
 def release_scored(
     session: dp.Session,
@@ -173,12 +161,7 @@ def release_nodes(
     metadata: tuple[str, ...],
     conversation: str = CONVERSATION,
 ) -> list[schema.BaseNode]:
-    """Makes new nodes with the released texts.
-
-    Raises:
-        ParameterError: A node with images, sound or video, or of another class, whose further
-            fields may hold anything; nothing was charged.
-    """
+    """Makes new nodes with the released texts; one whose fields may hold more is refused."""
     for k, node in enumerate(nodes):
         if type(node) not in (schema.TextNode, schema.Node, schema.Document):
             raise ParameterError(
@@ -200,16 +183,17 @@ def _release(
     """
     text = node.get_content()
     release = in_block(session).release(node.id_, "tool", text, conversation=conversation)
-    unread = [key for key in node.excluded_embed_metadata_keys if key in metadata]
     return (schema.Document if isinstance(node, schema.Document) else schema.TextNode)(
         id_=node.id_,
         text=release.text,
         metadata={key: node.metadata[key] for key in metadata if key in node.metadata},
-        excluded_embed_metadata_keys=unread,
+        excluded_embed_metadata_keys=[
+            k for k in node.excluded_embed_metadata_keys if k in metadata
+        ],
         excluded_llm_metadata_keys=[k for k in node.excluded_llm_metadata_keys if k in metadata],
         relationships={
-            name: schema.RelatedNodeInfo(node_id=related.node_id)
-            for name in _RELATED
-            if isinstance(related := node.relationships.get(name), schema.RelatedNodeInfo)
+            kind: schema.RelatedNodeInfo(node_id=related.node_id)
+            for kind in (schema.NodeRelationship[name] for name in _RELATED)
+            if isinstance(related := node.relationships.get(kind), schema.RelatedNodeInfo)
         },
     )

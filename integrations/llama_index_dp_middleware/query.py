@@ -80,10 +80,6 @@ class DPQueryTransform(BaseQueryTransform):
 
 
 def require_words(bundle: QueryBundle) -> None:
-    """Refuses a query with an image, before anything is charged or sees it.
-
-    Raises:
-        ParameterError: It has one.
-    """
+    """Refuses a query with an image, before anything is charged or sees it."""
     if bundle.image_path is not None:
         raise ParameterError("expected a query of text only; an image cannot be released")

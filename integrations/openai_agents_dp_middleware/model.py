@@ -9,7 +9,8 @@ from typing import Any
 from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
-from dp_middleware.conversation.exchange import Exchange, Plain, Restorer, Tools
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Restorer, Tools
 from dp_middleware.errors import ParameterError
 from dp_middleware.unrecorded.streams import aclosing
 from openai_agents_dp_middleware._items import Released, answer_of
@@ -23,9 +24,9 @@ class DPModel(Model):
     """Stands for a remote model: instructions, messages and outputs of functions are released.
 
     The model's own answers may go out again, no others. With pseudonyms, answers have the originals
-    that stood in their own input, and so have the arguments of ``tools``, also in streams. Give the
-    run :func:`private_run`'s configuration: spans of tools record raw text otherwise. Names and
-    schemas of tools, handoffs and output types, settings and a stored prompt's id are public.
+    that stood in their own input, and so have the arguments of ``tools``. Give the run the
+    configuration of :func:`private_run`: spans of tools record raw text otherwise. Schemas of
+    tools, handoffs and output types, settings and a stored prompt's id are public.
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``.
@@ -109,13 +110,14 @@ class _ShownEvents:
         if kind.endswith(".delta") and isinstance(event.delta, str):
             _, restorer = self._open.get((index, kind)) or (None, self._restorer(kind, index))
             self._open[index, kind] = event, restorer
-            yield event.model_copy(update={"delta": restorer.feed(event.delta)})
+            shown = guarded(restorer.feed, event.delta, what=RESTORATION)
+            yield event.model_copy(update={"delta": shown})
             return
         if kind == "response.output_item.done":
             _answered(self._exchange, event.item)
         for place in [at for at in self._open if kind.endswith(_ENDS) and index in (None, at[0])]:
             begun, restorer = self._open.pop(place)
-            if rest := restorer.close():
+            if rest := guarded(restorer.close, what=RESTORATION):
                 yield begun.model_copy(update={"delta": rest})
         yield _shown(self._exchange, event, self._tools.get(index, ""))
 

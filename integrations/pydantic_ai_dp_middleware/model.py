@@ -12,7 +12,15 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
-from dp_middleware.conversation.exchange import Exchange, Plain, Restorer, Tools, checked_tools
+from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.exchange import (
+    RESTORATION,
+    Exchange,
+    Plain,
+    Restorer,
+    Tools,
+    checked_tools,
+)
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from pydantic_ai_dp_middleware._messages import Reading, answer_of
@@ -73,7 +81,8 @@ class DPModel(WrapperModel):
         """Asks the inner model what was released."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         response = await self.wrapped.request(sent, model_settings, parameters)
-        shown = replace(response, parts=[_shown(exchange, part) for part in response.parts])
+        parts = [_fed(exchange, _restorer(exchange, p), p, closes=True) for p in response.parts]
+        shown = replace(response, parts=parts)
         _note(exchange, response, shown)
         return shown
 
@@ -133,22 +142,32 @@ def _note(exchange: Exchange, remote: ai.ModelResponse, shown: ai.ModelResponse)
         exchange.note(answer_of(remote), answer_of(shown), left=True)
 
 
-def _shown(exchange: Exchange, part: Any) -> Any:
-    name = _field(part)
-    value = getattr(part, name, None)
-    if value is None:
-        return part
-    if isinstance(part, ai.BaseToolCallPart):
-        return replace(part, args=exchange.arguments(part.tool_name, value))
-    return replace(part, content=exchange.restore(value))
-
-
 def _field(piece: Any) -> str:
     """Returns where the text of a part or of a delta is; nothing: it has none."""
     for part, name, delta in _GROWING:
         if isinstance(piece, part | delta):
             return name if isinstance(piece, part) else f"{name}_delta"
     return ""
+
+
+def _restorer(exchange: Exchange, part: Any) -> Restorer:
+    if not isinstance(part, ai.BaseToolCallPart):
+        return exchange.restorer()
+    gives = exchange.gives_originals(part.tool_name)
+    return exchange.restorer(json=True, shown=False) if gives else Plain()
+
+
+def _fed(exchange: Exchange, restorer: Restorer, piece: Any, *, closes: bool = False) -> Any:
+    """Returns what is shown of a part or of a delta; ``closes``: it is all there is."""
+    name = _field(piece)
+    value = getattr(piece, name, None)
+    if isinstance(value, str):
+        shown = guarded(restorer.feed, value, what=RESTORATION)
+        rest = guarded(restorer.close, what=RESTORATION) if closes else ""
+        return replace(piece, **{name: shown + rest})
+    if value is None or isinstance(restorer, Plain):
+        return piece
+    return replace(piece, **{name: exchange.restore_value(value, shown=False)})
 
 
 def _inners(name: str) -> Any:
@@ -172,28 +191,17 @@ class _ShownStream(StreamedResponse):
     def _events(self, event: Any) -> Iterator[Any]:
         """Yields what is shown; ends of parts, and which is the result, tells the base class."""
         if isinstance(event, ai.PartStartEvent):
-            self._open[event.index] = self._restorer(event.part)
-            yield replace(event, part=self._piece(event.index, event.part))
+            self._open[event.index] = restorer = _restorer(self._exchange, event.part)
+            yield replace(event, part=_fed(self._exchange, restorer, event.part))
         elif isinstance(event, ai.PartDeltaEvent):
-            yield replace(event, delta=self._piece(event.index, event.delta))
-        elif isinstance(event, ai.PartEndEvent) and (rest := self._open[event.index].close()):
+            restorer = self._open[event.index]
+            yield replace(event, delta=_fed(self._exchange, restorer, event.delta))
+        elif isinstance(event, ai.PartEndEvent):
+            rest = guarded(self._open[event.index].close, what=RESTORATION)
+            if not rest:
+                return
             [(name, delta)] = [(n, d) for part, n, d in _GROWING if isinstance(event.part, part)]
             yield ai.PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
-
-    def _restorer(self, part: Any) -> Restorer:
-        if not isinstance(part, ai.BaseToolCallPart):
-            return self._exchange.restorer()
-        gives = self._exchange.gives_originals(part.tool_name)
-        return self._exchange.restorer(json=True, shown=False) if gives else Plain()
-
-    def _piece(self, index: int, piece: Any) -> Any:
-        name, restorer = _field(piece), self._open[index]
-        value = getattr(piece, name, None)
-        if isinstance(value, str):
-            return replace(piece, **{name: restorer.feed(value)})
-        if value is None or isinstance(restorer, Plain):
-            return piece
-        return replace(piece, **{name: self._exchange.restore_value(value, shown=False)})
 
     def get(self) -> ai.ModelResponse:
         """The answer as far as it was shown."""

@@ -322,3 +322,18 @@ def test_the_detector_of_the_package(monkeypatch, mapping):
     hidden = ("Barack", "Obama", "London", "199,500.00", "obama.com")  # in none of Faker's lists
     assert not [value for value in hidden if value in released]
     assert restored(released, mapping).stdout == text + "\n"
+
+
+# the rest ----------------------------------------------------------------------------------------
+
+
+def test_only_words_of_a_public_list_go_out():
+    result = pseudonymize("Mirela Tamburi saw Xaver in 1999.", "--common-words", code=0)
+    assert re.fullmatch(r"\w+ \w+ saw WORD_\d+ in WORD_\d+\.\n", result.stdout)
+    assert "nothing leaves but " in flat(result.stderr)
+
+
+def test_what_is_allowed_stays():
+    result = pseudonymize("Mirela Tamburi lives in Berlin.", "--allow", "Berlin", code=0)
+    assert result.stdout.endswith(" lives in Berlin.\n")
+    assert "what allow= names is public" in flat(result.stderr)

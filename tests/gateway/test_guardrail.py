@@ -86,16 +86,9 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "find", "arguments"
     "given",
     [
         {"texts": ["w1"], "documents": [CANARY]},
-        {"texts": ["w1"], "images": [CANARY]},
         {"texts": ["w1"], "tools": [{"type": CANARY}]},
-        {"texts": ["w1"], "structured_messages": [{**user("w1"), "name": CANARY}]},
         {"texts": ["w1"], "structured_messages": [user(CANARY)]},
         {"texts": CANARY, "request_headers": CANARY},
-        {
-            "texts": ["w1"],
-            "structured_messages": [{**answer("w1"), "tool_calls": [CALL]}],
-            "tool_calls": [CALL],
-        },
         {"texts": ["w1"], "kind": "other"},
     ],
 )

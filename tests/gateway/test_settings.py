@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support.gateway import MODEL, SECRET, settings
 from support.texts import CANARY
@@ -9,7 +11,8 @@ from support.texts import CANARY
 from dp_middleware.errors import ParameterError
 from dp_middleware.gateway import Settings
 from dp_middleware.gateway.admission import Clients, hash_of, new_key
-from dp_middleware.gateway.settings import Client
+from dp_middleware.gateway.service import releases_of
+from dp_middleware.gateway.settings import Client, Policy
 
 FILE = f"""
 memo = "memo.db"
@@ -108,3 +111,11 @@ def test_keys_are_known_by_their_hashes_alone():
     assert key not in repr(client)
     assert key not in repr(settings("http://x/v1"))
     assert len({new_key() for _ in range(100)}) == 100
+
+
+def test_a_policy_may_let_only_public_words_out():
+    policy = Policy(mode="pseudonyms", kinds=("email",), rest="common")
+    release = releases_of(policy, None, "ann").session().release("1", "user", "Is Xaver in?")
+    assert re.fullmatch(r"Is WORD_\d+ in\?", release.text)
+    with pytest.raises(ValueError, match="rest"):
+        Policy(mode="both", rest="common")

@@ -1,4 +1,4 @@
-"""The routes of the playground: one page with its style and script, and what these ask for."""
+"""The routes of the playground: one page with its files, for a browser on this computer alone."""
 
 from __future__ import annotations
 
@@ -7,16 +7,33 @@ from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from dp_middleware.gateway.admission import Gate
-from dp_middleware.gateway.failures import failure_of
-from dp_middleware.gateway.playground.guard import HEADERS, require_local
+from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.playground.releasing import Playground
+from dp_middleware.models.trust import is_loopback
 
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Of every answer: nothing but our own files runs or is asked for, and nothing is kept."""
+
+_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 _FILES = {
     "/": ("index.html", "text/html"),
     "/playground/page.css": ("page.css", "text/css"),
@@ -54,13 +71,13 @@ def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
 async def _guarded(gate: Gate, endpoint: _Endpoint, request: Request) -> Response:
     """An answer; or what stands for an error, without a text of anybody's."""
     try:
-        require_local(request)
+        _require_local(request)
         gate.count("playground")
         with gate:
             response = await endpoint(request)
     except Exception as error:
         response = failure_of(error).response()
-    response.headers.update(HEADERS)
+    response.headers.update(_HEADERS)
     return response
 
 
@@ -71,3 +88,35 @@ async def _file(name: str, kind: str, _: Request) -> Response:
 def _json(value: Any) -> Response:
     """In ASCII: a text may hold lone surrogates."""
     return Response(json.dumps(value), media_type="application/json")
+
+
+def _require_local(request: Request) -> None:
+    """Let in a browser on this computer that shows our own page; no key is asked of it.
+
+    A site that gives this computer a name of its own (DNS rebinding) sends that name as Host; one
+    that makes a browser post to us is told by its Origin. A proxy on this computer that tells
+    for whom it asks is refused: put none in front of the page.
+
+    Raises:
+        Failure: Another caller.
+    """
+    peer = request.client.host if request.client is not None else ""
+    if not is_loopback(peer) or any(name in request.headers for name in _FORWARDED):
+        raise Failure(403, "expected a caller on this computer, got another", "not_local")
+    hosts = request.headers.getlist("host")
+    if len(hosts) != 1 or not is_loopback(_name(hosts[0])):
+        message = "expected localhost, 127.0.0.1 or [::1] in the header Host, got another name"
+        raise Failure(403, message, "not_local")
+    own = (f"http://{hosts[0]}", f"https://{hosts[0]}")
+    if request.method == "POST" and request.headers.get("origin") not in own:
+        message = "expected a request of the page itself, got another Origin or none"
+        raise Failure(403, message, "not_local")
+
+
+def _name(host: str) -> str:
+    """Of a Host header; empty for what is none."""
+    try:
+        parts = urlsplit(f"//{host}")
+        return (parts.hostname or "") if parts.netloc == host and "@" not in host else ""
+    except ValueError:
+        return ""

@@ -22,7 +22,7 @@ from langchain.agents.middleware import (
     SummarizationMiddleware,
     before_model,
 )
-from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPAgentMiddleware,
@@ -163,7 +163,7 @@ def test_middleware_with_a_model_of_its_own(kind, url):
     assert not found(kind(model=DPChatModel(SESSION, bare)), tools=tools, model=own)
 
 
-@pytest.mark.parametrize("near", [remote(LOOPBACK), GenericFakeChatModel(messages=iter([]))])
+@pytest.mark.parametrize("near", [remote(LOOPBACK), FakeListChatModel(responses=["x"])])
 def test_a_local_model_is_fine(near):
     assert not found(SummarizationMiddleware(model=near))
 

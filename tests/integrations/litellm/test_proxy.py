@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -24,7 +25,7 @@ from dp_middleware.testing import OpenAIServer, ToolCall
 CANARY = "zxqcanary"
 ROOT = Path(dp.__file__).parents[1]
 PYTHON = os.environ.get("LITELLM_PYTHON", sys.executable)
-START = 120  # seconds
+START = 240  # seconds
 CONFIG = """
 model_list:
   - model_name: chat
@@ -71,11 +72,11 @@ class Logger(CustomLogger):
         with open({log!r}, "a") as file:
             file.write(kind + " " + " ".join(texts(list(values))) + "\\n")
 
-    async def async_log_success_event(self, kwargs, response, start, end):
-        self.note("SUCCESS", kwargs, response)
+    async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
+        self.note("SUCCESS", kwargs, response_obj)
 
-    async def async_log_failure_event(self, kwargs, response, start, end):
-        self.note("FAILURE", kwargs, response)
+    async def async_log_failure_event(self, kwargs, response_obj, start_time, end_time):
+        self.note("FAILURE", kwargs, response_obj)
 
     async def async_post_call_failure_hook(self, request_data, *args, **kwargs):
         self.note("REFUSED", request_data)
@@ -120,7 +121,7 @@ def environment(*paths):
 
 
 class Proxy:
-    """A running proxy.
+    """A proxy in a process of its own, which begins to start.
 
     Attributes:
         remote: What it forwards to.
@@ -128,21 +129,39 @@ class Proxy:
         console: What it printed.
     """
 
-    def __init__(self, folder, remote, port):
+    def __init__(self, folder, remote, guardrail, code):
         self.remote, self.log, self.console = remote, folder / "log.txt", folder / "console.txt"
         self.log.touch()
         self.begin = 0  # of what a test logs
+        (folder / "config.yaml").write_text(CONFIG.format(url=remote.url, guardrail=guardrail))
+        (folder / "private.py").write_text(code.format(log=str(self.log)))
+        port = str(free_port())
         headers = {"Authorization": "Bearer sk-master"}
         url = f"http://127.0.0.1:{port}"
         self._client = httpx.Client(base_url=url, headers=headers, timeout=60)
+        command = "from litellm.proxy.proxy_cli import run_server; run_server()"
+        options = ["--config", "config.yaml", "--host", "127.0.0.1", "--port", port]
+        with self.console.open("w") as console:
+            self._process = subprocess.Popen(
+                [PYTHON, "-c", command, *options],
+                env=environment(folder),
+                cwd=folder,
+                stdout=console,
+                stderr=console,
+            )
 
-    def wait(self, process):
+    def ready(self):
+        """Itself, once it answers, as new."""
         end = time.monotonic() + START
-        while process.poll() is None and time.monotonic() < end:
+        while self._process.poll() is None and time.monotonic() < end:
             try:
-                return self._client.get("/health/liveliness").raise_for_status()
+                self._client.get("/health/liveliness").raise_for_status()
             except httpx.HTTPError:
                 time.sleep(0.3)
+                continue
+            self.begin = len(self.log.read_text())
+            self.remote.mode, self.remote.reply = "ok", "a fine answer"
+            return self
         raise AssertionError(self.console.read_text()[-2000:])
 
     def post(self, path, **body):
@@ -151,12 +170,10 @@ class Proxy:
         found = self._client.post(path, json=body)
         last = "SUCCESS" if found.status_code == 200 else "REFUSED"
         end = time.monotonic() + 30
-        while last not in self.log.read_text()[start:] and time.monotonic() < end:
+        while last not in self.log.read_text()[start:]:
+            assert time.monotonic() < end, "the callbacks were told nothing"
             time.sleep(0.05)
         return found
-
-    def close(self):
-        self._client.close()
 
     def chat(self, *messages, **body):
         return self.post("/v1/chat/completions", model="chat", messages=list(messages), **body)
@@ -167,43 +184,40 @@ class Proxy:
         for text in (self.log.read_text()[self.begin :], self.console.read_text(), *others):
             assert CANARY not in text
 
-
-def run_proxy(folder, remote, guardrail, code):
-    port = free_port()
-    (folder / "config.yaml").write_text(CONFIG.format(url=remote.url, guardrail=guardrail))
-    (folder / "private.py").write_text(code.format(log=str(folder / "log.txt")))
-    proxy = Proxy(folder, remote, port)
-    command = "from litellm.proxy.proxy_cli import run_server; run_server()"
-    options = ["--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
-    with proxy.console.open("w") as console:
-        process = subprocess.Popen(
-            [PYTHON, "-c", command, *options],
-            env=environment(folder),
-            cwd=folder,
-            stdout=console,
-            stderr=console,
-        )
-        try:
-            proxy.wait(process)
-            yield proxy
-        finally:
-            proxy.close()
-            process.terminate()
-            process.wait(30)
+    def stop(self):
+        self._client.close()
+        self._process.terminate()
+        self._process.wait(30)
 
 
 @pytest.fixture(scope="module")
-def proxy(tmp_path_factory):
-    with OpenAIServer() as remote:
-        yield from run_proxy(tmp_path_factory.mktemp("own"), remote, OWN, MODULE)
+def gateway():
+    """Answers the generic guardrail; it is never asked to forward anything."""
+    with running(policies={"default": {"tools": "public"}}) as running_gateway:
+        yield running_gateway
+        assert not running_gateway.upstream.requests
 
 
-@pytest.fixture(autouse=True)
-def _as_new(request):
-    for name in {"proxy", "named"} & set(request.fixturenames):
-        running = request.getfixturevalue(name)
-        running.begin = len(running.log.read_text())
-        running.remote.mode, running.remote.reply = "ok", "a fine answer"
+@pytest.fixture(scope="module")
+def proxies(gateway, tmp_path_factory):
+    """All of them by name; they take long to start, so they do at the same time."""
+    generic = (
+        "{guardrail: generic_guardrail_api, mode: [pre_call, post_call], default_on: true, "
+        f'api_base: "{gateway.root}", api_key: "{KEYS["ann"]}", unreachable_fallback: fail_closed}}'
+    )
+    kinds = {"own": (OWN, MODULE), "named": (OWN, MODULE + PSEUDONYMS), "hook": (generic, MODULE)}
+    with ExitStack() as stack:
+        started = {}
+        for name, kind in kinds.items():
+            remote = stack.enter_context(OpenAIServer())
+            started[name] = Proxy(tmp_path_factory.mktemp(name), remote, *kind)
+            stack.callback(started[name].stop)
+        yield started
+
+
+@pytest.fixture
+def proxy(proxies):
+    return proxies["own"].ready()
 
 
 def user(text):
@@ -310,15 +324,9 @@ def test_a_failing_remote_model_tells_released_text_only(proxy):
     proxy.assert_clean(found.text)
 
 
-@pytest.fixture(scope="module")
-def named(tmp_path_factory):
-    with OpenAIServer(mode="echo") as remote:
-        code = MODULE + PSEUDONYMS
-        yield from run_proxy(tmp_path_factory.mktemp("named"), remote, OWN, code)
-
-
 @pytest.mark.parametrize("stream", [False, True])
-def test_pseudonyms_come_back_as_originals(stream, named):
+def test_pseudonyms_come_back_as_originals(stream, proxies):
+    named = proxies["named"].ready()
     named.remote.mode = "echo"
     found = named.chat(user("Mirela Tamburi signed it, says Mirela Tamburi."), stream=stream)
     assert said_in(found, stream) == "Mirela Tamburi signed it, says Mirela Tamburi."
@@ -333,45 +341,22 @@ def said_in(found, stream):
     return "".join(delta.get("content") or "" for delta in deltas)
 
 
-@pytest.fixture
-def gateway():
-    """Answers the generic guardrail; it is never asked to forward anything."""
-    with running(policies={"default": {"tools": "public"}}) as running_gateway:
-        yield running_gateway
-        assert not running_gateway.upstream.requests
-
-
-def generic(gateway, key):
-    return (
-        "{guardrail: generic_guardrail_api, mode: [pre_call, post_call], default_on: true, "
-        f'api_base: "{gateway.root}", api_key: "{key}", unreachable_fallback: fail_closed}}'
-    )
-
-
-def test_the_webhook(gateway, tmp_path):
-    with OpenAIServer() as remote, AllLogs() as logs:
-        for proxy in run_proxy(tmp_path, remote, generic(gateway, KEYS["ann"]), MODULE):
-            for stream in (False, True):
-                first = proxy.chat(user(f"{CANARY} {stream}"), stream=stream)
-                assert first.status_code == 200
-                assert "fine" in first.text
-                said = {"role": "assistant", "content": "a fine answer"}
-                again = [user(f"{CANARY} {stream}"), said, user(CANARY)]
-                assert proxy.chat(*again, stream=stream).status_code == 200
-            refused = proxy.chat(user(CANARY), {**said, "content": CANARY})
-            assert refused.status_code == 400
-            embedded = proxy.post("/v1/embeddings", model="embedder", input=[CANARY])
-            assert embedded.status_code == 200
-            seen = len(remote.bodies)
-            gateway.refuse_all()
-            assert proxy.chat(user(CANARY)).status_code >= 500  # fails closed
-            assert len(remote.bodies) == seen
-            assert not remote.saw(CANARY)
-        assert not any(CANARY in line for line in logs.lines if "dp_middleware" in line)
-
-
-def test_a_wrong_key_of_the_webhook_fails_closed(gateway, tmp_path):
-    with OpenAIServer() as remote:
-        for proxy in run_proxy(tmp_path, remote, generic(gateway, "dpk-wrong"), MODULE):
-            assert proxy.chat(user(CANARY)).status_code >= 400
-            assert not any(remote.bodies)
+def test_the_webhook(gateway, proxies):
+    proxy = proxies["hook"].ready()
+    with AllLogs() as logs:
+        for stream in (False, True):
+            first = proxy.chat(user(f"{CANARY} {stream}"), stream=stream)
+            assert first.status_code == 200
+            assert "fine" in first.text
+            said = {"role": "assistant", "content": "a fine answer"}
+            again = [user(f"{CANARY} {stream}"), said, user(CANARY)]
+            assert proxy.chat(*again, stream=stream).status_code == 200
+        refused = proxy.chat(user(CANARY), {**said, "content": CANARY})
+        assert refused.status_code == 400
+        assert proxy.post("/v1/embeddings", model="embedder", input=[CANARY]).status_code == 200
+        seen = len(proxy.remote.bodies)
+        gateway.refuse_all()  # as with a wrong key
+        assert proxy.chat(user(CANARY)).status_code >= 500  # fails closed
+        assert len(proxy.remote.bodies) == seen
+        assert not proxy.remote.saw(CANARY)
+    assert not any(CANARY in line for line in logs.lines if "dp_middleware" in line)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
-from dp_middleware.testing import Probe
 
 pytest.importorskip("llama_index.core")
 
@@ -20,38 +19,30 @@ from llama_index_dp_middleware import DPEmbedding
 RESPONSE = dp.VectorResponse.fitted(np.random.default_rng(1).normal(size=(60, 6)), epsilon=3.0)
 
 
-def test_every_way_of_embedding_releases_and_charges(tmp_path):
-    with Probe(tmp_path) as probe:
-        sanitizer = probe.sanitizer()
-        model = DPEmbedding(
-            RESPONSE,
-            MockEmbedding(embed_dim=6),
-            ledger=sanitizer.ledger,
-            subject=sanitizer.subject,
-        )
-        nodes = [TextNode(text=probe.new_text())]
-        vectors = [
-            model.get_text_embedding(probe.new_text()),
-            model.get_query_embedding(probe.new_text()),
-            *model.get_text_embedding_batch([probe.new_text()]),
-            asyncio.run(model.aget_query_embedding(probe.new_text())),
-            model(nodes)[0].embedding,
-        ]
-        assert len({tuple(vector) for vector in vectors}) == 5  # the mock gives one for all
-        assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
-        epsilon = dp.certify(RESPONSE).epsilon
-        assert [row.epsilon * 1e-12 for row in probe.charges] == pytest.approx([epsilon] * 5)
-        assert not probe.leaks(repr=repr(model), vectors=vectors)
-        probe.exhaust_budget()
-        spent = DPEmbedding(
-            RESPONSE,
-            MockEmbedding(embed_dim=6),
-            ledger=probe.sanitizer().ledger,
-            subject=sanitizer.subject,
-        )
-        with pytest.raises(dp.BudgetExhausted) as caught:
-            spent.get_query_embedding(probe.new_text())
-        assert not probe.leaks(error=repr(caught.value))
+def model_of(probe):
+    own = probe.sanitizer()
+    inner = MockEmbedding(embed_dim=6)
+    return DPEmbedding(RESPONSE, inner, ledger=own.ledger, subject=own.subject)
+
+
+def test_every_way_of_embedding_releases_and_charges(probe):
+    model, nodes = model_of(probe), [TextNode(text=probe.new_text())]
+    vectors = [
+        model.get_text_embedding(probe.new_text()),
+        model.get_query_embedding(probe.new_text()),
+        *model.get_text_embedding_batch([probe.new_text()]),
+        asyncio.run(model.aget_query_embedding(probe.new_text())),
+        model(nodes)[0].embedding,
+    ]
+    assert len({tuple(vector) for vector in vectors}) == 5  # the mock gives one for all
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+    epsilon = dp.certify(RESPONSE).epsilon
+    assert [row.epsilon * 1e-12 for row in probe.charges] == pytest.approx([epsilon] * 5)
+    assert not probe.leaks(repr=repr(model), vectors=vectors)
+    probe.exhaust_budget()
+    with pytest.raises(dp.BudgetExhausted) as caught:
+        model_of(probe).get_query_embedding(probe.new_text())
+    assert not probe.leaks(error=repr(caught.value))
 
 
 def test_no_pipeline_gives_one_release_for_another_text(tmp_path):

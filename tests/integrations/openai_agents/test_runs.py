@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 import pytest
 
@@ -15,10 +14,11 @@ from agents import Agent, OpenAIChatCompletionsModel, Runner, SQLiteSession, fun
 from agents.models.interface import Model
 from openai.types.responses import ResponseReasoningItem
 from openai_agents_dp_middleware import DPModel, private_run, release_input
-from support.entities import CONTRACT, ENTITIES, detector, private
+from support.entities import CONTRACT, private
+from support.pseudonymous import calling, name_in, pseudonyms
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer, ToolCall
+from dp_middleware.testing import OpenAIServer
 
 SECOND = "And what of Berlin?"
 
@@ -35,10 +35,6 @@ def inner(remote):
     return OpenAIChatCompletionsModel("gpt-4o-mini", client)
 
 
-def pseudonyms():
-    return dp.Pseudonyms(detector(ENTITIES), on_empty="pass").session()
-
-
 def config(remote, session=None, **settings):
     return private_run(session or pseudonyms(), inner(remote), tracing_disabled=True, **settings)
 
@@ -52,18 +48,6 @@ def look_up(found):
         return f"{name} of Acme Trading Ltd"
 
     return tool
-
-
-def calling(request):
-    """Calls the tool with the name in the question, then says what it said."""
-    last = request["messages"][-1]
-    if last["role"] == "tool":
-        return last["content"]
-    return [ToolCall(name="look_up", arguments={"name": name_in(last["content"])})]
-
-
-def name_in(text):
-    return re.search(r"Who is ([\w-]+ [\w-]+)", str(text))[1]
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -92,36 +76,22 @@ def test_tools_and_users_see_the_originals(streams, remote):
     assert second["messages"][: len(first["messages"])] == first["messages"]
 
 
-def test_a_session_of_turns_is_released_once(remote):
-    remote.mode = "echo"
-    agent, kept, how = Agent("helper"), SQLiteSession("turns"), config(remote)
-
-    async def run():
-        first = await Runner.run(agent, CONTRACT, session=kept, run_config=how)
-        return first, await Runner.run(agent, SECOND, session=kept, run_config=how)
-
-    first, second = asyncio.run(run())
-    assert (first.final_output, second.final_output) == (CONTRACT, SECOND)
-    [asked] = remote.requests[0]["messages"]
-    again, answer, _ = remote.requests[1]["messages"]
-    assert again == asked
-    assert answer["content"] == asked["content"]  # its own words, not what was shown
-
-
-def test_another_agent_takes_over_what_was_released(remote):
+def test_turns_are_released_once_also_by_another_agent(remote):
     """Its instructions are an event of their own, so they change nothing behind them."""
     remote.mode = "echo"
-    how = config(remote, public_instructions=["Be brief."])
+    kept, how = SQLiteSession("turns"), config(remote, public_instructions=["Be brief."])
 
-    async def run():
-        first = await Runner.run(Agent("a", instructions="Be brief."), CONTRACT, run_config=how)
-        given = [*first.to_input_list(), {"role": "user", "content": SECOND}]
-        await Runner.run(Agent("b", instructions="Be long."), given, run_config=how)
+    async def run(text, instructions):
+        agent = Agent("helper", instructions=instructions)
+        return (await Runner.run(agent, text, session=kept, run_config=how)).final_output
 
-    asyncio.run(run())
-    first, second = (request["messages"] for request in remote.requests)
-    assert first[0]["content"] == "Be brief."
-    assert second[1] == first[1]
+    assert asyncio.run(run(CONTRACT, "Be brief.")) == CONTRACT
+    assert asyncio.run(run(SECOND, "Be long.")) == SECOND
+    rules, asked = remote.requests[0]["messages"]
+    _, again, answer, _ = remote.requests[1]["messages"]
+    assert rules["content"] == "Be brief."
+    assert again == asked
+    assert answer["content"] == asked["content"]  # its own words, not what was shown
 
 
 def test_an_answer_that_was_never_given_is_refused(remote):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from contextlib import asynccontextmanager
 
 import pytest
@@ -33,7 +32,8 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage
 from pydantic_ai_dp_middleware import DPModel
-from support.entities import CONTRACT, ENTITIES, detector, private
+from support.entities import CONTRACT, private
+from support.pseudonymous import calling, name_in, pseudonyms
 
 import dp_middleware as dp
 from dp_middleware.testing import OpenAIServer, ToolCall
@@ -56,14 +56,6 @@ def model(remote):
     return DPModel(pseudonyms(), inner, tools=["look_up"])
 
 
-def pseudonyms():
-    return dp.Pseudonyms(detector(ENTITIES), on_empty="pass").session()
-
-
-def name_in(text):
-    return re.search(r"Who is ([\w-]+ [\w-]+)", str(text))[1]
-
-
 def helper(model, found):
     agent = Agent(model, instructions="Help Mirela Tamburi.")
 
@@ -73,14 +65,6 @@ def helper(model, found):
         return [name, "Acme Trading Ltd"]
 
     return agent
-
-
-def calling(request):
-    """Calls the tool with the name in the question, then says what it said."""
-    last = request["messages"][-1]
-    if last["role"] == "tool":
-        return last["content"]
-    return [ToolCall(name="look_up", arguments={"name": name_in(last["content"])})]
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -157,18 +141,16 @@ async def thinking(messages, info):
         yield text[place : place + 3]
 
 
+async def streamed(model, text):
+    """The events of an answer, and the answer."""
+    asked = [ModelRequest([UserPromptPart(text)])]
+    async with model.request_stream(asked, None, PLAIN) as stream:
+        return [event async for event in stream], stream.get()
+
+
 def test_thoughts_and_texts_in_pieces_are_restored():
     model = DPModel(pseudonyms(), FunctionModel(stream_function=thinking))
-
-    async def run():
-        asked = [ModelRequest([UserPromptPart(CONTRACT)])]
-        async with model.request_stream(asked, None, PLAIN) as stream:
-            events = [event async for event in stream]
-            again = aiter(stream)
-            assert [event async for event in again] == []
-            return events, stream.get()
-
-    events, response = asyncio.run(run())
+    events, response = asyncio.run(streamed(model, CONTRACT))
     shown = {0: "", 1: ""}
     for event in events:
         piece = getattr(event, "delta", None) or getattr(event, "part", None)
@@ -202,12 +184,7 @@ class Searching(FunctionModel):
 def test_arguments_of_a_vendors_tool_in_pieces_are_restored(question):
     model = DPModel(pseudonyms(), Searching(stream_function=thinking), tools=["web_search"])
 
-    async def run():
-        asked = [ModelRequest([UserPromptPart(question)])]
-        async with model.request_stream(asked, None, PLAIN) as stream:
-            return [event async for event in stream], stream.get()
-
-    events, response = asyncio.run(run())
+    events, response = asyncio.run(streamed(model, question))
     deltas = [event.delta.args_delta for event in events if isinstance(event, PartDeltaEvent)]
     assert json.loads("".join(deltas)) == {"query": question}
     [ended] = [event.part for event in events if isinstance(event, PartEndEvent)]

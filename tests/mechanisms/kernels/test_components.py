@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -45,3 +49,37 @@ def test_the_default_is_kept_on_disk_and_a_damaged_file_is_made_anew(monkeypatch
         file.write_text(damaged)
         assert make() == first
     assert len(asked) == 3
+
+
+KERNELS = {
+    "plain": {},
+    "Prescott": {"OPENBLAS_CORETYPE": "Prescott"},
+    "Haswell": {"OPENBLAS_CORETYPE": "Haswell", "ATEN_CPU_CAPABILITY": "default"},
+}
+FITTED = """
+import numpy as np
+from dp_middleware.mechanisms.kernels.components import Components
+print(Components.of(np.random.default_rng(1).normal(size=(700, 33))).fingerprint)
+"""
+
+
+def test_components_are_the_same_whatever_kernels_a_machine_has():
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", FITTED],
+            env={**os.environ, **kernels, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for kernels in KERNELS.values()
+    ]
+    assert len({*found}) == 1, found
+
+
+def test_eigenvectors_are_those_of_lapack():
+    rows = np.random.default_rng(2).normal(size=(60, 17))
+    values, vectors = components.eigen(rows.T @ rows)
+    expected, theirs = np.linalg.eigh(rows.T @ rows)
+    assert values == pytest.approx(expected[::-1], rel=1e-12)
+    assert np.abs((vectors * theirs.T[::-1]).sum(axis=1)) == pytest.approx(1.0, abs=1e-10)

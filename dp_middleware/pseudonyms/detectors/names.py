@@ -31,7 +31,7 @@ _TITLE = re.compile(
 )
 _CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
 _NOBODY = words("nobody")  # fmt: skip
-_SAYING = re.compile(
+SAYING = re.compile(
     r"['’]s\b|\s+(?:said|says|called|calls|wrote|writes|was|has|had|asked|asks|told|tells|went|"
     r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here)\b"
 )
@@ -257,7 +257,7 @@ class Names:
             part = part[:-1]
         while len(part) > 1 and self._is_function_word(part[0]) and not is_family(part[1].lower):
             part = part[1:]
-        named = [token for token in part if not token.initial]
+        named = [token for token in part if token.capital and not token.initial]
         if not named:
             return
         if len(named) == 1:
@@ -279,7 +279,9 @@ class Names:
 
     def _unknown(self, part: list[Token]) -> bool:
         """Whether words of no list are names, not words of their own language."""
-        if self.language == "de" and not any(is_name(token.lower) for token in part):
+        if self.language == "de" and not any(
+            is_name(token.lower) for token in part if token.capital
+        ):
             return self.level == 2
         return not all(token.text.isupper() for token in part) or self.level == 2
 
@@ -322,7 +324,7 @@ class Names:
         return pattern.search(before) is not None
 
     def _says(self, token: Token) -> bool:
-        return _SAYING.match(self.text, token.end) is not None
+        return SAYING.match(self.text, token.end) is not None
 
     def _places(self, run: list[Token]) -> Iterator[Entity]:
         k = 0
@@ -441,6 +443,8 @@ def _is_camel(word: str) -> bool:
 
 def _is_heading(line: str) -> bool:
     """Whether the words of a line have capital letters because it is a heading."""
+    if line.rstrip()[-1:] in {".", ",", ";", "?", "!"}:
+        return False
     words = [word for word in re.findall(r"[^\W\d_]+", line) if len(word) > 3]
     return len(words) > 3 and sum(word[0].isupper() for word in words) > 0.8 * len(words)
 

@@ -16,7 +16,7 @@ from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
-from dp_middleware.pseudonyms.detectors.names import Names, parts_of
+from dp_middleware.pseudonyms.detectors.names import SAYING, Names, parts_of
 from dp_middleware.pseudonyms.detectors.patterns import matches
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
@@ -257,7 +257,8 @@ def _is_said(text: str, match: re.Match[str], parts: dict[str, bool], language: 
         return False
     before = text[: match.start()].rstrip(" \"'(")
     behind = re.match(r"\s+[a-z]", text[match.end() : match.end() + 3])
-    return before[-1:] in ("", ".", "!", "?", "\n") and behind is not None
+    begins = before[-1:] in ("", ".", "!", "?", "\n") and behind is not None
+    return begins and SAYING.match(text, match.end()) is None
 
 
 def _is_handle(word: str, names: Collection[str], language: str) -> bool:

@@ -1,178 +1,236 @@
-"""What the detector for English finds of two annotated collections, and what that costs.
+"""What detectors find of messages with identifiers, what they replace besides, and what that costs.
 
-    OMP_NUM_THREADS=1 python benchmarks/detection.py FOLDER [--errors 0] [--write]
+    OMP_NUM_THREADS=1 python benchmarks/detection.py FOLDER [--detectors balanced safe ...]
+        [--half tuning] [--errors 20] [--write]
 
 FOLDER has ``presidio_synth/dev.jsonl`` and ``wikibio/dev.jsonl``, whose lines have ``text`` and
-``spans`` with ``start``, ``end`` and ``type``: the synthetic sentences of presidio-research, and
-the biographies of Papadopoulou et al. (LREC 2022) with the spans of the first annotator.
+``spans`` with ``start``, ``end`` and ``type``: synthetic sentences of presidio-research, and
+biographies of Papadopoulou et al. (LREC 2022) with the spans of the first annotator. The messages
+of messages.toml are read beside them: of the report half, by which nothing was tuned.
 
-- recall: true spans that an entity of the right kind overlaps (of an address also the kinds of
-  its parts);
-- any kind: true spans that an entity of whatever kind overlaps, so that something is replaced;
-- characters: of the true spans, blanks aside, inside entities of whatever kind, so replaced;
-- precision: entities of the kind that overlap a true span that is right for it.
+- covered: identifiers whose letters and digits are all inside entities, of whatever kind;
+- leak: texts with an identifier that is not covered, with the 95 % interval of Wilson;
+- persons: as covered, of people alone;
+- kept: words (of letters) outside of annotated spans that no entity touches;
+- CPU: seconds per 1,000 words and signs, one thread.
 
-``--errors`` prints this many true spans of each type that are not wholly covered; ``--write`` puts
-the table into docs/pseudonyms.md.
+Identifiers are people, contacts, addresses, ids, secrets and user names; organisations, places,
+dates, amounts and ages are annotated too, and neither needed nor counted as other words.
+``--errors`` prints what is not covered; ``--write`` puts the table into docs/pseudonyms.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
+import math
+import subprocess
+import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import messages
 import pages
+import regex
 
-from dp_middleware.pseudonyms.detection import Entity, entities_of
-from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms import detectors
+from dp_middleware.pseudonyms.detection import entities_of
 
-KINDS = {
-    "presidio_synth": {
-        "PERSON": "person",
-        "ORGANIZATION": "organisation",
-        "GPE": "place",
-        "STREET_ADDRESS": "address",
-        "ZIP_CODE": "zip",
-        "DATE_TIME": "date",
-        "AGE": "age",
-        "EMAIL_ADDRESS": "email",
-        "PHONE_NUMBER": "phone",
-        "DOMAIN_NAME": "url",
-        "CREDIT_CARD": "card",
-        "IBAN_CODE": "iban",
-        "IP_ADDRESS": "ip",
-        "TITLE": None,
-        "NRP": None,
-    },
-    "wikibio": {
-        "PERSON": "person",
-        "ORG": "organisation",
-        "LOC": "place",
-        "DATETIME": "date",
-        "QUANTITY": "number",
-        "DEM": None,
-        "MISC": None,
-    },
+QUASI = frozenset(
+    [
+        "org",
+        "city",
+        "date",
+        "amount",
+        "age",
+        "url",
+        "ORGANIZATION",
+        "GPE",
+        "DATE_TIME",
+        "AGE",
+        "DOMAIN_NAME",
+        "TITLE",
+        "NRP",
+        "ORG",
+        "LOC",
+        "DATETIME",
+        "QUANTITY",
+        "DEM",
+        "MISC",
+    ]
+)
+"""Annotated types that are no identifiers."""
+
+DETECTORS: dict[str, Callable[[], Any]] = {
+    "balanced": lambda: detectors.default(),
+    "precise": lambda: detectors.default(strictness="precise"),
+    "safe": lambda: detectors.default(strictness="safe"),
+    "rampart": lambda: detectors.rampart(),
+    "presidio": lambda: detectors.presidio(),
+    "both": lambda: detectors.union(detectors.default(), detectors.presidio()),
 }
-"""The kind of each type of a collection; None where the detector looks for nothing of it."""
+_WORD = regex.compile(r"\p{L}+")
+_TOKEN = regex.compile(r"\w+|[^\w\s]")
+_START = """
+import sys, time
+from pathlib import Path
+from benchmark import DETECTORS
+DETECTORS[sys.argv[1]]()("Maria Lopez lives in Leicester.")
+[most] = [x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x]
+print(time.process_time(), most.split()[1])
+"""
 
-PARTS = {"STREET_ADDRESS": {"zip", "place", "number"}, "QUANTITY": {"amount", "age"}}
-"""Kinds that parts of a type are rightly found as."""
+
+class Text(NamedTuple):
+    """A text with its annotated spans."""
+
+    text: str
+    language: str
+    spans: list[tuple[int, int, str]]
 
 
 class Score(NamedTuple):
-    """How a type was found: true spans, three shares of them, and a share of the entities."""
+    """What a detector did with a collection."""
 
-    spans: int
-    recall: float
-    any_kind: float
-    characters: float
-    precision: float
-
-
-class Tally(Counter[str]):
-    """Counts for one type."""
-
-    def score(self) -> Score:
-        whole = max(1, self["spans"])
-        return Score(
-            self["spans"],
-            self["right"] / whole,
-            self["any"] / whole,
-            self["covered"] / max(1, self["characters"]),
-            self["confirmed"] / self["entities"] if self["entities"] else float("nan"),
-        )
-
-
-def overlap(one: Any, other: Any) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
-
-
-def count(
-    text: str, spans: list[tuple[int, int, str]], entities: list[Entity], kinds: dict[str, Any]
-) -> dict[str, Tally]:
-    """What one text adds to the tally of each type."""
-    tallies = {name: Tally() for name in kinds}
-    replaced = {place for start, end, _ in entities for place in range(start, end)}
-    for start, end, name in spans:
-        near = [each for each in entities if overlap(each, (start, end))]
-        places = [place for place in range(start, end) if not text[place].isspace()]
-        tallies[name]["spans"] += 1
-        tallies[name]["right"] += any(
-            each.kind == kinds[name] or each.kind in PARTS.get(name, ()) for each in near
-        )
-        tallies[name]["any"] += bool(near)
-        tallies[name]["covered"] += len(replaced.intersection(places))
-        tallies[name]["characters"] += len(places)
-    for name, kind in kinds.items():
-        true = [each for each in spans if kinds[each[2]] == kind or kind in PARTS.get(each[2], ())]
-        own = [each for each in entities if each.kind == kind]
-        tallies[name]["entities"] += len(own)
-        tallies[name]["confirmed"] += sum(any(overlap(e, s) for s in true) for e in own)
-    return tallies
-
-
-def measure(path: Path, kinds: dict[str, Any], errors: int) -> tuple[dict[str, Score], float]:
-    """Scores by type, and CPU seconds per 1,000 tokens."""
-    detector = default_detector()
-    entities_of("Warm, Maria Lopez, maria@example.com", detector)
-    tallies, missed = {name: Tally() for name in kinds}, Counter[str]()
-    tokens, seconds = 0, 0.0
-    for line in path.read_text("utf-8").splitlines():
-        record = json.loads(line)
-        text = record["text"]
-        spans = [(each["start"], each["end"], each["type"]) for each in record["spans"]]
-        begin = time.process_time()
-        entities = entities_of(text, detector)
-        seconds += time.process_time() - begin
-        tokens += len(re.findall(r"\w+|[^\w\s]", text))
-        for name, tally in count(text, spans, entities, kinds).items():
-            tallies[name].update(tally)
-            if errors > missed[name] and tally["spans"] and tally["covered"] < tally["characters"]:
-                missed[name] += 1
-                true = [text[a:b] for a, b, which in spans if which == name]
-                print(name, true, [(text[a:b], kind) for a, b, kind in entities], repr(text[:150]))
-            wrong = tally["entities"] - tally["confirmed"]
-            if errors > missed["wrong " + name] and wrong:
-                missed["wrong " + name] += 1
-                print("WRONG", name, [text[a:b] for a, b, k in entities if k == kinds[name]])
-    return {name: tally.score() for name, tally in tallies.items()}, 1e3 * seconds / tokens
-
-
-def table(folder: Path, errors: int) -> str:
-    """All collections, in Markdown."""
-    head = ["collection", "type", "kind", "spans", "recall", "any kind", "characters", "precision"]
-    lines = ["| " + " | ".join(head) + " |", "|---|---|---|" + "---:|" * 5]
-    times = []
-    for name, kinds in KINDS.items():
-        scores, seconds = measure(folder / name / "dev.jsonl", kinds, errors)
-        times.append(f"{seconds:.2f} ({name})")
-        for kind, score in scores.items():
-            is_found = kinds[kind] is not None
-            shares = [f"{share:.2f}" for share in score[1:]]
-            shown = shares if is_found else ["", *shares[1:3], ""]
-            lines.append(f"| {name} | {kind} | {kinds[kind] or ''} | {score.spans} | ")
-            lines[-1] += " | ".join(shown) + " |"
-    lines += ["", f"CPU seconds per 1,000 words and signs, one core: {', '.join(times)}."]
-    return "\n".join(lines)
+    covered: Counter[str]
+    every: Counter[str]
+    leaks: int
+    texts: int
+    kept: int
+    others: int
+    cpu: float
 
 
 def main() -> None:
-    """Print a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--detectors", nargs="+", default=["balanced"], choices=DETECTORS)
+    parser.add_argument("--half", default="report", choices=("report", "tuning"))
+    parser.add_argument("--texts", type=int, default=10_000, help="of each collection at most")
     parser.add_argument("--errors", type=int, default=0)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    content = table(options.folder, options.errors)
-    print(content)
+    collections = {"messages": of_messages(options.half)}
+    for name in ("presidio_synth", "wikibio"):
+        collections[name] = of_file(options.folder / name / "dev.jsonl")[: options.texts]
+    rows = []
+    for name in options.detectors:
+        detector = DETECTORS[name]()
+        detector("Maria Lopez lives in Leicester.")
+        for collection, texts in collections.items():
+            rows.append(row(name, collection, score(texts, detector, options.errors)))
+    table = "\n".join([*HEAD, *rows, "", *map(start, options.detectors)])
+    print(table)
     if options.write:
-        pages.write("detection", content)
+        pages.write("detection", table)
+
+
+HEAD = (
+    "| detector | collection | covered | leak | persons | kept | CPU |",
+    "|---|---|---:|---:|---:|---:|---:|",
+)
+
+
+def of_messages(half: str) -> list[Text]:
+    return [
+        Text(each.text, each.language, [tuple(one) for one in each.identifiers])
+        for each in messages.messages(half)
+    ]
+
+
+def of_file(path: Path) -> list[Text]:
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [
+        Text(line["text"], "en", [(s["start"], s["end"], s["type"]) for s in line["spans"]])
+        for line in lines
+    ]
+
+
+def score(texts: list[Text], detector: Any, errors: int) -> Score:
+    covered, every = Counter[str](), Counter[str]()
+    leaks = kept = others = tokens = 0
+    started = time.process_time()
+    found = [entities_of(each.text, detector) for each in texts]
+    cpu = time.process_time() - started
+    for (text, language, spans), entities in zip(texts, found, strict=True):
+        inside = {place for start, end, _ in entities for place in range(start, end)}
+        leaked = False
+        for start, end, kind in spans:
+            is_covered = all(k in inside for k in range(start, end) if text[k].isalnum())
+            every[kind] += 1
+            covered[kind] += is_covered
+            if kind == "person":
+                every[f"person {language}"] += 1
+                covered[f"person {language}"] += is_covered
+            if not is_covered and kind not in QUASI:
+                leaked = True
+                if errors > 0:
+                    errors -= 1
+                    print(f"{kind}: {text[start:end]!r} in {text[max(0, start - 40) : end + 30]!r}")
+        leaks += leaked
+        annotated = {place for start, end, _ in spans for place in range(start, end)}
+        for word in _WORD.finditer(text):
+            places = range(*word.span())
+            if annotated.isdisjoint(places):
+                others += 1
+                kept += inside.isdisjoint(places)
+        tokens += len(_TOKEN.findall(text))
+    if errors > 0:
+        show_replaced(texts, found, errors)
+    return Score(covered, every, leaks, len(texts), kept, others, 1000 * cpu / tokens)
+
+
+def show_replaced(texts: list[Text], found: list[Any], errors: int) -> None:
+    """Prints other words that are replaced, most frequent first."""
+    words = Counter[str]()
+    for (text, _, spans), entities in zip(texts, found, strict=True):
+        annotated = {place for start, end, _ in spans for place in range(start, end)}
+        for start, end, kind in entities:
+            for word in _WORD.finditer(text, start, end):
+                if annotated.isdisjoint(range(*word.span())):
+                    words[f"{word.group()}|{kind}"] += 1
+    print("replaced:", ", ".join(f"{word} {n}" for word, n in words.most_common(5 * errors)))
+
+
+def row(name: str, collection: str, result: Score) -> str:
+    kinds = [kind for kind in result.every if kind not in QUASI and " " not in kind]
+    every = sum(result.every[kind] for kind in kinds)
+    covered = sum(result.covered[kind] for kind in kinds) / every
+    people = next(kind for kind in ("person", "PERSON") if result.every[kind])
+    low, high = wilson(result.leaks, result.texts)
+    print(
+        name,
+        collection,
+        {k: f"{result.covered[k]}/{n}" for k, n in sorted(result.every.items())},
+    )
+    return (
+        f"| {name} | {collection} | {covered:.3f} | {result.leaks / result.texts:.1%} "
+        f"({low:.0%} to {high:.0%}) | {result.covered[people] / result.every[people]:.3f} | "
+        f"{result.kept / result.others:.3f} | {result.cpu:.3f} |"
+    )
+
+
+def wilson(count: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share."""
+    z, p = 1.96, count / n
+    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+
+
+def start(name: str) -> str:
+    """CPU seconds and memory of a fresh process until the first text is read."""
+    code = _START.replace("benchmark", Path(__file__).stem)
+    output = subprocess.run(
+        [sys.executable, "-c", code, name],
+        cwd=Path(__file__).parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    return f"{name}: {float(output[0]):.1f} CPU s and {int(output[1]) / 1024:.0f} MB to start."
 
 
 if __name__ == "__main__":

@@ -30,9 +30,8 @@ from typing import Any
 import fuzzing
 import pages
 
-from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
+from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession, default_detector
 from dp_middleware.pseudonyms.detection import Entity, entities_of
-from dp_middleware.pseudonyms.english import default_detector
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer
 from dp_middleware.pseudonyms.matching import Names
 from dp_middleware.pseudonyms.rewriting import count

@@ -79,8 +79,6 @@ def pseudonymize(
     """
     if mapping is None and (restore or key is not None):
         raise ParameterError("expected --mapping with --restore or --key: where are the originals?")
-    from dp_middleware.pseudonyms import english
-
     given = read_text(text, file)
     whose = options.DEFAULT_SUBJECT if subject is None else subject
     if restore and mapping is not None:
@@ -88,7 +86,6 @@ def pseudonymize(
         return
     with working("loading lists and models"):
         terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose}
-        terms["detector"] = english.default_detector(terms["kinds"])
         terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
         if (ledger, limit, subject) != (None, None, None):
@@ -124,10 +121,10 @@ def _restore(
 
 def _known(kinds: list[str] | None) -> list[str] | None:
     """The kinds that are asked for, all of which the detector can find."""
-    from dp_middleware.pseudonyms.english import KINDS, OTHERS
+    from dp_middleware.pseudonyms.detectors.ours import KINDS
     from dp_middleware.pseudonyms.labels import kind_of
 
-    names = sorted(KINDS | OTHERS)
+    names = sorted(KINDS)
     for kind in kinds or ():
         if not kind.strip() or kind_of(kind) not in names:
             raise ParameterError(expected("a kind with --kind", kind, names))

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dp_middleware._quiet import unrecorded
 from dp_middleware.errors import ParameterError, withheld
-from dp_middleware.pseudonyms.labels import CONTEXTUAL, IDENTIFYING, VALIDATED, kind_of, kinds_of
+from dp_middleware.pseudonyms.labels import (
+    CONTEXTUAL,
+    IDENTIFYING,
+    VALIDATED,
+    is_known,
+    kind_of,
+    kinds_of,
+)
 from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.scopes.analyzers import entities_of_analyzer, labels_of_pipeline
 
 PIECE = 10_000
 """Characters that a pipeline reads at once: time and memory grow with their number alone."""
+
+WINDOW = 1_000
+"""Characters that a function is shown at once beside the whole text: a model may cut that short."""
 
 OVERLAP = 200
 """Characters that are read again, so that what a cut goes through is seen as a whole."""
@@ -46,13 +56,16 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
         text: Private.
         detector: A function from a text to results: ``(start, end, kind)``, dicts of GLiNER and
             of Hugging Face's pipelines, Presidio's results, spaCy's spans or its ``Doc``. Also a
-            spaCy ``Language`` or a Presidio ``AnalyzerEngine`` itself, which are given long texts
-            in pieces. It reads raw text here; what it logs by installed packages is dropped.
+            spaCy ``Language``, a Presidio ``AnalyzerEngine`` or a pipeline of transformers itself.
+            Long texts are read in pieces that overlap, by a function also as a whole, as many
+            models cut a text short without a word. It reads raw text here; what it logs by
+            installed packages is dropped.
         kinds: The kinds to find; default all that the detector returns.
 
     Raises:
         ParameterError: The detector failed, returned something else or a place outside of the
-            text, or cannot find one of ``kinds``; quotes nothing of the text.
+            text, cannot find one of ``kinds``, or has a label that may be one of them under
+            another name; quotes nothing of the text.
     """
     wanted = None if kinds is None else kinds_of(kinds)
     _check(detector, wanted)
@@ -65,7 +78,10 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
             f"expected entities inside the text of {len(text)} characters, got one outside from "
             f"{_name(detector)}; count characters from 0, the end is behind the last"
         )
-    return _disjoint(text, [each for each in results if wanted is None or each.kind in wanted])
+    if wanted is not None:
+        _check_labels(text, detector, wanted, {each.kind for each in results})
+        results = [each for each in results if each.kind in wanted]
+    return _disjoint(text, results)
 
 
 def entities_in(
@@ -116,17 +132,25 @@ def entities_in(
     return view, sorted(kept)
 
 
-def pieces(text: str) -> Iterator[tuple[int, str]]:
+def pieces(text: str, size: int = PIECE) -> Iterator[tuple[int, str]]:
     """A text in pieces with their offsets; each begins behind a blank, if there is one near."""
-    start = 0
-    while start + PIECE + OVERLAP < len(text):
-        cut = start + PIECE
-        near = text[cut - OVERLAP : cut]
+    start, overlap = 0, min(OVERLAP, size // 4)
+    while start + size + overlap < len(text):
+        cut = start + size
+        near = text[cut - overlap : cut]
         last = max((k for k, character in enumerate(near) if character.isspace()), default=None)
-        cut -= 0 if last is None else OVERLAP - 1 - last
-        yield start, text[start : cut + OVERLAP]
+        cut -= 0 if last is None else overlap - 1 - last
+        yield start, text[start : cut + overlap]
         start = cut
     yield start, text[start:]
+
+
+def pieces_for(text: str, tokenizer: Any, limit: int) -> Iterator[tuple[int, str]]:
+    """A text in pieces that a model of at most so many tokens reads to their end."""
+    size = 4 * limit
+    while size > 8 and any(len(tokenizer(p)["input_ids"]) > limit for _, p in pieces(text, size)):
+        size //= 2
+    return pieces(text, size)
 
 
 def _check(detector: Any, wanted: frozenset[str] | None) -> None:
@@ -141,6 +165,8 @@ def _check(detector: Any, wanted: frozenset[str] | None) -> None:
         labels = entities_of_analyzer(detector, _language(detector))
     elif _is_pipeline(detector):
         labels = labels_of_pipeline(detector)
+    elif _is_transformer(detector):
+        labels = {label for label in detector.model.config.id2label.values() if label != "O"}
     if labels is None:
         return
     able = {kind_of(label) for label in labels}
@@ -153,6 +179,19 @@ def _check(detector: Any, wanted: frozenset[str] | None) -> None:
         )
 
 
+def _check_labels(text: str, detector: Any, wanted: frozenset[str], kinds: set[str]) -> None:
+    """No result has a label that might mean what is asked for, and would be passed over."""
+    unknown = sorted(kind for kind in kinds - wanted if not is_known(kind))
+    if not unknown:
+        return
+    public = [kind for kind in unknown if kind not in text.casefold()]
+    raise ParameterError(
+        f"expected labels that are known kinds from {_name(detector)}, as kinds= asks for "
+        f"{', '.join(sorted(wanted))}, got {', '.join(public) or 'others'}; let it return known "
+        "labels, such as 'person', or ask for these kinds too"
+    )
+
+
 def _detected(detector: Any, text: str) -> Iterator[Entity]:
     if _is_analyzer(detector):
         language = _language(detector)
@@ -163,10 +202,24 @@ def _detected(detector: Any, text: str) -> Iterator[Entity]:
         for offset, piece in pieces(text):
             for result in detector(piece).ents:
                 yield _entity(result, offset)
+    elif _is_transformer(detector):
+        limit = min(int(detector.tokenizer.model_max_length), PIECE)
+        for offset, piece in pieces_for(text, detector.tokenizer, limit):
+            for result in detector(piece):
+                yield _entity(result, offset)
     else:
-        results = detector(text)
-        for result in getattr(results, "ents", results):
-            yield _entity(result)
+        yield from map(_entity, _results(detector, text))
+        if len(text) > WINDOW + OVERLAP and not _is_whole(detector):
+            for offset, piece in pieces(text, WINDOW):
+                parts = [_entity(result) for result in _results(detector, piece)]
+                if any(part.end > len(piece) for part in parts):
+                    return  # it does not read what it is given
+                yield from (Entity(offset + a, offset + b, kind) for a, b, kind in parts)
+
+
+def _results(detector: Any, text: str) -> Iterable[Any]:
+    results = detector(text)
+    return cast("Iterable[Any]", getattr(results, "ents", results))
 
 
 def _entity(result: Any, offset: int = 0) -> Entity:
@@ -214,6 +267,16 @@ def _is_analyzer(detector: Any) -> bool:
 
 def _is_pipeline(detector: Any) -> bool:
     return callable(detector) and hasattr(detector, "pipe_names") and hasattr(detector, "vocab")
+
+
+def _is_transformer(detector: Any) -> bool:
+    """Whether it is a pipeline of transformers for labels of tokens."""
+    return callable(detector) and all(hasattr(detector, name) for name in ("tokenizer", "model"))
+
+
+def _is_whole(detector: Any) -> bool:
+    """Whether a detector says that it reads a text of any length to its end."""
+    return bool(getattr(detector, "reads_whole_texts", False))
 
 
 def _language(analyzer: Any) -> str:

@@ -16,7 +16,7 @@ from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.pseudonyms.common import Word, only_common, promise
 from dp_middleware.pseudonyms.detection import entities_in
-from dp_middleware.pseudonyms.english import default_detector
+from dp_middleware.pseudonyms.detectors.ours import Strictness, default
 from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.lists import Also, What, lists_of
@@ -53,7 +53,8 @@ class Pseudonyms(Payer):
     Args:
         detector: A function from a text to entities with their kinds, as
             :func:`~dp_middleware.pseudonyms.entities_of` reads them; it must run where raw text
-            may go. Default: Presidio with spaCy's English model, of the extra ``detect``.
+            may go. Default: :func:`~dp_middleware.pseudonyms.default_detector`, of the
+            extra ``detect``.
         kinds: Which kinds are replaced: their names, or for other parameters instances of
             :class:`~dp_middleware.pseudonyms.Kind`; default all that the detector knows. A kind
             without a law of its own gets labels such as ``NRP_4``.
@@ -61,6 +62,7 @@ class Pseudonyms(Payer):
             the rest is public.
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
+        strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
         rest: ``"common"``: of the rest of the text only words of a public list of English and
             signs go out; every other word and number becomes a label. Default: all of it goes out.
         allow: What is never replaced, and so public: texts, found in any case where words end,
@@ -84,6 +86,7 @@ class Pseudonyms(Payer):
         sanitizer: Sanitizer | None = None,
         on_empty: OnEmpty = "raise",
         *,
+        strictness: Strictness = "balanced",
         rest: Rest = None,
         allow: Iterable[What] = (),
         also: Also = (),
@@ -101,7 +104,7 @@ class Pseudonyms(Payer):
         if rest is not None:
             self._laws[Word.name] = Word()
         self._laws_digest = sha256(repr(sorted(self._laws.items())).encode()).hexdigest()
-        self._detector = default_detector(self._asked) if detector is None else detector
+        self._detector = default(self._asked, strictness) if detector is None else detector
         self.sanitizer = _without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger

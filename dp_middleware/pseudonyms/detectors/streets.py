@@ -1,0 +1,52 @@
+"""Patterns of streets and houses, in the ways of several countries."""
+
+from __future__ import annotations
+
+from dp_middleware.pseudonyms.detectors.cues import alternatives
+
+_KINDS = (
+    "[Ss]treet|[Ss]t|[Aa]venue|[Aa]ve|[Rr]oad|[Rr]d|[Bb]oulevard|[Bb]lvd|[Ll]ane|[Ll]n|[Dd]rive|[Dd]r|"
+    "[Cc]ourt|[Cc]t|[Ss]quare|[Ss]q|[Tt]errace|[Pp]lace|[Pp]l|[Pp]arkway|[Pp]kwy|[Hh]ighway|[Hh]wy|"
+    "[Ww]ay|[Cc]rescent|[Cc]lose|[Rr]ow|[Gg]rove|[Gg]ardens?|[Gg]ate|[Mm]ews|[Hh]ill|[Vv]iew|[Pp]ath|"
+    "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay"
+)
+_WORD = r"[\w.'’-]+\s+"
+_UNIT = (
+    r"(?:,?\s+(?:[Aa]pt|[Aa]partment|[Ss]uite|[Ss]te|[Uu]nit|[Ff]lat|[Ff]loor|[Rr]oom)\b\.?\s?#?\w+"
+    r"|,?\s#\w+)?"
+)
+_NAMED = r"\p{Lu}(?:[\p{L}'’-]|\.(?=[\p{L} ]))*"
+_LINES = (
+    r"(?:[ \t]*\n[ \t]*,?[ \t]*(?:(?:\p{Lu}[\p{L}.'’-]*|\d[\w-]*|nan|de|of|,)[ \t]?){1,4}"
+    r"(?=\n|\Z)){0,5}"
+)
+_AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|le|les|l['’])?\s*"
+_HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?\s?[a-zA-Z]?(?![\w])(?:/\d{1,4}|\sm\.\s?\d+)?"
+
+STREETS = (
+    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?"
+    rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
+    rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
+    rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
+    rf"\b(?:{_NAMED} and )?{_NAMED} (?:u\.|rkp\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
+    r"\b(?:Unit|PSC) \d+,? Box \d+(?:\s+(?:DPO|APO|FPO),? A[AEP] \d{5})?",
+    rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
+    rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
+    r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
+    r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
+    r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
+    # the word for a street ends the name
+    rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"
+    rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}",
+    rf"\b(?:Am|An der|Auf der|Im|In der|Zum|Zur|Unter den|Alte[rn]?|Neue[rn]?)\s"
+    rf"(?:{_NAMED}\s?){{1,3}}\s?{_HOUSE}",
+    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s{_HOUSE}",
+    # or begins it
+    rf"\b(?:\d{{1,4}}(?:\s?(?:bis|ter))?,?\s+)?(?i:rue|avenue|av\.|boulevard|bd|impasse|chemin|allée|place|quai|route)"
+    rf"{_AND}{_NAMED}){{1,4}}",
+    rf"\b(?:[Vv]ia|[Vv]iale|[Cc]orso|[Pp]iazza|[Vv]icolo|[Ll]argo|[Cc]alle|C/|[Aa]v(?:enid|d)a\.?|[Aa]v\.|[Pp]laza|[Pp]aseo|"
+    rf"[Cc]amino|[Rr]ua|[Tt]ravessa|[Pp]raça|[Rr]ambla|[Gg]ran [Vv]ía){_AND}{_NAMED}){{1,4}}"
+    rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?",
+    rf"\b(?:ul|al|os|pl)\.\s(?:{_NAMED}\s){{1,3}}{_HOUSE}",
+)
+"""As they are written."""

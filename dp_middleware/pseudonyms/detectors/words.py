@@ -1,0 +1,188 @@
+"""Public lists of names, towns and common words, and which language a text is in."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from enum import IntEnum
+from functools import cache, lru_cache
+
+from dp_middleware.pseudonyms.detectors.cues import DATA, words as words_of
+from dp_middleware.vocabulary import frequencies
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
+"""Whose words and signs are known."""
+
+WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
+"""A word, with the hyphens and apostrophes in it."""
+
+_LEARNED = re.compile(
+    r"\w{3}(?:itis|osis|iasis|oma|a?emia|pathy|algia|plasia|trophy|olog(?:y|ie|ia|ía)|graph(?:y|ie)|"
+    r"ectomy|otomy|scopy|genesis|isms?|ismus|tions?|ments?|ness|it(?:y|ies)|ances?|ences?|ship|hood|"
+    r"ware|phobia|mycin|cillin|azole|olol|statin|mab|ung(?:en)?|keit(?:en)?|heit(?:en)?|schaft(?:en)?|"
+    r"ción|ciones|ção|ções|zione|zioni|mente|dad|tät|tés?|dade|heid|ości|ość|anie|enie)\Z"
+)
+"""How words of a language end that are no names."""
+
+_FREQUENT = 10_000  # words of English that are no names even beside one
+_SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
+
+
+class Class(IntEnum):
+    """What a word is by the lists."""
+
+    WORD = 0
+    """A common word, and no name."""
+
+    COMMON = 1
+    """A very common word of a language that is a name too: "may", "young"."""
+
+    BOTH = 2
+    """A word of a language and a name: "baker", "rose"."""
+
+    UNKNOWN = 3
+    """In no list."""
+
+    NAME = 4
+    """A name, and no word of the language."""
+
+
+@cache
+def given() -> frozenset[str]:
+    """Given names in lower case, of many cultures."""
+    return _lists("names.txt")["given"] | _lists("names.txt")["both"]
+
+
+@cache
+def family() -> frozenset[str]:
+    """Family names in lower case, of many cultures."""
+    return _lists("names.txt")["family"] | _lists("names.txt")["both"]
+
+
+def is_name(word: str) -> bool:
+    """Whether a word in lower case is a given or a family name, with its accents or without."""
+    return is_given(word) or is_family(word)
+
+
+def is_given(word: str) -> bool:
+    """Whether a word in lower case is a given name."""
+    return word in given() or (not word.isascii() and ascii_of(word) in given())
+
+
+def is_family(word: str) -> bool:
+    """Whether a word in lower case is a family name."""
+    return word in family() or (not word.isascii() and ascii_of(word) in family())
+
+
+def ascii_of(word: str) -> str:
+    """A word in lower case without accents."""
+    if word.isascii():
+        return word
+    parts = unicodedata.normalize("NFKD", word.replace("ł", "l").replace("ß", "ss"))
+    return "".join(part for part in parts if not unicodedata.combining(part))
+
+
+@cache
+def towns() -> frozenset[str]:
+    """Towns, countries and states in lower case, some of several words."""
+    return _lists("towns.txt")["towns"]
+
+
+@cache
+def common(language: str) -> frozenset[str]:
+    """Frequent words of a language in lower case; of English also its names."""
+    words = frequencies.words() if language == "en" else _lists("words.txt")[language]
+    return frozenset(words) | words_of("technical")
+
+
+@lru_cache(20_000)
+def class_of(word: str, language: str) -> Class:
+    """What a word is, whose parts may be joined by hyphens.
+
+    Args:
+        word: In lower case, without a possessive.
+        language: Of the text; where it is another one English words are known too.
+    """
+    known = _class_of(word, language)
+    if known is not Class.UNKNOWN or not (parts := re.split(r"[-.'’]", word))[1:]:
+        return known
+    classes = {_class_of(part, language) for part in parts if len(part) > 1}
+    return max(classes, default=Class.WORD)
+
+
+def _class_of(word: str, language: str) -> Class:
+    lists = _lists("words.txt")
+    if word in _public():
+        return Class.WORD
+    if is_name(word):
+        if word in lists["en words"] or word in frequencies.stop_words():
+            return Class.COMMON
+        is_word = word in lists[f"{language} names"] or word in lists["en names"]
+        if not word.isascii() and word not in given() and word not in family():
+            is_word = word in common(language)
+        return Class.BOTH if is_word else Class.NAME
+    if any(_is_word(word, each) for each in {language, "en"}) or _LEARNED.search(word):
+        return Class.WORD
+    return Class.UNKNOWN
+
+
+def _is_word(word: str, language: str) -> bool:
+    words = common(language)
+    if word in words:
+        return True
+    if language == "en":
+        stems = {word.removesuffix(each) for each in _SUFFIXES} - {word}
+        return any(len(stem) > 2 and {stem, stem + "e"} & words for stem in stems)
+    if language in ("de", "nl"):  # what ends in a word is one: "Kundennummer"
+        return any(word[k:] in words for k in range(3, len(word) - 4))
+    return len(word) > 5 and any(word[:-k] in words for k in (1, 2))
+
+
+def may_be_name(word: str) -> bool:
+    """Whether a word of English is rare, or as frequent in others, as names of the news are."""
+    is_shared = word in _lists("words.txt")["en shared"] or word not in _frequent_words()
+    return is_shared and word not in _public()
+
+
+@cache
+def _frequent_words() -> frozenset[str]:
+    return frozenset(frequencies.words()[:_FREQUENT])
+
+
+def language_of(text: str) -> str:
+    """The language of a text, by its most frequent words; English where nothing tells.
+
+    Private; one of :data:`LANGUAGES`.
+    """
+    counts = Counter(WORD.findall(text.lower()))
+    scores = {
+        language: sum(counts[word] for word in words & counts.keys())
+        for language, words in _frequent().items()
+    }
+    best = max(scores, key=lambda language: scores[language])
+    return best if scores[best] > scores["en"] else "en"
+
+
+@cache
+def _public() -> frozenset[str]:
+    return words_of("peoples") | words_of("technical")
+
+
+@cache
+def _frequent() -> dict[str, frozenset[str]]:
+    """Words that are frequent in one language, by language."""
+    return {name[:2]: words for name, words in _lists("words.txt").items() if "frequent" in name}
+
+
+@cache
+def _lists(file: str) -> dict[str, frozenset[str]]:
+    lines = (DATA / file).read_text(encoding="utf-8").splitlines()
+    lists: dict[str, frozenset[str]] = {}
+    name = ""
+    for line in lines:
+        if line.startswith("["):
+            name = line[1:-1]
+        elif not line.startswith("#"):
+            lists[name] = frozenset(line.split("|" if name == "towns" else None))
+    return lists

@@ -1,0 +1,248 @@
+"""The default detector: what it finds, what it leaves alone, and that nothing of a text stays."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from support.texts import CANARY
+
+from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.pseudonyms import default_detector
+from dp_middleware.pseudonyms.detection import entities_of
+from dp_middleware.pseudonyms.detectors import fields, model, ours, patterns, words
+
+pytest.importorskip("onnxruntime", reason="needs the extra detect")
+pytest.importorskip("stdnum", reason="needs the extra detect")
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+CONTRACT = """SERVICES AGREEMENT no. AB-12345
+
+between Maria Lopez, residing at 12 Baker Street, Apt. 4, London SW1A 1AA, and Initech Corporation.
+Dated 12 March 2024. The fee is $12,500.00, and EUR 40 a month from 2024-05-01, payable to
+DE89 3704 0044 0532 0130 00. Ms Lopez is 45 years old; her passport no. is X1234567.
+"""
+CHAT = """Customer: Hi, this is Peter Jackson, customer id 88231.
+Agent: Thank you. What is your phone number?
+Customer: (212) 555-0187, or write to peter.jackson@example.com. My card is 4111 1111 1111 1111,
+and I log in as @pjackson from 10.20.30.40 at https://shop.example.org/orders.
+"""
+
+
+def found(text, **options):
+    detector = default_detector(**options)
+    return {(text[start:end], kind) for start, end, kind in entities_of(text, detector)}
+
+
+def covered(text, **options):
+    """What is left of a text: a blank for each sign of an entity."""
+    left = list(text)
+    for start, end, _ in entities_of(text, default_detector(**options)):
+        left[start:end] = " " * (end - start)
+    return "".join(left)
+
+
+def test_a_contract():
+    assert found(CONTRACT) >= {
+        ("AB-12345", "id"),
+        ("Maria Lopez", "person"),
+        ("12 Baker Street, Apt. 4", "address"),
+        ("London", "place"),
+        ("SW1A 1AA", "zip"),
+        ("Initech Corporation", "organisation"),
+        ("12 March 2024", "date"),
+        ("$12,500.00", "amount"),
+        ("EUR 40", "amount"),
+        ("2024-05-01", "date"),
+        ("DE89 3704 0044 0532 0130 00", "iban"),
+        ("45", "age"),
+        ("X1234567", "id"),
+    }
+
+
+def test_a_chat():
+    assert found(CHAT) >= {
+        ("Peter Jackson", "person"),
+        ("88231", "id"),
+        ("(212) 555-0187", "phone"),
+        ("peter.jackson@example.com", "email"),
+        ("4111 1111 1111 1111", "card"),
+        ("@pjackson", "username"),
+        ("10.20.30.40", "ip"),
+        ("https://shop.example.org/orders", "url"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("hey, can you help thandiwe write to olivia hill?", ["thandiwe", "olivia hill"]),
+        ("Dear Ms Young, Will Baker of our team called.", ["Young", "Will Baker"]),
+        ('{"first_name": "Qvorl", "age": 3, "phone": "5550100"}', ["Qvorl", "5550100"]),
+        ("id;vorname;nachname\n1;Xerl;Qvorl\n2;Ymra;Zud", ["Xerl", "Qvorl", "Ymra", "Zud"]),
+        ("INSERT INTO t (name, note) VALUES ('Xerl Qvorl', 'x')", ["Xerl Qvorl"]),
+        ("open /home/qvorl/app.py and C:\\Users\\xerl\\a.txt", ["qvorl", "xerl"]),
+        ("ssh xqvorl@10.1.2.3", ["xqvorl", "10.1.2.3"]),
+        ("postgres://xerl:s3cr3t!x@db/crm", ["xerl", "s3cr3t!x"]),
+        ("From: Xerl Qvorl <xq@example.org>", ["Xerl Qvorl", "xq@example.org"]),
+        ("A grey Volvo with plate AJK 7803 left.", ["AJK 7803"]),
+        (
+            "Regards,\nEino Varga\n37B Queen's Gate\nLeeds FK1 2RV",
+            ["Eino Varga", "37B Queen's Gate"],
+        ),
+        ("Eino Chatterjee asked. CHATTERJEE, chatterjee and Eino's mail", ["CHATTERJEE", "Eino's"]),
+        (
+            "Ich heiße Swantje Hintermeier, Lindenstraße 14.",
+            ["Swantje Hintermeier", "Lindenstraße 14"],
+        ),
+        ("Je m'appelle Éloïse Guérin, 12 rue des Lilas.", ["Éloïse Guérin", "12 rue des Lilas"]),
+        ("Soy Macarena Ibáñez, con DNI 12345678Z.", ["Macarena Ibáñez", "12345678Z"]),
+        (
+            "Mi chiamo Ornella Zanetti, codice RSSMRA85T10A562S.",
+            ["Ornella Zanetti", "RSSMRA85T10A562S"],
+        ),
+        ("Chamo-me Graça Sampaio, moro na Rua das Flores, 120.", ["Graça Sampaio", "120"]),
+        ("Mijn naam is Sjoerd Kuipers, Kerkstraat 14.", ["Sjoerd Kuipers", "Kerkstraat 14"]),
+        ("Nazywam się Halina Wójcik, PESEL 85050712345.", ["Halina Wójcik", "85050712345"]),
+        ("The author (林佳龍) signed.", ["林佳龍"]),
+    ],
+)
+def test_what_leaves_is_not_readable(text, private):
+    left = covered(text)
+    for value in private:
+        place = text.index(value)
+        assert not left[place : place + len(value.removesuffix("'s"))].strip(" ,.'!-@"), left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "May I also use a comprehension? Will it work? Mark this as solved.",
+        "How do I convert a list of strings to integers in Python?",
+        "A Young person should hope that grace matters in spring.",
+        "Explain the consequences for trade in three paragraphs.",
+        "Mix 250 g flour with 2 eggs and bake at 180 C for 25 minutes.",
+        "Welche Aufgaben hat der Bundeskanzler, und wie wird das Grundgesetz geändert?",
+        "Quel est le rôle du Premier ministre, et comment vote-t-on une loi ?",
+        "for k in range(10): print(items[k].name, user_id, order.total)",
+    ],
+)
+def test_ordinary_sentences_stay(text):
+    assert covered(text) == text
+
+
+def test_a_stricter_detector_covers_more():
+    text = "Qvorl! We saw 48213 there, and Xerl did too."
+    left = [
+        sum(sign != " " for sign in covered(text, strictness=each))
+        for each in ("precise", "balanced", "safe")
+    ]
+    assert left[0] >= left[1] > left[2]
+
+
+def test_only_the_kinds_asked_for():
+    assert {kind for _, kind in found(CHAT, kinds={"EMAIL", "iban"})} == {"email"}
+    with pytest.raises(ParameterError, match="got shoe_size"):
+        default_detector({"shoe size"})
+    with pytest.raises(ParameterError, match="language"):
+        default_detector(language="tlh")
+
+
+@pytest.mark.parametrize("language", words.LANGUAGES)
+def test_the_language_of_a_text_is_told(language):
+    texts = {
+        "en": "We do not know what they have said to us.",
+        "de": "Wir wissen nicht, was sie uns gesagt haben.",
+        "fr": "Nous ne savons pas ce qu'ils nous ont dit dans les rues.",
+        "es": "No sabemos lo que nos han dicho en las calles.",
+        "it": "Non sappiamo che cosa ci hanno detto nella piazza di questa città.",
+        "pt": "Não sabemos o que eles nos disseram, mas isso não é tudo.",
+        "nl": "Wij weten niet wat zij ons hebben gezegd.",
+        "pl": "Nie wiemy, co oni nam powiedzieli, ale to nie jest tak.",
+    }
+    assert words.language_of(texts[language]) == language
+
+
+@pytest.mark.parametrize("half", ["tuning", "report"])
+def test_most_messages_do_not_leak(half, monkeypatch):
+    """A tenth of benchmarks/detection.py, so that nobody breaks the detector unseen."""
+    if not BENCHMARKS.is_dir():
+        pytest.skip("needs the source tree")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    messages = pytest.importorskip("messages").messages(half, fillings=1)
+    monkeypatch.delitem(sys.modules, "messages")
+    quasi = {"org", "city", "date", "amount", "age", "url", "secret"}
+    leaks = 0
+    for message in messages:
+        left = covered(message.text)
+        named = [each for each in message.identifiers if each.kind not in quasi]
+        leaks += any(any(map(str.isalnum, left[each.start : each.end])) for each in named)
+    assert leaks <= 0.1 * len(messages)
+
+
+@given(st.text("aA1 .,\n@'-é|:{}\"[]王", max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_any_text_is_read(text):
+    for start, end, _ in entities_of(text, default_detector()):
+        assert 0 <= start < end <= len(text)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "sign", ["1 ", "a@", "A. ", "x=", "1-", "Aa ", ",", '"', "1.", "Via ", "12 "]
+)
+def test_no_pattern_takes_quadratic_time(sign):
+    text = sign * (30_000 // len(sign))
+    list(patterns.matches(text))
+    list(fields.fields(text))
+
+
+def test_windows_of_the_model_cover_a_text():
+    text = "Nothing here. " * 50 + "x" * 2_000 + " Signed by Maria Lopez.\n"
+    reached = 0
+    for start, window in model.windows(text):
+        assert start <= reached
+        assert text.startswith(window, start)
+        reached = start + len(window)
+    assert reached == len(text)
+
+
+def test_the_model_reads_more_than_it_can_at_once():
+    text = "다" * 900 + " My name is Priyanka Venkatesan."
+    start = text.index("Priyanka")
+    assert any(a <= start < b for a, b, _ in model.Rampart()._of_window(text))
+
+
+def test_nothing_leaves_and_nothing_is_kept(monkeypatch, caplog, capfd):
+    detector = default_detector()
+    private = f"{CHAT} {CANARY}@{CANARY}.co.uk, Dr {CANARY}"
+    with caplog.at_level(logging.DEBUG), monkeypatch.context() as patch:
+        patch.setattr(socket, "socket", pytest.fail)
+        patch.setattr(socket, "getaddrinfo", pytest.fail)
+        entities = entities_of(private, detector)
+    assert (f"{CANARY}@{CANARY}.co.uk", "email") in {(private[a:b], k) for a, b, k in entities}
+    output = capfd.readouterr()
+    for text in (caplog.text, output.out, output.err, repr(detector), repr(entities)):
+        assert CANARY not in text
+    pickled = pickle.dumps(detector)
+    assert len(pickled) < 400
+    assert pickle.loads(pickled) == detector
+
+
+def test_a_forked_child_detects():
+    before = found(CHAT)
+    if (child := os.fork()) == 0:
+        os._exit(found(CHAT) != before)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_missing_runtime_is_named(monkeypatch):
+    monkeypatch.setattr(ours, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
+        default_detector()

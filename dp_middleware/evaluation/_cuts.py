@@ -11,9 +11,8 @@ import numpy as np
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.evaluation.data import Texts
-from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.draft import Draft, read
 from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.reading import read
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
 
 

@@ -94,8 +94,8 @@ class Certificate:
         return math.isfinite(self.epsilon)
 
     def assuming(self, more: tuple[str, ...]) -> Certificate:
-        """The same, relying on more; itself if there is no more."""
-        return replace(self, assumptions=(*self.assumptions, *more)) if more else self
+        """The same, relying on more."""
+        return replace(self, assumptions=(*self.assumptions, *more))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; infinite numbers as the string ``"inf"``; classes as a fingerprint."""

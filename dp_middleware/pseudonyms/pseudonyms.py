@@ -25,7 +25,7 @@ from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sanitizers.payer import Payer, check_payer
+from dp_middleware.sanitizers.releasing import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 

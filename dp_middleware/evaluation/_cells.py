@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_middleware import _files
 from dp_middleware.errors import withheld
-from dp_middleware.privacy.wording import json_number
+from dp_middleware.privacy.certificate import json_number
 
 Row = dict[str, Any]
 

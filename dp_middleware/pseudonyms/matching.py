@@ -39,11 +39,13 @@ class Match(NamedTuple, Generic[V]):
 class Names(Generic[V]):
     """A set of texts, each with a value, that are looked for at the boundaries of words."""
 
-    def __init__(self) -> None:
+    def __init__(self, entries: Iterable[tuple[str, V]] = ()) -> None:
         self._values: dict[str, V] = {}
         self._heads: set[str] = set()  # the first pieces of all texts
         self._starts: set[str] = set()  # what a text begins with, up to the end of any piece
         self._sorted: list[str] = []
+        for text, value in entries:
+            self.add(text, value)
 
     def __contains__(self, spelled: str) -> bool:
         return spelled in self._values

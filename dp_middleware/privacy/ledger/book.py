@@ -12,8 +12,10 @@ import sqlalchemy as sa
 
 from dp_middleware import _validate
 from dp_middleware.errors import BudgetExhausted, ParameterError
-from dp_middleware.privacy.ledger import statements
 from dp_middleware.privacy.ledger.rows import (
+    LAST,
+    LAST_OF_SCALE,
+    LAST_UNTIL,
     NOTHING,
     PURE,
     SHOWN,
@@ -21,6 +23,8 @@ from dp_middleware.privacy.ledger.rows import (
     Cost,
     Row,
     budget_of,
+    first_row,
+    insert,
     nats_of,
     releases,
     settings,
@@ -123,8 +127,8 @@ class Account:
 def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
     """The subject's last row, of all or of one scale."""
     if scale is None:
-        return statements.first_row(connection, statements.LAST, subject=subject)
-    return statements.first_row(connection, statements.LAST_OF_SCALE, subject=subject, scale=scale)
+        return first_row(connection, LAST, subject=subject)
+    return first_row(connection, LAST_OF_SCALE, subject=subject, scale=scale)
 
 
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
@@ -201,7 +205,7 @@ def append(
         )
     if row.event == "charge":
         check_fits(connection, rules, row)
-    statements.insert(connection, row)
+    insert(connection, row)
     return row
 
 
@@ -211,7 +215,7 @@ def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int
         return row.total
     mine = {"subject": row.subject, "scale": row.scale}
     until = at - rules.window
-    expired = statements.first_row(connection, statements.LAST_UNTIL, **mine, until=until)
+    expired = first_row(connection, LAST_UNTIL, **mine, until=until)
     return row.total - (expired.total if expired else 0)
 
 

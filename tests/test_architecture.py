@@ -17,7 +17,7 @@ ROOT = Path(dp.__file__).parent
 INTEGRATIONS = ROOT.parent / "integrations"
 LAYERS = [
     {"errors"},
-    {"_validate", "_forks", "_files", "_torch", "_waits", "unrecorded"},
+    {"_validate", "_forks", "_files", "_torch", "_waits", "_quiet"},
     {"privacy", "vocabulary"},
     {"embedding"},
     {"sampling"},
@@ -43,7 +43,7 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # what an integration may import
 PUBLIC = {"errors", "frameworks", "models", "privacy", "sanitizers", "scopes", "conversation"}
-PUBLIC |= {"unrecorded"}
+PUBLIC |= {"_quiet"}
 
 
 def modules():
@@ -109,6 +109,7 @@ def test_nothing_private_stands_at_the_top_but_what_everybody_uses():
         "_validate",
         "_forks",
         "_files",
+        "_quiet",
         "_torch",
         "_waits",
     }

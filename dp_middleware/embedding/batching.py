@@ -14,6 +14,7 @@ from itertools import chain
 from threading import Condition, Lock, Thread, current_thread
 from weakref import WeakSet
 
+from dp_middleware._quiet import call_unrecorded
 from dp_middleware.embedding.backends import (
     Backend,
     Encode,
@@ -23,7 +24,6 @@ from dp_middleware.embedding.backends import (
     wordless,
 )
 from dp_middleware.errors import EmbeddingError, ParameterError
-from dp_middleware.unrecorded.recording import call_unrecorded
 
 _IDLE = 10.0  # seconds after which a thread without work ends
 _LINGER = 0.002  # seconds: at most so long a batch waits for callers that were just answered

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 from dp_middleware import _validate
+from dp_middleware._quiet import in_thread
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _prompts
@@ -30,7 +31,6 @@ from dp_middleware.sampling import sampler
 from dp_middleware.sampling.sampler import Ids
 from dp_middleware.sanitizers.draft import Draft, TextDraft, tokenize_with
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.unrecorded.threads import in_thread
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Fallback = Literal["abstain", "sanitized"]

@@ -13,8 +13,8 @@ from dp_middleware.models.adapters.langchain import LangChainAdapter
 from dp_middleware.models.adapters.llama_index import LlamaIndexAdapter
 from dp_middleware.models.adapters.openai_client import AsyncOpenAIAdapter, OpenAIAdapter
 from dp_middleware.models.parts import inherits
-from dp_middleware.models.trust import Location, locate, locate_function
-from dp_middleware.unrecorded.redirects import Redirected
+from dp_middleware.models.recorders import Recorded
+from dp_middleware.models.trust import Location, locate
 
 T = TypeVar("T")
 
@@ -81,13 +81,16 @@ class ChatModel:
             self._answered("")
 
     def private(self) -> ChatModel:
-        """The same model for raw text: no tracer, callback, cache or vendor's log sees a call.
+        """The same model for raw text: tracers, callbacks, caches and vendors' logs see no call.
 
-        An HTTP client follows no redirect with it: such a call fails.
+        Told to leave a call out are LangChain's callbacks and caches, LangSmith, OpenTelemetry, the
+        logs of named vendors, and whatever is inherited by context variable. LlamaIndex has no
+        such switch: its recorders are refused, see ``llama_index_dp_middleware.quiet_recorders``.
+        The model's httpx clients follow no redirect. What a function of your own records, and
+        where it sends, is yours.
 
-        Switched off for the duration of a call: LangChain's callbacks and caches, LangSmith,
-        LlamaIndex's handlers and instrumentation, the logs of vendors' packages, and whatever is
-        inherited by context variable. What a function of your own records is yours to switch off.
+        Raises:
+            ParameterError: A recorder of LlamaIndex would be told.
         """
         return replace(self, adapter=Unrecorded(self.adapter))
 
@@ -121,28 +124,32 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
         x: A LangChain chat model, a LlamaIndex LLM, an ``openai.OpenAI`` or ``AsyncOpenAI``
             client, a sync or async function from messages to text, or a :class:`ChatModel`.
         model: The model's name; for an openai client only, and needed there.
-        local: Declares that a function runs where raw text may go: nobody can look inside of it.
-            Without it a function may be asked as a remote model is, and not extract. An object
-            that can be called may say it itself, with a ``location``.
+        local: Declares that a function, a model of a class of your own or a vendor's model without
+            an address runs where raw text may go. Without it, it may be asked as a remote model
+            is, and not extract. Addresses that are known count all the same. An object may say it
+            itself, with a ``location``.
 
     Raises:
         ParameterError: Anything else, or ``model`` or ``local`` missing or out of place.
     """
-    is_function = _is_function(x)
-    if local and not is_function:
-        raise ParameterError("expected local=True with a function only; a model's address tells")
-    if _is_openai(x):
-        return _from_openai(x, model)
-    if model is not None:
-        raise ParameterError("expected model= with an openai client only")
     if isinstance(x, ChatModel):
+        if model is not None or local:
+            raise ParameterError("expected a ChatModel alone: it has a name and a location")
         return x
-    if is_function:
-        return ChatModel(adapter=FunctionAdapter(x), location=locate_function(x, local=local))
+    if model is not None and not _is_openai(x):
+        raise ParameterError("expected model= with an openai client only")
+    return ChatModel(adapter=_adapter_of(x, model), location=locate(x, local=local))
+
+
+def _adapter_of(x: Any, model: str | None) -> Adapter:
+    if _is_openai(x):
+        return _openai_adapter(x, model)
     if _is_langchain(x):
-        return ChatModel(adapter=LangChainAdapter(x), location=locate(x))
+        return LangChainAdapter(x)
     if inherits(x, "llama_index", "BaseLLM"):
-        return ChatModel(adapter=LlamaIndexAdapter(x), location=locate(x))
+        return LlamaIndexAdapter(x)
+    if _is_function(x):
+        return FunctionAdapter(x)
     kind = f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
     raise ParameterError(
         "expected a LangChain chat model, a LlamaIndex LLM, an openai client with model=, or a "
@@ -150,11 +157,11 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
     )
 
 
-def _from_openai(client: Any, model: str | None) -> ChatModel:
+def _openai_adapter(client: Any, model: str | None) -> Adapter:
     if not model:
         raise ParameterError("expected model= with an openai client: the name of its chat model")
     kind = AsyncOpenAIAdapter if inherits(client, "openai", "AsyncOpenAI") else OpenAIAdapter
-    return ChatModel(adapter=kind(client, model), location=locate(client))
+    return kind(client, model)
 
 
 def _is_openai(x: Any) -> bool:
@@ -189,7 +196,7 @@ def _is_message(x: Any) -> bool:
 
 def _describe(error: Exception) -> str:
     """Kind and HTTP status of a failure; our own messages hold no private text."""
-    if isinstance(error, AdapterError | Redirected):
+    if isinstance(error, AdapterError | Recorded):
         return str(error)
     status = status_of(error)
     if 300 <= status < 400:

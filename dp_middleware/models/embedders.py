@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode, Given
 from dp_middleware.errors import EmbeddingError, ParameterError
-from dp_middleware.models.adapters.llama_index import skip_unrecorded
+from dp_middleware.models.adapters.llama_index import silent_manager
 from dp_middleware.models.embedding_server import EmbeddingServer
-from dp_middleware.models.parts import fields_of, inherits, models_in
+from dp_middleware.models.parts import fields_of, inherits, inner_models, walk
+from dp_middleware.models.recorders import refuse_dispatched
+from dp_middleware.models.redirects import stay
 from dp_middleware.models.trust import Location, locate, require_trusted
-from dp_middleware.unrecorded import recording
 
 _CACHING = ("langchain", "langchain_classic")  # packages that have had CacheBackedEmbeddings
 
@@ -67,15 +68,23 @@ class _Framework(Given):
         return locate(self.inner)
 
     def open(self) -> Encode:
-        embed = getattr(self.inner, self._embeds)
+        model = self._silent()
+        stay(model)
+        embed = getattr(model, self._embeds)
 
         def encode(texts: list[str]) -> ArrayLike:
-            if (fault := _cache_in(self.inner)) is not None:  # it may have been set since
-                raise EmbeddingError(fault)
+            self._check()  # something may have been set since
             vectors: ArrayLike = embed(texts)
             return vectors
 
         return encode
+
+    def _silent(self) -> Any:
+        return self.inner
+
+    def _check(self) -> None:
+        if (fault := _cache_in(self.inner)) is not None:
+            raise EmbeddingError(fault)
 
 
 class _LangChain(_Framework):
@@ -85,9 +94,15 @@ class _LangChain(_Framework):
 class _LlamaIndex(_Framework):
     _embeds = "get_text_embedding_batch"
 
-    def open(self) -> Encode:
-        recording.watch(skip_unrecorded)
-        return super().open()
+    def _silent(self) -> Any:
+        return self.inner.model_copy(update={"callback_manager": silent_manager()})
+
+    def _check(self) -> None:
+        super()._check()
+        try:
+            refuse_dispatched()
+        except ParameterError as error:
+            raise EmbeddingError(str(error)) from None
 
 
 def _refuse_cache(model: Any) -> None:
@@ -97,7 +112,7 @@ def _refuse_cache(model: Any) -> None:
 
 def _cache_in(model: Any) -> str | None:
     """What is wrong if the model, or a model inside of it, keeps the texts that it gets."""
-    for part in models_in(model):
+    for part in walk(model, inner_models):
         if dict(fields_of(part)).get("embeddings_cache") is not None:
             return (
                 "expected a model without embeddings_cache, which keeps raw texts and their "

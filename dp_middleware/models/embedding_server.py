@@ -7,7 +7,6 @@ import ssl
 import weakref
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
-from types import SimpleNamespace
 from typing import ClassVar
 
 import httpx
@@ -15,7 +14,8 @@ import httpx
 from dp_middleware import _validate
 from dp_middleware.embedding.backends import Encode
 from dp_middleware.errors import EmbeddingError, ParameterError
-from dp_middleware.models.trust import Location, locate, require_trusted
+from dp_middleware.models._wires import host_of
+from dp_middleware.models.trust import Location, require_trusted
 
 _BATCH = 32  # the default limit of TEI, the lowest of these servers
 _CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
@@ -71,7 +71,8 @@ class EmbeddingServer:
     @property
     def location(self) -> Location:
         """Its host; the proxies of the environment are not used."""
-        return locate(SimpleNamespace(url=self.url, _trust_env=self._trust_env))
+        host = host_of(self.url)
+        return Location(hosts=frozenset({host} if host else ()))
 
     def open(self) -> Encode:
         """A connection, made when it is first used."""

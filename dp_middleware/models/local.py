@@ -16,7 +16,7 @@ def local_model(x: Any, trusted_hosts: Iterable[str] = ()) -> ChatModel:
 
     Args:
         x: What :func:`chat_model` takes; in process, on loopback or on a trusted host. A function
-            must be declared: ``chat_model(function, local=True)``.
+            and a class of your own must be declared: ``chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
 
     Raises:

@@ -1,23 +1,16 @@
-"""What a chat or embedding model is: its base classes, its fields, and the models inside of it."""
+"""What a model or retriever declares that it is made of: its classes, its fields, its parts."""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import wraps
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import Any
 
-_FRAMEWORKS = ("langchain_core", "llama_index.core")
-_VENDORS = ("langchain", "llama_index.")
-_IN_PROCESS = frozenset(
-    {
-        *("HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"),
-        *("HuggingFaceEmbeddings", "HuggingFaceEmbedding", "FastEmbedEmbedding"),
-    }
-)
 _MODELS = (
     ("langchain_core", "BaseLanguageModel"),
     ("langchain_core", "RunnableBinding"),
@@ -28,115 +21,109 @@ _MODELS = (
     ("openai", "OpenAI"),
     ("openai", "AsyncOpenAI"),
 )
-
-
-_Judges = TypeVar("_Judges", bound=Callable[..., bool])
-
-
-_JUDGED: ContextVar[dict[tuple[Any, ...], Any] | None] = ContextVar("_JUDGED", default=None)
-
-
-@contextmanager
-def one_walk() -> Iterator[None]:
-    """In it a class is judged once; after it anew, as its methods and fields may have changed."""
-    token = _JUDGED.set({} if _JUDGED.get() is None else _JUDGED.get())
-    try:
-        yield
-    finally:
-        _JUDGED.reset(token)
-
-
-def by_class(judges: _Judges) -> _Judges:
-    """The function, which judges a class once in a walk, known by ``id``: it may say it equals."""
-
-    @wraps(judges)
-    def judge(kind: type, *rest: Any) -> bool:
-        judged = _JUDGED.get()
-        if judged is None:
-            return judges(kind, *rest)
-        key = (judges, id(kind), *rest)
-        if key not in judged:
-            judged[key] = judges(kind, *rest), kind  # which lives on, so that its id stays its own
-        return bool(judged[key][0])
-
-    return cast("_Judges", judge)
-
-
-def models_in(model: Any) -> Iterator[Any]:
-    """The model and all that it is made of, each once."""
-    seen, waiting = set[int](), [model]
-    while waiting:
-        part = waiting.pop()
-        if id(part) not in seen:
-            seen.add(id(part))
-            yield part
-            waiting += [value for value in values_in(part) if is_model(value)]
-
-
-def values_in(model: Any) -> Iterator[Any]:
-    """Values of its fields, and what is in those that are collections."""
-    for _, value in fields_of(model):
-        yield from values_of(value)
-
-
-def values_of(x: Any) -> list[Any]:
-    """What is in a collection; anything else alone."""
-    if isinstance(x, dict):
-        return list(x.values())
-    return list(x) if isinstance(x, list | tuple) else [x]
-
-
-def is_model(x: Any) -> bool:
-    """Whether it is of a class that the frameworks or openai call a model."""
-    return _is_model(type(x))
+_DATA = frozenset(  # by id: a metaclass may say that its classes equal these
+    map(id, (str, bytes, bytearray, int, float, complex, bool, type(None)))
+)
 
 
 def inherits(x: Any, package: str, name: str) -> bool:
-    """Whether a base class of ``type(x)`` has this name in this package; imports nothing."""
-    return _has_base(type(x), package, name)
-
-
-@by_class
-def _has_base(kind: type, package: str, name: str) -> bool:
+    """Tells whether a base class of ``type(x)`` has this name in this package; imports nothing."""
     return any(
-        each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.")
-        for each in kind.__mro__
+        kind.__name__ == name and is_in(kind.__module__, (package,)) for kind in type(x).__mro__
     )
 
 
-@by_class
-def _is_model(kind: type) -> bool:
-    return any(_has_base(kind, package, name) for package, name in _MODELS)
+def is_model(x: Any) -> bool:
+    """Tells whether it is of a class that the frameworks or openai call a model."""
+    return any(inherits(x, package, name) for package, name in _MODELS)
 
 
-def is_vendors(model: Any) -> bool:
-    """Whether a class that makes it a model is an installed package's, not a framework's."""
-    bases = type(model).__mro__
-    of_vendor = [
-        each
-        for each in bases
-        if not f"{each.__module__}.".startswith(tuple(f"{name}." for name in _FRAMEWORKS))
-        and (
-            each.__module__.startswith(_VENDORS)
-            or (_is_model(each) and is_installed(each.__module__))
-        )
-    ]
-    return bool(of_vendor) and not {each.__name__ for each in bases} & _IN_PROCESS
+def is_in(module: str, packages: tuple[str, ...]) -> bool:
+    """Tells whether a module is one of these, or inside of one."""
+    return f"{module}.".startswith(tuple(f"{package}." for package in packages))
 
 
 def is_installed(module: str) -> bool:
-    """Whether a loaded module came with an installed package, and is neither Python's nor yours."""
+    """Tells whether a loaded module came with an installed package: not Python's, not yours."""
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
 
 
 def fields_of(x: Any) -> list[tuple[str, Any]]:
-    """Fields of an object, private ones and slots too."""
+    """Lists the fields of an object by name, private ones and slots too."""
     spaces = (getattr(x, "__dict__", None), getattr(x, "__pydantic_private__", None), _slots(x))
     return [item for space in spaces if space for item in list(space.items())]
 
 
+def values_of(x: Any) -> list[Any]:
+    """Lists what is in a collection; anything else alone."""
+    if isinstance(x, dict | MappingProxyType):
+        return list(x.values())
+    return list(x) if isinstance(x, list | tuple | set | frozenset | deque) else [x]
+
+
+def inner_models(x: Any) -> list[Any]:
+    """Lists the models in an object's fields, and in those that are collections."""
+    return [part for _, field in fields_of(x) for part in values_of(field) if is_model(part)]
+
+
+def parts_of(x: Any) -> list[Any]:
+    """Lists what is in a collection, what a function is made with, or what is in fields."""
+    if isinstance(x, ModuleType):
+        return []
+    if isinstance(x, type):
+        return list(vars(x).values()) if _is_yours(x) else []
+    if isinstance(x, classmethod | staticmethod):
+        return [x.__func__]
+    if isinstance(x, dict | MappingProxyType):
+        return [*x.keys(), *x.values(), *_values(x)]
+    if isinstance(x, list | tuple | set | frozenset | deque):
+        return [*x, *_values(x)]
+    if isinstance(x, partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    if isinstance(x, MethodType):
+        return [x.__self__, x.__func__]
+    if isinstance(x, FunctionType):
+        defaults = (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values())
+        return [*inspect.getclosurevars(x).nonlocals.values(), *defaults, *_values(x)]
+    return [*_values(x), *(kind for kind in type(x).__mro__ if _is_yours(kind))]
+
+
+def walk(root: Any, inside: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
+    """Yields the root and what is ``inside`` it, at any depth, each once, without plain data."""
+    seen, waiting = dict[int, Any](), deque([root])  # what was seen lives on: ids stay apart
+    while waiting:
+        part = waiting.popleft()
+        if id(part) not in seen and id(type(part)) not in _DATA:
+            seen[id(part)] = part
+            yield part
+            waiting.extend(inside(part))
+
+
+def reachable(root: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
+    """Lists the parts of ``root`` that are wanted, itself included; not those inside of them."""
+    parts = walk(root, lambda part: [] if is_wanted(part) else parts_of(part))
+    return [part for part in parts if is_wanted(part)]
+
+
+def is_held(kind: type) -> bool:
+    """Tells whether the module that a class names has it: one that is made elsewhere is yours."""
+    holder: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        holder = getattr(holder, "__dict__", {}).get(name)
+    return holder is kind or kind.__module__ == "_wrappers"
+
+
+def _is_yours(kind: type) -> bool:
+    is_pythons = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    return not is_held(kind) or not (is_pythons or is_installed(kind.__module__))
+
+
+def _values(x: Any) -> list[Any]:
+    return [value for _, value in fields_of(x)]
+
+
 def _slots(x: Any) -> dict[str, Any]:
-    kinds = [vars(each).get("__slots__", ()) for each in type(x).__mro__]
+    kinds = [vars(kind).get("__slots__", ()) for kind in type(x).__mro__]
     names = [name for slots in kinds for name in ([slots] if isinstance(slots, str) else slots)]
     return {name: getattr(x, name) for name in names if name[:2] != "__" and hasattr(x, name)}

@@ -1,4 +1,4 @@
-"""Where a chat model runs, and whether it may see raw text there."""
+"""Where a model runs, as it is declared or as its client's URL says, and who may see raw text."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import inspect
 import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Protocol
 
 from dp_middleware.errors import ParameterError, UntrustedHost
-from dp_middleware.models._wires import Wire, host_of, is_host, wires_of
-from dp_middleware.models.object_graph import objects_in
-from dp_middleware.models.origin import is_data, is_foreign, is_own
-from dp_middleware.models.parts import by_class, inherits, is_model, is_vendors, one_walk, values_in
+from dp_middleware.models._known import is_local, is_open, is_vendors, runs_in_process
+from dp_middleware.models._wires import host_of, is_host, wire_of
+from dp_middleware.models.parts import (
+    fields_of,
+    inherits,
+    inner_models,
+    is_model,
+    parts_of,
+    values_of,
+    walk,
+)
 
-_CONTAINERS = frozenset(map(id, (dict, list, tuple, set, frozenset)))  # a class may say it equals
+_HANDLERS = (("langchain_core", "BaseCallbackHandler"), ("llama_index", "BaseCallbackHandler"))
+_MANAGERS = (("langchain_core", "BaseCallbackManager"), ("llama_index", "CallbackManager"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +32,8 @@ class Location:
 
     Attributes:
         hosts: Names of the hosts that it calls.
-        proxies: Hosts of environment proxies through which it may call one of them in the clear.
-        unknown: Classes of which it is not known where they run.
+        proxies: Hosts of proxies through which it may call one of them in the clear.
+        unknown: Classes and functions of which it is not known where they run.
     """
 
     hosts: frozenset[str] = field(default=frozenset())
@@ -35,7 +42,7 @@ class Location:
 
     def __str__(self) -> str:
         named = [*sorted(self.hosts), *(f"{host} (proxy)" for host in sorted(self.proxies))]
-        return ", ".join([*named, *(f"unknown ({each})" for each in sorted(self.unknown))]) or (
+        return ", ".join([*named, *(f"unknown ({name})" for name in sorted(self.unknown))]) or (
             "in process"
         )
 
@@ -59,24 +66,18 @@ class Located(Protocol):
 
 
 def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()) -> None:
-    """Refuse a model that would take raw text out of this computer.
+    """Refuses a model that would take raw text out of this computer.
 
     Args:
         model: A :class:`~dp_middleware.models.chat.ChatModel`, or where something else runs.
         trusted_hosts: Host names, without scheme or port, that may see raw text.
 
     Raises:
-        UntrustedHost: It is not in process, on loopback or on a trusted host.
+        UntrustedHost: It is not in process, on loopback or on a trusted host, or it is unknown.
         ParameterError: ``trusted_hosts`` is not a collection of host names.
     """
     trusted = _trusted(trusted_hosts)
     location = model if isinstance(model, Location) else model.location
-    if location.unknown:
-        raise UntrustedHost(
-            f"cannot tell where {', '.join(sorted(location.unknown))} runs; if raw text may go "
-            "there, declare it: dp.chat_model(function, local=True), with a function of yours that "
-            "calls it"
-        )
     for host in sorted(location.hosts - trusted):
         if not is_loopback(host):
             raise UntrustedHost(
@@ -89,10 +90,16 @@ def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()
             "set NO_PROXY for the model's host if it is the environment's, or, if it may see "
             "raw text, name it in trusted_hosts="
         )
+    if location.unknown:
+        raise UntrustedHost(
+            f"cannot tell where {', '.join(sorted(location.unknown))} runs; if raw text may go "
+            "there, declare it: dp.chat_model(model, local=True), or, if it is no chat model, a "
+            "property `location` that returns a Location(), of dp_middleware.models.trust"
+        )
 
 
 def is_loopback(host: str) -> bool:
-    """``localhost``, 127.0.0.0/8 or ::1, in these spellings only."""
+    """Tells whether it is ``localhost``, 127.0.0.0/8 or ::1, in these spellings only."""
     if host == "localhost":
         return True
     try:
@@ -101,131 +108,121 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-@one_walk()
-def locate(model: Any) -> Location:
-    """Where an openai client, or a chat or embedding model of LangChain or LlamaIndex, runs.
+def locate(model: Any, *, local: bool = False) -> Location:
+    """Finds where a model runs: an openai client, a model of LangChain or LlamaIndex, a function.
 
-    Addresses and proxies are read from its fields, the clients in any of them and the models it
-    is made of: of a vendor's class those in its fields, of your own and a framework's those
-    anywhere inside. It may name more itself, with a :class:`Location` as its ``location``: a
-    property or field of its own, not one of what it wraps. A model without any of these is in
-    process if it is known to be or if it is your own code; a vendor's is unknown.
+    Addresses and proxies are read from the fields of an installed package's model and of its
+    clients. The frameworks' own classes are looked into, by their fields. Any object may say itself
+    where it runs, with a :class:`Location` as its ``location``. All else is unknown: your own
+    classes and functions, which may call anything, and a vendor's model without an address.
+
+    Args:
+        model: The model.
+        local: Declares that what would be unknown runs where raw text may go. Addresses count.
     """
-    return _locate(model, frozenset())
+    place, unknown = _places(model, _is_ours_or_silenced, frozenset())
+    return place if local else place | Location(unknown=unknown)
 
 
-@one_walk()
 def locate_all(
     root: Any, *, local: frozenset[str] = frozenset(), releases: Callable[[object], bool]
 ) -> Location:
-    """Where anything runs that an object holds: what could send on the text that it is given.
+    """Finds where anything runs that sees what an object, such as a retriever, is given.
 
-    Your own code and that of the frameworks is looked into; an object of another package must be
-    known to be in process, or have an address. An object that says where it runs is believed. Data
-    of your own that has no methods may name any address.
+    As :func:`locate`, but a framework's object with callback handlers is unknown.
 
     Args:
         root: Such as a retriever.
-        local: Classes that are known to stay in process, as ``package.Name``.
-        releases: Whether an object releases by itself what it sends.
+        local: Classes that are known to stay in process, as ``package.Name``: looked into.
+        releases: Tells whether an object releases by itself what it sends.
     """
-    place = IN_PROCESS
-    for part in objects_in(root, whole=partial(_is_settled, local=local, releases=releases)):
-        if id(type(part)) not in _CONTAINERS and not isinstance(part, type):
-            place |= _locate_part(part, local, releases)
-    return place
-
-
-def locate_function(function: Any, *, local: bool) -> Location:
-    """Where a function runs: unknown, unless it is declared.
-
-    Args:
-        function: Any callable. Its fields count as those of a model.
-        local: Declared to run where raw text may go; else its own ``location`` may say so.
-    """
-    said = said_by(function) or (IN_PROCESS if local else None)
-    place = _locate_one(function, frozenset(), said)
-    return place if said else place | Location(unknown=frozenset({type(function).__name__}))
+    place, unknown = _places(root, releases, local)
+    return place | Location(unknown=unknown)
 
 
 def said_by(x: Any) -> Location | None:
-    """What an object says of itself: a wrapper's ``__getattr__`` would speak for another."""
-    named = _names_location(type(x)) or "location" in (getattr(x, "__dict__", None) or ())
-    if not named or inspect.getattr_static(x, "location", None) is None:
+    """Returns what an object says itself; a wrapper's ``__getattr__`` would speak for another."""
+    is_named = any("location" in vars(kind) for kind in type(x).__mro__)
+    if not is_named and "location" not in (getattr(x, "__dict__", None) or ()):
+        return None
+    if inspect.getattr_static(x, "location", None) is None:
         return None
     said = getattr(x, "location", None)
     return said if isinstance(said, Location) else None
 
 
-def _locate(model: Any, above: frozenset[int]) -> Location:
-    if inherits(model, "dp_middleware.embedding", "Given"):  # around an object of any class
-        return _locate(model.inner, above | {id(model)}) | (said_by(model) or IN_PROCESS)
-    place = IN_PROCESS
-    for part in objects_in(model, whole=_is_settled):
-        speaks = part is model or is_model(part) or said_by(part) is not None
-        if speaks and id(part) not in above:
-            place |= _locate_one(part, above, said_by(part))
-    return place
+def _places(
+    root: Any, releases: Callable[[object], bool], local: frozenset[str]
+) -> tuple[Location, frozenset[str]]:
+    """Returns where the parts of ``root`` run by their addresses, and names of what is unknown."""
+
+    def is_settled(x: Any) -> bool:
+        return said_by(x) is None and (releases(x) or is_local(x) or _is_recorder(x))
+
+    def inside(x: Any) -> list[Any]:
+        if inherits(x, "dp_middleware.embedding", "Given"):
+            return [x.inner]
+        if is_settled(x) or _is_ours(x):
+            return []
+        if said_by(x) is None and is_open(x, local):
+            return parts_of(x)
+        values = [part for _, field in fields_of(x) for part in values_of(field)]
+        return [part for part in values if is_model(part) or _is_told(part)]
+
+    place, unknown = IN_PROCESS, set[str]()
+    for part in walk(root, inside):
+        said = said_by(part)
+        if said is None and (releases(part) or is_local(part)):
+            continue
+        if said is not None or not is_open(part, local):
+            place |= (said or IN_PROCESS) | _of_wire(part)
+        if said is None and (_is_recorder(part) or not _is_known(part, local)):
+            unknown.add(_name_of(part))
+    return place, frozenset(unknown)
+
+
+def _is_known(x: Any, local: frozenset[str]) -> bool:
+    """Tells whether its address, its inner models or its class say where it runs."""
+    if is_open(x, local):
+        return True
+    return is_vendors(x) and bool(wire_of(x)[0] or inner_models(x) or runs_in_process(x))
+
+
+def _name_of(x: Any) -> str:
+    is_named = isinstance(x, FunctionType | BuiltinFunctionType | ModuleType)
+    return str(x.__name__ if is_named else type(x).__name__)
 
 
 def _is_ours(x: object) -> bool:
-    return f"{type(x).__module__}.".startswith("dp_middleware.")
+    return type(x).__module__.startswith("dp_middleware.")
 
 
-def _is_settled(
-    x: object,
-    local: frozenset[str] = frozenset(),
-    releases: Callable[[object], bool] = _is_ours,  # this package releases what it sends
-) -> bool:
-    """Whether a part is judged by its fields alone, and not looked into."""
-    if id(type(x)) in _CONTAINERS:
+def _is_told(x: object) -> bool:
+    """Tells whether it is a callback handler, or a manager of some."""
+    return any(inherits(x, *kind) for kind in (*_HANDLERS, *_MANAGERS))
+
+
+def _is_recorder(x: object) -> bool:
+    is_manager = any(inherits(x, *manager) for manager in _MANAGERS)
+    return not is_manager and _is_told(x)
+
+
+def _is_ours_or_silenced(x: object) -> bool:
+    """Tells whether it releases what it sends, or is told nothing of a private call."""
+    if inherits(x, "dp_middleware.embedding", "Given"):
         return False
-    is_vendors_own = is_foreign(x, local=local) and not is_own(x)
-    return releases(x) or said_by(x) is not None or is_vendors_own
+    return _is_ours(x) or _is_told(x)
 
 
-def _locate_part(x: Any, local: frozenset[str], releases: Callable[[object], bool]) -> Location:
-    said, foreign = said_by(x), is_foreign(x, local=local)
-    is_known = said is not None or is_model(x)
-    if releases(x) and said is None:
-        return IN_PROCESS
-    if not (is_known or foreign or (is_own(x) and not is_data(type(x)))):
-        return IN_PROCESS
-    place = _locate_one(x, frozenset(), said)
-    if is_known or not foreign or place != IN_PROCESS:
-        return place
-    named = x if isinstance(x, FunctionType | ModuleType) else type(x)
-    return Location(unknown=frozenset({named.__name__}))
-
-
-def _locate_one(x: Any, above: frozenset[int], said: Location | None) -> Location:
-    """Where it runs itself, and the models in its fields if it is not walked."""
-    parts = [part for part in values_in(x) if is_model(part) and id(part) not in above]
-    place = said or IN_PROCESS
-    if said is not None or _is_settled(x):
-        for part in parts:
-            place |= _locate(part, above | {id(x)})
-    for wire in wires_of(x):
-        place |= _of_wire(wire)
-    if said is None and not parts and not place.hosts and is_vendors(x):
-        place |= Location(unknown=frozenset({type(x).__name__}))
-    return place
-
-
-@by_class
-def _names_location(kind: type) -> bool:
-    return any("location" in vars(each) for each in kind.__mro__)
-
-
-def _of_wire(wire: Wire) -> Location:
-    hosts = {url: host_of(url) for url in (*wire.urls, *wire.proxies)}
-    unknown = frozenset(wire.unknown)
+def _of_wire(x: Any) -> Location:
+    urls, proxies, unknown = wire_of(x)
+    hosts = {url: host_of(url) for url in (*urls, *proxies)}
     if None in hosts.values():
         unknown |= {"a model or a proxy with a malformed URL"}
     return Location(
-        hosts=frozenset(host for url in wire.urls if (host := hosts[url])),
-        proxies=frozenset(host for url in wire.proxies if (host := hosts[url])),
-        unknown=unknown,
+        hosts=frozenset(host for url in urls if (host := hosts[url])),
+        proxies=frozenset(host for url in proxies if (host := hosts[url])),
+        unknown=frozenset(unknown),
     )
 
 

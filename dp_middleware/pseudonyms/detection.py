@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import index
 from typing import Any, NamedTuple, cast
 
+from dp_middleware._quiet import unrecorded
 from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.pseudonyms.labels import (
     CONTEXTUAL,
@@ -18,7 +19,6 @@ from dp_middleware.pseudonyms.labels import (
 from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.scopes.analyzers import entities_of_analyzer, labels_of_pipeline
-from dp_middleware.unrecorded.recording import unrecorded
 
 PIECE = 10_000
 """Characters that a pipeline reads at once: time and memory grow with their number alone."""

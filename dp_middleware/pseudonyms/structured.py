@@ -184,8 +184,7 @@ def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -
 def _read_json(
     text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
 ) -> None:
-    keys, last = _Keys(), ""
-    is_json = _parses(text[place:end])
+    keys, last, is_json = _Keys(), "", _parses(text[place:end])
     while place < end:
         if (literal := LITERAL.match(text, place, end)) is None:
             structure = _STRUCTURE.match(text, place, end)

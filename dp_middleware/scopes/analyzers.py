@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from dp_middleware._quiet import unrecorded
 from dp_middleware.errors import ParameterError
 from dp_middleware.sanitizers.spans import Span
-from dp_middleware.unrecorded.recording import unrecorded
 
 # fmt: off
 _NAMELESS = frozenset({

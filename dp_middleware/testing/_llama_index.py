@@ -14,6 +14,7 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index_instrumentation import root_dispatcher
 
+from dp_middleware.models.recorders import Discreet
 from dp_middleware.testing._sources import Notes, Recorder
 
 
@@ -77,10 +78,11 @@ class LlamaIndexRecorder(Recorder):
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Beside the handlers that are there."""
-        events = [*root_dispatcher.event_handlers, _Events(notes=self._events)]
-        spans = [*root_dispatcher.span_handlers, _Spans(self._spans)]
+        events = [*root_dispatcher.event_handlers, Discreet(_Events(notes=self._events))]
+        spans = [*root_dispatcher.span_handlers, Discreet(_Spans(self._spans))]
+        callbacks = Discreet(_Callbacks(self._callbacks))
         with (
-            mock.patch.object(llama_index.core, "global_handler", _Callbacks(self._callbacks)),
+            mock.patch.object(llama_index.core, "global_handler", callbacks),
             mock.patch.object(Settings, "_callback_manager", None),
             mock.patch.object(root_dispatcher, "event_handlers", events),
             mock.patch.object(root_dispatcher, "span_handlers", spans),

@@ -24,10 +24,9 @@ from llama_index.core.vector_stores.types import (
 )
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dp_middleware.models.adapters.llama_index import skip_unrecorded
+from dp_middleware._quiet import unrecorded
 from dp_middleware.testing.calls import Call
 from dp_middleware.testing.probe import Probe
-from dp_middleware.unrecorded.recording import unrecorded
 
 
 class _Nodes(BasePydanticVectorStore):
@@ -71,7 +70,6 @@ async def _summarised(probe: Probe) -> Any:
 
 def _sending(remembered: Callable[[Probe], Awaitable[Any]]) -> Call:
     async def call(model: Any, probe: Probe) -> Any:
-        skip_unrecorded()
         with unrecorded():  # a memory's own models
             messages = await remembered(probe)
         assert any(each.role == "system" for each in messages), "the memory wrote nothing"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,23 +24,6 @@ def result_of(call: Call, adapter: Any, probe: Probe) -> Any:
     if inspect.iscoroutinefunction(call):
         return asyncio.run(call(adapter, probe))
     return _drained_here(call(adapter, probe))
-
-
-def result_of_begun(
-    call: Call, adapter: Any, probe: Probe, quiet: Callable[[], AbstractContextManager[Any]]
-) -> Any:
-    """As :func:`result_of`; the call is in a quiet block, the waiting and draining after it."""
-    if inspect.iscoroutinefunction(call):
-
-        async def awaited() -> Any:
-            with quiet():
-                found = await call(adapter, probe)
-            return await _drained(found)
-
-        return asyncio.run(awaited())
-    with quiet():
-        found = call(adapter, probe)
-    return _drained_here(found)
 
 
 def _drained_here(found: Any) -> Any:

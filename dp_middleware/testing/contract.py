@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
 import contextvars
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -17,7 +15,7 @@ import pytest
 from dp_middleware.errors import DPMiddlewareError, ParameterError, UntrustedHost
 from dp_middleware.testing._components import texts_of_component
 from dp_middleware.testing._reading import text_of
-from dp_middleware.testing.calls import Call, result_of, result_of_begun
+from dp_middleware.testing.calls import Call, result_of
 from dp_middleware.testing.openai_server import Mode
 from dp_middleware.testing.probe import Probe
 
@@ -56,9 +54,8 @@ class TraceSafeContract:
             :func:`fallback_calls`.
         refusals: Must raise a ``DPMiddlewareError`` before anything is charged or sent.
         quiet: A block, such as ``untraced``, in which what stands above is not recorded.
-        begun: Called in a quiet block without one of their own; what they return, also streams in
-            a list, tuple or dict, is read after it, and, in another test, they run in threads that
-            start in it.
+        begun: Called in a quiet block; what they return, also streams in a list, tuple or dict, is
+            read in it.
         requires: Sources that must be recorded, see ``Probe.sources``: a framework that is not
             installed then fails the tests instead of being left out.
         hears: Sources that must have recorded released words: traces stay useful.
@@ -223,30 +220,11 @@ class TraceSafeContract:
         assert len(draws) == once * THREADS, "two draws were equal"
         self._assert_clean(probe)
 
-    def test_begun_in_a_quiet_block_and_read_after_it(self, begun_call: Call, probe: Probe) -> None:
-        """Rule 1: a stream, a coroutine or a response stays quiet wherever it is read."""
-        result_of_begun(begun_call, self.adapter(probe), probe, type(self).quiet)
-        self._assert_used(probe)
-
-    @pytest.mark.parametrize("starter", ["threading", "_thread"])
-    def test_a_thread_of_a_quiet_block(self, begun_call: Call, starter: str, probe: Probe) -> None:
-        """Rule 1: a thread that starts in the block, and ends after it."""
-        adapter, go, done = self.adapter(probe), Event(), Event()
-
-        def work() -> None:
-            try:
-                assert go.wait(60)
-                result_of_begun(begun_call, adapter, probe, nullcontext)
-            finally:
-                done.set()
-
+    def test_inside_a_quiet_block(self, begun_call: Call, probe: Probe) -> None:
+        """Rule 1: what stands above is not recorded, nor a stream or coroutine that it returns."""
+        adapter = self.adapter(probe)
         with type(self).quiet():
-            if starter == "threading":
-                Thread(target=work).start()
-            else:
-                _thread.start_new_thread(work, ())
-        go.set()
-        assert done.wait(60), "the thread did not end"
+            result_of(begun_call, adapter, probe)
         self._assert_used(probe)
 
     def test_components_show_no_secret(self, probe: Probe) -> None:

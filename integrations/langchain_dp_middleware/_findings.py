@@ -10,8 +10,7 @@ from langchain_core.runnables import RunnableBinding
 
 import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.models.object_graph import reachable as reachable
-from dp_middleware.models.parts import inherits
+from dp_middleware.models.parts import inherits, reachable as reachable
 from dp_middleware.models.trust import Location, locate, locate_all, require_trusted
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="

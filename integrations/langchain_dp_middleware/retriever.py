@@ -15,9 +15,9 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
+from dp_middleware._quiet import call_unrecorded
 from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.errors import ParameterError
-from dp_middleware.unrecorded import recording
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
@@ -128,7 +128,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         if not isinstance(query, str):
             raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
         documents = guarded(
-            lambda: recording.call_unrecorded(Context(), _search, self.retriever, query, kwargs),
+            lambda: call_unrecorded(Context(), _search, self.retriever, query, kwargs),
             what="the local retriever",
         )
         identify = self.identify or _id_of

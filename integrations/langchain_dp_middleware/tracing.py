@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from langchain_core.callbacks import BaseCallbackManager, CallbackManager, manager
-from langchain_core.runnables import Runnable, ensure_config
+from langchain_core.callbacks import (
+    BaseCallbackManager,
+    CallbackManager,
+    StdOutCallbackHandler,
+)
+from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tracers import context as tracers
 from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
+from langchain_core.tracers.log_stream import LogStreamCallbackHandler
+from langchain_core.tracers.stdout import ConsoleCallbackHandler
 
+from dp_middleware import _quiet
 from dp_middleware.errors import ParameterError
-from dp_middleware.unrecorded import recording
-from dp_middleware.unrecorded.carrying import carry
 from langchain_dp_middleware._notes import Noting
 
 _REMEDY = (
@@ -43,21 +48,21 @@ def refuse_recorders(name: str) -> None:
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Nothing that begins in this block is recorded by LangChain, LangSmith or vendors' logs.
+    """Keeps what runs in this block from LangChain's handlers, LangSmith and vendors' logs.
 
-    For agents, whose state is private: ``with untraced(): agent.invoke(...)``. Holds, to their end,
-    for what is called in the block, threads that start in it, work that it hands to pools, tasks
-    and coroutines that it makes, and streams, wherever they are read. It switches off LangSmith,
-    handlers of context variables and of the environment, ``set_debug``, handlers that models and
-    tools were made with, and what the run around the block would hand down. Callbacks that are
-    given to a call in the block are called.
+    For agents, whose state is private: ``with untraced(): agent.invoke(...)``. Await and read
+    streams inside the block: it holds for its context and its copies, such as tasks and LangChain's
+    own threads, and not for threads and pools of your own. It switches off LangSmith, handlers of
+    context variables and of the environment, ``set_debug``, and what the run around the block would
+    hand down. Callbacks that a call in the block is given, and those that a model, a tool or a
+    retriever was made with, are called.
 
     Raises:
         ParameterError: A handler remains that an instrumentor puts into every call. Names its
             class.
     """
     with quiet():
-        if recorders := _recorders(CallbackManager([])):
+        if recorders := _recorders(CallbackManager.configure(ensure_config().get("callbacks"))):
             raise ParameterError(
                 f"expected no handler in every call of LangChain, got {', '.join(recorders)}, "
                 "which would record private text; take out what puts it there"
@@ -67,36 +72,34 @@ def untraced() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """As :func:`untraced`, without its refusal: a handler that is put into every call remains."""
-    recording.watch(_watch)
-    token = var_child_runnable_config.set(None)
+    """Works as :func:`untraced`, without its refusal: a handler put into every call remains."""
+    config: Any = {"callbacks": [_DeafConsole(), _DeafPrinter()]}
+    variables: list[Any] = [variable for variable, *_ in tracers._configure_hooks]
+    variables.append(tracers.tracing_v2_callback_var)
+    hooks = [(variable, variable.set(None)) for variable in variables]
+    token = var_child_runnable_config.set(config)
     try:
-        with recording.unrecorded():
+        with _quiet.unrecorded():
             yield
     finally:
         var_child_runnable_config.reset(token)
+        for variable, before in reversed(hooks):
+            variable.reset(before)
 
 
-def _watch() -> None:
-    recording.wrap_once(manager, "_configure", _adding_none)
-    carry(Runnable)
+class _Deaf:
+    """Ignores everything that LangChain tells handlers of."""
+
+    ignore_llm = ignore_chat_model = ignore_chain = ignore_agent = True
+    ignore_retriever = ignore_retry = ignore_custom_event = True
 
 
-def _adding_none(configure: Callable[..., Any]) -> Callable[..., Any]:
-    """In unrecorded calls a run has the handlers that it inherits or was given, and no other."""
+class _DeafConsole(_Deaf, ConsoleCallbackHandler):
+    """Stands where ``set_debug`` would put a handler that prints."""
 
-    @functools.wraps(configure)
-    def wrapped(kind: type, inherited: Any = None, local: Any = None, *args: Any, **kw: Any) -> Any:
-        if not recording.is_unrecorded():
-            return configure(kind, inherited, local, *args, **kw)
-        configured = configure(kind, inherited, None, *args, **kw)
-        kept = _handlers(inherited)
-        for handler in [*configured.handlers]:
-            if handler not in kept:
-                configured.remove_handler(handler)
-        return configured
 
-    return wrapped
+class _DeafPrinter(_Deaf, StdOutCallbackHandler):
+    """Stands where ``verbose=True`` would put a handler that prints."""
 
 
 def _recorders(callbacks: Any) -> list[str]:
@@ -104,9 +107,9 @@ def _recorders(callbacks: Any) -> list[str]:
 
     An event stream starts before the run, and only in ``untraced()`` is there no other recorder.
     """
-    harmless: list[type] = [Noting]
-    if recording.is_unrecorded():
-        harmless.append(_AstreamEventsCallbackHandler)
+    harmless: list[type] = [Noting, _DeafConsole, _DeafPrinter]
+    if _quiet.is_unrecorded():
+        harmless += [_AstreamEventsCallbackHandler, LogStreamCallbackHandler]
     kinds = {type(handler) for handler in _handlers(callbacks)} - {*harmless}
     return sorted(kind.__name__ for kind in kinds if not kind.__module__.startswith("langgraph."))
 

@@ -9,6 +9,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("llama-index-core", "llama-index") from None
 
+from dp_middleware.models.recorders import quiet_recorders
 from llama_index_dp_middleware._blocks import epsilon, subject, unrecorded
 from llama_index_dp_middleware.chat_engine import DPChatEngine
 from llama_index_dp_middleware.embedding import DPEmbedding, ServiceEmbedding
@@ -27,6 +28,7 @@ __all__ = [
     "DPTransform",
     "ServiceEmbedding",
     "epsilon",
+    "quiet_recorders",
     "subject",
     "unrecorded",
 ]

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
-from llama_index.core.ingestion import IngestionPipeline
-from llama_index_instrumentation import DispatcherSpanMixin
 from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
 
 import dp_middleware as dp
+from dp_middleware import _quiet
 from dp_middleware.errors import ParameterError
-from dp_middleware.models.adapters.llama_index import skip_unrecorded
-from dp_middleware.unrecorded import recording
-from dp_middleware.unrecorded.carrying import carry
+from dp_middleware.models.recorders import refuse_recorders
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -84,22 +81,30 @@ def in_block(session: dp.Session) -> dp.Session:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Lets LlamaIndex dispatch nothing, call no callback handler and log nothing in this block.
+    """Keeps what runs in this block from LlamaIndex's recorders, from tracers and vendors' logs.
 
     For what stands above a component and records raw text itself: an agent, a workflow, an
-    ingestion pipeline, a query engine over a raw index. Holds, to their end, for what is called in
-    the block, threads that start in it, work that it hands to pools, tasks and coroutines that it
-    makes, and streams, wherever they are read; others are not touched.
+    ingestion pipeline, a query engine over a raw index. Await, read streams and shut down inside
+    the block: it holds for its context and the tasks that it makes, not for threads and processes
+    of your own nor for what runs after it. Call :func:`quiet_recorders` before, once.
+
+    Raises:
+        ParameterError: A recorder of LlamaIndex is there that was not made discreet.
+
+    Example:
+        >>> with unrecorded():  # doctest: +SKIP
+        ...     answer = await agent.run(user_msg="raw", memory=memory)
     """
-    recording.watch(_watch)
-    with recording.unrecorded():
+    refuse_recorders()
+    with _quiet.unrecorded():
         yield
 
 
-def _watch() -> None:
-    skip_unrecorded()
-    for kind in (DispatcherSpanMixin, IngestionPipeline):
-        carry(kind)
+def silent_pieces(pieces: Any) -> Any:
+    """Takes the items of a generator in an unrecorded context, which is not its reader's."""
+    is_async = hasattr(pieces, "__anext__")
+    take: Any = _quiet.apieces_unrecorded if is_async else _quiet.pieces_unrecorded
+    return take(copy_context(), pieces)
 
 
 def unspanned(method: Method) -> Method:

@@ -10,12 +10,11 @@ from typing import TypeVar
 from llama_index.core.base.response import schema as responses
 from llama_index.core.schema import NodeWithScore
 
+from dp_middleware._quiet import aclosing, closing, in_thread
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import RESTORATION, Exchange
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.unrecorded.streams import aclosing, closing
-from dp_middleware.unrecorded.threads import in_thread
 
 T = TypeVar("T")
 

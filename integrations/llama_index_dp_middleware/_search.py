@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
@@ -11,7 +12,6 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
 from dp_middleware.errors import UntrustedHost
-from dp_middleware.models.parts import inherits
 from dp_middleware.models.trust import locate_all, require_trusted
 from llama_index_dp_middleware._blocks import unrecorded
 from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
@@ -27,18 +27,18 @@ Found = tuple[list[NodeWithScore], list[NodeWithScore]]
 def _require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> None:
     """Refuses a retriever of which any part could take the raw query out of this computer."""
 
-    def is_safe(x: object) -> bool:  # silenced, or released before it is sent
-        is_silenced = inherits(x, "llama_index.core", "CallbackManager")
-        return is_silenced or isinstance(x, dp.Session | dp.Sanitizer)
+    def is_safe(x: object) -> bool:
+        return isinstance(x, dp.Session | dp.Sanitizer)
 
     place = locate_all(retriever, local=_LOCAL, releases=is_safe)
+    require_trusted(replace(place, unknown=frozenset()), trusted_hosts)
     if place.unknown:
         raise UntrustedHost(
             f"cannot tell where {', '.join(sorted(place.unknown))} of the retriever runs; if "
-            "raw text may go there, call it in a class of yours that says so: `location = "
-            "Location()`, of dp_middleware.models.trust"
+            "raw text may go there, say so in a class of yours that calls it: `location = "
+            "Location()`, of dp_middleware.models.trust; make handlers discreet by "
+            "quiet_recorders(callback_manager)"
         )
-    require_trusted(place, trusted_hosts)
 
 
 class LocalSearch:

@@ -18,8 +18,7 @@ from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
-from dp_middleware.unrecorded.carrying import carried
-from llama_index_dp_middleware._blocks import unrecorded, unspanned
+from llama_index_dp_middleware._blocks import silent_pieces, unrecorded, unspanned
 from llama_index_dp_middleware._messages import templates_of
 from llama_index_dp_middleware._transcript import System, Transcript
 
@@ -37,7 +36,7 @@ def _silent(name: str) -> Any:
         return getattr(super(DPLLM, model), name)
 
     def result_of(found: Any) -> Any:  # the steps of a stream are unrecorded, its reader's are not
-        return carried(found) if "stream" in name else found
+        return silent_pieces(found) if "stream" in name else found
 
     @unspanned
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -165,6 +165,8 @@ def test_a_space_from_a_server(server):
 class Encoder:
     """As sentence-transformers models are used."""
 
+    location = Location()
+
     def encode(self, texts):
         return np.array([vector(text) for text in texts])
 
@@ -221,6 +223,8 @@ def langchain_model():
     core = pytest.importorskip("langchain_core.embeddings")
 
     class Mine(core.Embeddings, Loud):
+        location = Location()
+
         def embed_documents(self, texts):
             return self.heard(texts)
 
@@ -234,6 +238,8 @@ def llama_index_model(**fields):
     base = pytest.importorskip("llama_index.core.base.embeddings.base")
 
     class Mine(base.BaseEmbedding, Loud):
+        location: ClassVar = Location()
+
         def _get_text_embedding(self, text: str) -> Any:
             return self.heard([text])[0]
 
@@ -270,6 +276,8 @@ def test_an_object_of_ones_own_is_silent_too(caplog):
     """Whoever it asks in turn: a vendor's client says in its log what it sends."""
 
     class Own(Loud):
+        location = Location()
+
         def encode(self, texts):
             return self.heard(texts)
 

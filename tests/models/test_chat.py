@@ -101,7 +101,7 @@ def test_what_a_function_raises_is_never_quoted() -> None:
 
         with pytest.raises(dp.ChatError) as caught:
             chat_model(failing)(QUESTION)
-        assert str(caught.value) == f"the chat model (unknown (function)) failed: {told}"
+        assert str(caught.value) == f"the chat model (unknown (failing)) failed: {told}"
 
 
 def test_a_keyboard_interrupt_passes() -> None:

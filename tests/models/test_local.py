@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import traceback
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
 from typing import Any
 
 import aiohttp
@@ -102,108 +98,6 @@ def test_a_client_that_others_use_at_the_same_time_follows_for_them(
             assert [each.result() for each in refused] == [None] * 8
         assert shared.follow_redirects
     assert len(remote.requests) == 8
-    assert not remote.saw(CANARY)
-
-
-def by_requests(url: str, body: dict[str, Any]) -> str:
-    return requests.post(url, json=body, timeout=5).text
-
-
-async def by_aiohttp(url: str, body: dict[str, Any]) -> str:
-    async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
-        return await response.text()
-
-
-def by_urllib3(url: str, body: dict[str, Any]) -> str:
-    return str(urllib3.PoolManager().request("POST", url, json=body).data)
-
-
-def by_urllib(url: str, body: dict[str, Any]) -> str:
-    with urllib.request.urlopen(url, json.dumps(body).encode(), timeout=5) as response:
-        return str(response.read())
-
-
-def by_httpx(url: str, body: dict[str, Any]) -> str:
-    return httpx.post(url, json=body, follow_redirects=True).raise_for_status().text
-
-
-async def by_async_httpx(url: str, body: dict[str, Any]) -> str:
-    async with httpx.AsyncClient(follow_redirects=True) as client:
-        return (await client.post(url, json=body)).raise_for_status().text
-
-
-def in_a_thread(url: str, body: dict[str, Any]) -> str:
-    failed: list[Exception] = []
-
-    def work() -> None:
-        try:
-            by_requests(url, body)
-        except Exception as error:
-            failed.append(error)
-
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
-    raise failed[0] if failed else AssertionError("followed")
-
-
-def in_a_pool(url: str, body: dict[str, Any]) -> str:
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(by_requests, url, body).result()
-
-
-@pytest.mark.parametrize(
-    "post",
-    [
-        by_requests, by_aiohttp, by_urllib3, by_urllib, by_httpx, by_async_httpx, in_a_thread,
-        in_a_pool,
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("status", [302, 307])
-def test_no_http_client_follows_a_redirect(
-    post: Callable[..., Any], status: int, redirecting: OpenAIServer, remote: OpenAIServer
-) -> None:
-    redirecting.redirect_status = status
-    url = f"{redirecting.url}/chat/completions"
-    model = local_model(chat_model(lambda messages: post(url, {"messages": messages}), local=True))
-    told = "redirect|HTTPError"
-    assert_stays(lambda: model(RAW), ExtractorError, told)
-    assert_stays(lambda: asyncio.run(model.acall(RAW)), ExtractorError, told)
-    assert redirecting.saw(CANARY)
-    assert not remote.raw
-
-
-@pytest.mark.parametrize(
-    "get",
-    [
-        lambda url, body: requests.get(url, data=body, timeout=5),
-        lambda url, body: httpx.request("GET", url, content=body, follow_redirects=True),
-        lambda url, body: urllib3.PoolManager().request("GET", url, body=body),
-        lambda url, body: urllib3.PoolManager().urlopen("POST", url, True, body=body),
-        lambda url, body: urllib.request.urlopen(urllib.request.Request(url, body, method="GET")),
-    ],
-)
-def test_the_body_of_a_search_follows_no_redirect(
-    get: Callable[..., Any], redirecting: OpenAIServer, remote: OpenAIServer
-) -> None:
-    def searching(messages: list[dict[str, str]]) -> str:
-        get(f"{redirecting.url}/search", CANARY.encode())
-        return "found"
-
-    with contextlib.suppress(ExtractorError):
-        local_model(chat_model(searching, local=True))(RAW)
-    assert redirecting.raw
-    assert not remote.raw
-
-
-def test_a_file_may_be_fetched_by_way_of_a_redirect(
-    redirecting: OpenAIServer, remote: OpenAIServer
-) -> None:
-    def fetching(messages: list[dict[str, str]]) -> str:
-        url = f"{redirecting.url}/model.safetensors"
-        return f"{requests.get(url, timeout=5).status_code}"
-
-    assert local_model(chat_model(fetching, local=True))(RAW) == "200"
     assert not remote.saw(CANARY)
 
 
@@ -434,7 +328,7 @@ class Holding(Own):
 @pytest.mark.parametrize("function", [answer, slow_answer, Own(), Own().__call__])
 def test_a_function_sees_raw_text_only_if_it_is_declared_local(function: Any) -> None:
     for bare in (function, chat_model(function)):
-        with pytest.raises(dp.UntrustedHost, match=r"dp\.chat_model\(function, local=True\)"):
+        with pytest.raises(dp.UntrustedHost, match=r"dp\.chat_model\(model, local=True\)"):
             local_model(bare)
     assert local_model(chat_model(function, local=True))(RAW) == "answer"
     assert chat_model(function)(RAW) == "answer"  # a remote model
@@ -456,14 +350,15 @@ def test_a_declaration_does_not_hide_fields() -> None:
     local_model(chat_model(Holding(LOOPBACK), local=True))
 
 
-def test_only_functions_are_declared() -> None:
-    made = chat_model(answer)
-    for model in (langchain_model(LOOPBACK), llama_index_llm(LOOPBACK), made):
-        with pytest.raises(dp.ParameterError, match="local=True with a function only"):
-            chat_model(model, local=True)
-    client = openai.OpenAI(base_url=LOOPBACK, api_key="x")
-    with pytest.raises(dp.ParameterError, match="local=True with a function only"):
-        chat_model(client, "m", local=True)
+def test_an_address_counts_whatever_is_declared() -> None:
+    far = "http://models.example/v1"
+    client = openai.OpenAI(base_url=far, api_key="x")
+    declared = [chat_model(make(far), local=True) for make in (langchain_model, llama_index_llm)]
+    for model in (*declared, chat_model(client, "m", local=True)):
+        with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+            local_model(model)
+    with pytest.raises(dp.ParameterError, match="a ChatModel alone"):
+        chat_model(chat_model(answer), local=True)
 
 
 # who lets models in ------------------------------------------------------------------------------

@@ -153,9 +153,13 @@ def test_in_process_models() -> None:
     class Mine(FakeListChatModel):
         pass
 
-    for model in (FakeListChatModel(responses=["x"]), Mine(responses=["x"]), MockLLM()):
+    for model in (FakeListChatModel(responses=["x"]), MockLLM()):
         assert chat_model(model).location == Location()
         trust(model)
+    mine = Mine(responses=["x"])  # its code may call anything
+    with pytest.raises(dp.UntrustedHost, match=r"cannot tell where Mine runs; .*local=True"):
+        trust(mine)
+    require_trusted(chat_model(mine, local=True))
 
 
 def vendors(name: str, module: str, *bases: type, **fields: Any) -> Any:
@@ -176,9 +180,7 @@ def test_a_vendors_model_without_an_address_is_unknown() -> None:
     llm = vendors("Vendor", "llama_index.llms.vendor.base", MockLLM)
     for model in (unknown, hub, llm):
         assert locate(model).unknown == {type(model).__name__}
-    with pytest.raises(
-        dp.UntrustedHost, match=r"cannot tell where Vendor runs; .* function of yours"
-    ):
+    with pytest.raises(dp.UntrustedHost, match=r"cannot tell where Vendor runs; .*local=True"):
         trust(llm, ["vendor.com"])
 
     class Mine(type(llm)):  # type: ignore[misc]
@@ -207,7 +209,7 @@ def test_known_local_backends_and_nested_models() -> None:
     }
     loop = Plain(_client=None)
     loop._client = loop
-    assert locate(loop) == Location()
+    assert locate(loop, local=True) == Location()
 
 
 @pytest.mark.parametrize("hosts", ["evil.com", ["http://evil.com"], ["evil.com:80"], [3], [""]])
@@ -251,7 +253,7 @@ def test_an_installed_model_without_an_address_is_unknown(
     assert locate(hosted).unknown == {"Hosted"}
 
 
-def test_your_own_model_is_looked_into_at_any_depth() -> None:
+def test_your_own_class_is_unknown_unless_it_is_declared() -> None:
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.runnables import RunnableLambda
     from langchain_openai import ChatOpenAI
@@ -265,11 +267,12 @@ def test_your_own_model_is_looked_into_at_any_depth() -> None:
     far, near = (langchain_model(f"http://{host}/v1") for host in ("evil.com", "localhost"))
     ask = RunnableLambda(lambda x: far.invoke(x))
     derived = Derived(model="m", api_key="k", base_url="http://localhost/v1")  # type: ignore[arg-type]
-    assert locate(Router(responses=["x"], pool={"big": [far]})).hosts == {"evil.com"}
-    assert locate(near.with_fallbacks([ask])).hosts == {"localhost", "evil.com"}
-    assert locate(derived) == Location(hosts=frozenset({"localhost"}))
-    derived.other = lambda text: far.invoke(text)
-    assert locate(derived).hosts == {"localhost", "evil.com"}
+    assert locate(Router(responses=["x"], pool=[far])).hosts == {"evil.com"}
+    assert locate(Router(responses=["x"], pool=[far]), local=True).hosts == {"evil.com"}
+    assert locate(near.with_fallbacks([far])).hosts == {"localhost", "evil.com"}
+    assert locate(near.with_fallbacks([ask])).unknown
+    assert locate(derived).unknown == {"Derived"}
+    assert locate(derived, local=True) == Location(hosts=frozenset({"localhost"}))
 
 
 def test_only_a_class_speaks_for_itself_and_not_for_what_it_wraps() -> None:

@@ -4,19 +4,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Generator
 from contextvars import Context
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
+from dp_middleware._quiet import await_unrecorded, call_unrecorded, in_thread, pieces_unrecorded
 from dp_middleware.errors import ChatError
-from dp_middleware.unrecorded import recording
-from dp_middleware.unrecorded.carrying import within
-from dp_middleware.unrecorded.redirects import load_clients
-from dp_middleware.unrecorded.threads import in_thread
 
 Messages = list[dict[str, str]]
-T = TypeVar("T")
 
 
 class AdapterError(ChatError):
@@ -46,43 +41,32 @@ class Adapter(ABC):
         yield self.ask(messages)
 
     def private(self) -> Adapter:
-        """The same model for private text: what its own framework records is switched off."""
+        """The same model for private text: nothing is recorded that has a switch of its own."""
         return self
 
 
 class Unrecorded(Adapter):
-    """Runs another adapter's calls where nothing is recorded and no redirect is followed."""
+    """Runs another adapter's calls in a fresh context, where tracers are told to record nothing."""
 
     def __init__(self, inner: Adapter) -> None:
-        load_clients()
         self._inner = inner.private()
 
     def ask(self, messages: Messages) -> str:
-        return recording.call_unrecorded(Context(), self._inner.ask, messages)
+        return call_unrecorded(Context(), self._inner.ask, messages)
 
     async def aask(self, messages: Messages) -> str:
-        return await within(Context(), _await_unrecorded(self._inner.aask, messages))
+        return await await_unrecorded(self._inner.aask, messages)
 
     async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        return await within(Context(), _await_unrecorded(self._inner.amany, messages, count))
+        return await await_unrecorded(self._inner.amany, messages, count)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         context = Context()
-        pieces = recording.call_unrecorded(context, self._inner.chunks, messages)
-        take = partial(next, pieces, None)
-        try:
-            while (piece := recording.call_unrecorded(context, take)) is not None:
-                yield piece
-        finally:
-            recording.call_unrecorded(context, pieces.close)
+        pieces = call_unrecorded(context, self._inner.chunks, messages)
+        yield from pieces_unrecorded(context, pieces)
 
     def private(self) -> Adapter:
         return self
-
-
-async def _await_unrecorded(call: Callable[..., Awaitable[T]], *args: Any) -> T:
-    with recording.unrecorded():
-        return await call(*args)
 
 
 def text_of(content: Any) -> str:

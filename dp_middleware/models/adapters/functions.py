@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from dp_middleware._quiet import in_thread
 from dp_middleware.models import bridge
 from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages
-from dp_middleware.unrecorded.threads import in_thread
 
 
 class FunctionAdapter(Adapter):

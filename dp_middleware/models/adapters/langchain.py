@@ -8,6 +8,7 @@ from typing import Any
 
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
 from dp_middleware.models.parts import inherits
+from dp_middleware.models.redirects import stay
 
 
 class LangChainAdapter(Adapter):
@@ -52,6 +53,7 @@ class PrivateLangChainAdapter(Adapter):
     def __init__(self, model: Any) -> None:
         model, self._kwargs, _ = _unbound(model)
         self._model = model.model_copy(update={"cache": False})
+        stay(self._model)
 
     def ask(self, messages: Messages) -> str:
         result = self._model._generate_with_cache(_convert(messages), **self._kwargs)

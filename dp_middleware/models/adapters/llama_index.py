@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
+from dp_middleware._quiet import closing, in_thread
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
-from dp_middleware.unrecorded import recording
-from dp_middleware.unrecorded.streams import closing
-from dp_middleware.unrecorded.threads import in_thread
+from dp_middleware.models.recorders import refuse_dispatched
+from dp_middleware.models.redirects import stay
 
 
 class LlamaIndexAdapter(Adapter):
@@ -33,13 +33,36 @@ class LlamaIndexAdapter(Adapter):
                 yield text_of(response.delta)
 
     def private(self) -> Adapter:
-        """A copy without callback handlers; instrumentation skips unrecorded calls."""
-        from llama_index.core.callbacks import CallbackManager
+        """A copy without callback handlers, whose recorders leave out unrecorded calls."""
+        refuse_dispatched()
+        llm = self._llm.model_copy(update={"callback_manager": silent_manager()})
+        stay(llm)
+        return _PrivateLlamaIndexAdapter(llm)
 
-        recording.watch(skip_unrecorded)
-        silent = CallbackManager()
-        silent.handlers = []  # its constructor adds the global handlers
-        return LlamaIndexAdapter(self._llm.model_copy(update={"callback_manager": silent}))
+
+class _PrivateLlamaIndexAdapter(LlamaIndexAdapter):
+    """Looks for recorders before every call: they may have been added since."""
+
+    def ask(self, messages: Messages) -> str:
+        refuse_dispatched()
+        return super().ask(messages)
+
+    async def aask(self, messages: Messages) -> str:
+        refuse_dispatched()
+        return await super().aask(messages)
+
+    def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        refuse_dispatched()
+        yield from super().chunks(messages)
+
+
+def silent_manager() -> Any:
+    """Makes a callback manager that tells nobody."""
+    from llama_index.core.callbacks import CallbackManager
+
+    silent = CallbackManager()
+    silent.handlers = []  # its constructor adds the global handlers
+    return silent
 
 
 def _convert(messages: Messages) -> list[Any]:
@@ -52,30 +75,3 @@ def _achat_blocks(llm: Any) -> bool:
     """Whether ``achat`` is the default of a base class in the core, which calls ``chat``."""
     owner = next(each for each in type(llm).__mro__ if "achat" in vars(each))
     return owner.__module__.startswith("llama_index.core.")
-
-
-def skip_unrecorded() -> None:
-    """Make every dispatcher and callback manager skip calls that run unrecorded.
-
-    Decorators on each class's methods, also on those reached through ``super()``, make spans and
-    events, and neither has a switch per call; so their entry points are wrapped, once.
-    Outside of unrecorded calls they do what they did.
-    """
-    from llama_index.core.callbacks import CallbackManager
-    from llama_index_instrumentation.dispatcher import Dispatcher
-
-    for name in ("on_event_start", "on_event_end", "start_trace", "end_trace"):
-        recording.wrap_once(CallbackManager, name, _skip)
-    for name in ("event", "span_enter", "span_drop", "span_exit"):
-        recording.wrap_once(Dispatcher, name, _skip)
-    recording.wrap_once(Dispatcher, "aevent", _askip)
-
-
-@recording.around
-def _skip(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    return None if recording.is_unrecorded() else method(*args, **kwargs)
-
-
-@recording.around
-async def _askip(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    return None if recording.is_unrecorded() else await method(*args, **kwargs)

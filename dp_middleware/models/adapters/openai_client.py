@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
+from dp_middleware._quiet import in_thread
 from dp_middleware.models import bridge
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
-from dp_middleware.unrecorded.threads import in_thread
+from dp_middleware.models.redirects import stay
 
 
 class OpenAIAdapter(Adapter):
     """``openai.OpenAI`` and its subclasses."""
 
     def __init__(self, client: Any, model: str) -> None:
+        self._client = client
         self._completions = client.chat.completions
         self._model = model
 
@@ -26,6 +28,10 @@ class OpenAIAdapter(Adapter):
         create = self._completions.create
         return _texts(await in_thread(create, model=self._model, messages=messages, n=count))
 
+    def private(self) -> Adapter:
+        stay(self._client)
+        return self
+
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         with self._completions.create(model=self._model, messages=messages, stream=True) as events:
             for event in events:
@@ -36,6 +42,7 @@ class AsyncOpenAIAdapter(Adapter):
     """``openai.AsyncOpenAI`` and its subclasses."""
 
     def __init__(self, client: Any, model: str) -> None:
+        self._client = client
         self._completions = client.chat.completions
         self._model = model
 
@@ -50,6 +57,10 @@ class AsyncOpenAIAdapter(Adapter):
         return _texts(
             await self._completions.create(model=self._model, messages=messages, n=count),
         )
+
+    def private(self) -> Adapter:
+        stay(self._client)
+        return self
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         return bridge.iterate(self._chunks(messages))

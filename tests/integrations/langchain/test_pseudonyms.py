@@ -12,9 +12,10 @@ import pytest
 pytest.importorskip("langchain_openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableGenerator
 from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPAgentMiddleware,
@@ -124,6 +125,20 @@ def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
         total = piece if total is None else total + piece
     assert total.tool_calls[0]["args"] == expected
     assert private(remote) == []
+
+
+def test_a_call_in_pieces_has_the_originals():
+    def calling(inputs):
+        for [message] in inputs:
+            said = json.dumps({"who": message.content.removeprefix("I am ")})
+            for k, piece in enumerate((said[:12], said[12:15], said[15:])):
+                name = {"name": "book", "id": "c"} if k == 0 else {"name": None, "id": None}
+                call = {"args": piece, "index": 0, "type": "tool_call_chunk", **name}
+                yield AIMessageChunk(content="", tool_call_chunks=[call])
+
+    chain = PrivateHead(pseudonyms(), tools=["book"]) | RunnableGenerator(calling)
+    total = sum_of(chain.stream([HumanMessage("I am Mirela Tamburi")]))
+    assert total.tool_calls[0]["args"] == {"who": "Mirela Tamburi"}
 
 
 class Person(BaseModel):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import _socket
+import contextvars
 import functools
 import imaplib
+import types
 import urllib.request
+import weakref
+from multiprocessing.managers import BaseManager
 from typing import Any, ClassVar
 
 import pytest
@@ -16,8 +21,10 @@ import langsmith
 import openai
 import requests
 from langchain.agents import create_agent
+from langchain_core.callbacks import StdOutCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
@@ -42,7 +49,7 @@ from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, fallback_c
 class Local(BaseRetriever):
     """Answers with new documents that repeat the query."""
 
-    location: ClassVar[Location] = Location()
+    location: ClassVar = Location()
     probe: Probe
     ids: bool = True
 
@@ -94,14 +101,19 @@ class TestContract(TraceSafeContract):
         return DPRetriever(probe.session(), Local(probe=probe), public_metadata=["source"])
 
 
-def test_runs_inside_a_retriever_that_is_made_of_others_are_not_recorded(probe):
-    retriever = DPRetriever(probe.session(), Nested(probe=probe), public_metadata=["source"])
-    assert probe.released(retriever.invoke(probe.new_text(), probe.config))
-    assert not probe.leaks()
+@pytest.mark.slow
+class TestOnARetrieverMadeOfOthers(TestContract):
+    calls = {name: TestContract.calls[name] for name in ("invoke", "ainvoke", "batch", "stream")}  # noqa: RUF012
+
+    def adapter(self, probe: Probe) -> DPRetriever:
+        return DPRetriever(probe.session(), Nested(probe=probe), public_metadata=["source"])
 
 
 STORE_CALLS = {"invoke": lambda r, p: r.invoke(p.new_text(), p.config)}
-STORE_REPLAYS = {"invoke": lambda r, p: r.invoke(p.private_text, p.config)}
+STORE_REPLAYS = {
+    "invoke": lambda r, p: r.invoke(p.private_text, p.config),
+    "ainvoke": lambda r, p: r.ainvoke(p.private_text, p.config),
+}
 STORE_REFUSALS = {
     "no text": lambda r, p: r.invoke({"query": p.canary}),
     "in a chain": lambda r, p: (RunnableLambda(lambda x: x.strip()) | r).invoke("public"),
@@ -182,6 +194,15 @@ def test_an_agent_searches_and_what_was_released_is_not_released_again(probe):
     assert not probe.remote.saw(probe.canary)
 
 
+def test_only_a_retriever_is_taken(probe):
+    with pytest.raises(ParameterError, match="as_retriever"):
+        DPRetriever(probe.session(), store(probe))
+    with pytest.raises(ParameterError, match=r"dp\.Session"):
+        DPRetriever("text", Local(probe=probe))
+    with pytest.raises(ValueError, match="names of public keys"):
+        DPRetriever(probe.session(), Local(probe=probe), public_metadata="source")
+
+
 def test_an_epsilon_that_is_not_prepared_is_refused(probe, tmp_path, monkeypatch):
     """No call waits for a calibration, and none is charged for one that does not come."""
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
@@ -196,94 +217,155 @@ def test_an_epsilon_that_is_not_prepared_is_refused(probe, tmp_path, monkeypatch
     assert probe.charges
 
 
-class Mine(BaseRetriever):
-    """Holds something."""
+def test_epsilon_of_a_call_and_the_ceiling(probe):
+    retriever = DPRetriever(probe.session(), Local(probe=probe), max_epsilon=2.0)
+    assert [spec.id for spec in retriever.config_specs] == ["dp_epsilon"]
+    for asked in (0.5, 99.0, None):
+        retriever.invoke("x", {"configurable": {"dp_epsilon": asked}}, k=1)
+    spent = [row.epsilon * 1e-12 for row in probe.charges]
+    assert spent == pytest.approx([0.5, 2.0, 2.0], abs=0.05)
+    with pytest.raises(ParameterError, match="dp_epsilon"):
+        retriever.invoke("x", {"configurable": {"dp_epsilon": -1}})
+    with pytest.raises(ParameterError, match="max_epsilon"):
+        DPRetriever(probe.session(), Local(probe=probe), max_epsilon=0)
 
-    part: Any
+
+class Mine(BaseRetriever):
+    """The user's own."""
+
+    part: Any = None
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     def _get_relevant_documents(self, query, *, run_manager):
         return []
 
 
-class Declared(Mine):
+class Said(Mine):
     """Its author says that it stays here."""
 
-    location: ClassVar[Location] = Location()
+    @property
+    def location(self):
+        return Location()
 
 
-def near():
-    return ChatOpenAI(model="m", api_key="k", base_url="http://localhost/v1")
+class Page(Document):
+    """Asks what it holds."""
+
+    client: Any
+
+    def ask(self, query):
+        return self.client.invoke(query)
 
 
-HIDING = {
-    "fallback": lambda part: near().with_fallbacks([RunnableLambda(lambda x: part)]),
-    "deep": lambda part: {"x": [(part,)]},
-    "partial": lambda part: functools.partial(print, part),
-    "closure": lambda part: RunnableLambda(lambda x: x) | (lambda x: part),
-    "vector store": lambda part: InMemoryVectorStore(embedding=part).as_retriever(),
-}
+def by_closure(part):
+    class Inner(BaseRetriever):
+        """Asks what is in the closure of its method."""
+
+        def _get_relevant_documents(self, query, *, run_manager):
+            return part.invoke(query)
+
+    return Inner()
+
+
+def stored(part):
+    """A store of LangChain's own that holds something."""
+    index = InMemoryVectorStore(DeterministicFakeEmbedding(size=2))
+    index.store["a"] = {"id": "a", "vector": [0.0, 1.0], "text": "a", "metadata": {"part": part}}
+    return index.as_retriever()
+
+
 OUTSIDE = "https://api.example.com/v1"
 REMOTE = {
-    "model": lambda p: ChatOpenAI(model="m", api_key="k", base_url=OUTSIDE),
-    "embeddings": lambda p: OpenAIEmbeddings(model="m", api_key="k", base_url=OUTSIDE),
-    "client": lambda p: openai.OpenAI(api_key="k", base_url=OUTSIDE),
-    "behind a boundary": lambda p: (DPChatModel(p.session(), REMOTE["model"](p)) | str).then.first,
+    "model": lambda: ChatOpenAI(model="m", api_key="k", base_url=OUTSIDE),
+    "embeddings": lambda: OpenAIEmbeddings(model="m", api_key="k", base_url=OUTSIDE),
+    "client": lambda: openai.OpenAI(api_key="k", base_url=OUTSIDE),
 }
+UNKNOWN = {
+    "own retriever": lambda part: Mine(part=part),
+    "own retriever by its closure": by_closure,
+    "own object": lambda part: stored(type("Keeping", (), {"part": part})()),
+    "own function": lambda part: stored(lambda query: part),
+    "own runnable": lambda part: stored(RunnableLambda(lambda x: part.invoke(x))),
+    "partial": lambda part: stored(functools.partial(requests.post, part)),
+    "document": lambda part: stored(Page(page_content="x", client=part)),
+    "generator": lambda part: stored(each for each in [part]),
+    "weak reference": lambda part: stored([weakref.ref(KEPT.setdefault(id(part), part))]),
+    "context variable": lambda part: stored(contextvars.ContextVar("variable", default=part)),
+    "handler": lambda part: stored(
+        FakeListChatModel(responses=["x"], callbacks=[StdOutCallbackHandler()])
+    ),
+    **{
+        name: lambda part, other=other: stored(other())
+        for name, other in {
+            "httpx": httpx.Client,
+            "imaplib": lambda: imaplib.IMAP4.__new__(imaplib.IMAP4),
+            "socket": lambda: _socket.socket.__new__(_socket.socket),
+            "managers": BaseManager,
+            "module": lambda: requests,
+            "urlopen": lambda: urllib.request.urlopen,
+        }.items()
+    },
+}
+KEPT: dict[int, Any] = {}
+
+
+@pytest.mark.parametrize("hide", UNKNOWN)
+def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(hide, probe):
+    retriever = UNKNOWN[hide](REMOTE["model"]())
+    for trusted in ((), ("api.example.com",)):
+        with pytest.raises(UntrustedHost, match=r"cannot tell where|api\.example\.com"):
+            DPRetriever(probe.session(), retriever, trusted_hosts=trusted)
 
 
 @pytest.mark.parametrize("remote", REMOTE)
-@pytest.mark.parametrize("hide", HIDING)
-def test_a_retriever_with_a_remote_part_is_refused(hide, remote, probe):
-    retriever = Mine(part=HIDING[hide](REMOTE[remote](probe)))
-    with pytest.raises(UntrustedHost, match=r"api\.example\.com|cannot tell"):
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda part: stored([{"a": (part,)}]),
+        lambda part: stored(types.MappingProxyType({"a": part})),
+        lambda part: stored(functools.partial(print, part)),
+        lambda part: InMemoryVectorStore(embedding=part).as_retriever(),
+    ],
+)
+def test_a_remote_part_in_a_field_is_refused_unless_its_host_is_trusted(hold, remote, probe):
+    retriever = hold(REMOTE[remote]())
+    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
         DPRetriever(probe.session(), retriever)
+    DPRetriever(probe.session(), retriever, trusted_hosts=["api.example.com"])
 
 
-@pytest.mark.parametrize("hide", ["deep", "partial", "vector store"])
-def test_an_index_with_local_parts_is_fine(hide, probe):
-    for part in (DeterministicFakeEmbedding(size=2), probe.chat_openai()):  # on loopback
-        index = InMemoryVectorStore(DeterministicFakeEmbedding(size=2)).as_retriever()
-        index.search_kwargs = {"x": HIDING[hide](part)}
-        DPRetriever(probe.session(), index)
-        index.search_kwargs = {"x": HIDING[hide](REMOTE["model"](probe))}
-        with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
-            DPRetriever(probe.session(), index)
-        DPRetriever(probe.session(), index, trusted_hosts=["api.example.com"])
+def test_a_retriever_of_your_own_is_let_in_if_it_says_where_it_runs(probe):
+    DPRetriever(probe.session(), Said(part=httpx.Client()))
+    with pytest.raises(UntrustedHost, match=r"api\.example\.com"):
+        DPRetriever(probe.session(), Said(part=REMOTE["model"]()))
 
 
-UNKNOWN = {
-    "httpx": httpx.Client(),
-    "imaplib": imaplib.IMAP4.__new__(imaplib.IMAP4),
-    "requests": requests,
-    "post": requests.post,
-    "partial": functools.partial(requests.post, OUTSIDE),
-    "urlopen": urllib.request.urlopen,
-    "langsmith": langsmith.Client(api_key="k"),
-}
+def test_a_part_of_another_package_with_an_address_is_judged_by_it(probe):
+    DPRetriever(probe.session(), stored(httpx.Client(base_url="http://localhost")))
+    for part in (httpx.Client(base_url="http://example.com"), langsmith.Client(api_key="k")):
+        with pytest.raises(UntrustedHost, match="raw text would go to"):
+            DPRetriever(probe.session(), stored(part))
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_a_part_that_cannot_be_judged_is_refused_unless_it_says_where_it_runs(name, probe):
-    part = UNKNOWN[name]
-    with pytest.raises(UntrustedHost, match=r"cannot tell where .* in Mine|would go to"):
-        DPRetriever(probe.session(), Mine(part=part))
-    DPRetriever(probe.session(), Declared(part=part))
-
-
-def test_a_location_that_a_wrapper_hands_on_does_not_hide_what_it_holds(probe):
+def test_a_location_that_a_wrapper_hands_on_says_nothing(probe):
     class Wrapper(Mine):
         def __getattr__(self, name):
             return Location() if name == "location" else super().__getattr__(name)
 
-    with pytest.raises(UntrustedHost, match=r"cannot tell where .*(Client|Wrapper)"):
-        DPRetriever(probe.session(), Wrapper(part=httpx.Client()))
+    with pytest.raises(UntrustedHost, match="cannot tell where Wrapper"):
+        DPRetriever(probe.session(), Wrapper())
+
+
+def test_what_is_behind_the_boundary_of_a_model_is_not_trusted_by_itself(probe):
+    first = (DPChatModel(probe.session(), REMOTE["model"]()) | str).then.first
+    with pytest.raises(UntrustedHost):
+        DPRetriever(probe.session(), stored(first))
 
 
 def test_a_query_that_a_remote_model_rewrites_is_refused(probe):
     retrievers = pytest.importorskip("langchain_classic.retrievers")
     inner = store(probe).as_retriever()
-    asking = retrievers.MultiQueryRetriever.from_llm(inner, REMOTE["model"](probe))
+    asking = retrievers.MultiQueryRetriever.from_llm(inner, REMOTE["model"]())
     with pytest.raises(UntrustedHost, match="api"):
         DPRetriever(probe.session(), asking)
     near = retrievers.MultiQueryRetriever.from_llm(inner, probe.chat_openai())

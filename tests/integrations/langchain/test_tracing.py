@@ -1,4 +1,4 @@
-"""Inside ``untraced()`` nothing is recorded, whatever an agent runs and however it is called.
+"""What runs inside ``untraced()`` is untraced; an agent of ours refuses to run outside of it.
 
 The probe's LangSmith is on by the environment, ``set_debug`` too, and a handler is in every call.
 """
@@ -6,7 +6,8 @@ The probe's LangSmith is on by the environment, ``set_debug`` too, and a handler
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,12 +17,14 @@ pytest.importorskip("langchain_openai")
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
+from langchain_core.tracers import context as hooks
 from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_dp_middleware import DPAgentMiddleware, untraced
 from langsmith import traceable
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.testing import Probe, ToolCall
+from dp_middleware.testing._langchain import CallbackRecorder
 
 
 @pytest.fixture
@@ -30,16 +33,24 @@ def probe(tmp_path, capsys):
         yield probe
 
 
+def raw_step(text):
+    return f"raw {text}"
+
+
+def looked_up(request):
+    """Calls the tool once, then answers."""
+    if request["messages"][-1]["role"] == "tool":
+        return "a fine answer"
+    return [ToolCall(name="look_up", arguments={"q": "w1x"}, id="look-up")]
+
+
 def agent_of(probe, *tools):
     @tool
     def look_up(q: str) -> str:
         """Looks something up."""
         return f"found {probe.new_text()}"
 
-    call = [ToolCall(name="look_up", arguments={"q": "w1x"}, id="look-up")]
-    probe.remote.reply = lambda request: (
-        "a fine answer" if request["messages"][-1]["role"] == "tool" else call
-    )
+    probe.remote.reply = looked_up
     ours = DPAgentMiddleware(probe.session())
     return create_agent(probe.chat_openai(), [*(tools or [look_up])], middleware=[ours])
 
@@ -51,41 +62,15 @@ def given(probe):
 def assert_unrecorded(probe):
     assert not probe.leaks()
     assert probe.charges
-    RunnableLambda(lambda text: f"raw {text}").invoke(probe.canary)
+    RunnableLambda(raw_step).invoke(probe.canary)
     recorders = {"LangSmith", "LangChain global handler", "console"}
     assert recorders <= {leak.split(":")[0] for leak in probe.leaks()}, "the recorders are deaf"
 
 
-async def _read(pieces):
-    return [piece async for piece in pieces]
+# inside the block --------------------------------------------------------------------------------
 
 
-CALLS = {
-    "batch": lambda agent, value: agent.batch([value]),
-    "stream tokens": lambda agent, value: list(agent.stream(value, stream_mode="messages")),
-    "bound": lambda agent, value: list(agent.with_config(tags=["x"]).stream(value)),
-    "sequence": lambda agent, value: list((RunnableLambda(lambda x: x) | agent).stream(value)),
-    "ainvoke": lambda agent, value: asyncio.run(agent.ainvoke(value)),
-    "astream": lambda agent, value: asyncio.run(_read(agent.astream(value))),
-}
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_an_agent_in_the_block(call, probe):
-    agent = agent_of(probe)
-    with untraced():
-        assert CALLS[call](agent, given(probe))
-    assert_unrecorded(probe)
-
-
-def test_a_tracer_around_the_block_is_told_nothing(probe):
-    agent = agent_of(probe)
-    with tracing_v2_enabled(), contextlib.suppress(ParameterError), untraced():
-        agent.invoke(given(probe))
-    assert not probe.leaks()
-
-
-def test_a_tool_that_runs_an_agent_and_what_is_traced(probe):
+def test_a_tool_that_runs_an_agent(probe):
     helper = agent_of(probe)
 
     @traceable
@@ -93,14 +78,123 @@ def test_a_tool_that_runs_an_agent_and_what_is_traced(probe):
         return text
 
     @tool
-    def look_up(q: str) -> str:
-        """Asks another agent."""
+    async def look_up(q: str) -> str:
+        """Asks another agent, here and in a thread that takes its context along."""
         helper.invoke(given(probe))
+        await asyncio.to_thread(helper.invoke, given(probe))
         noted(probe.new_text())
-        RunnableLambda(noted).invoke(probe.new_text())
+        await asyncio.create_task(RunnableLambda(raw_step).ainvoke(probe.new_text()))
         return "done"
 
     agent = agent_of(probe, look_up)
     with untraced():
+        asyncio.run(agent.ainvoke(given(probe)))
+    assert_unrecorded(probe)
+
+
+def test_tracing_v2_enabled_around_the_block(probe):
+    agent = agent_of(probe)
+    with tracing_v2_enabled(), untraced():
         agent.invoke(given(probe))
     assert_unrecorded(probe)
+
+
+def drained(pieces):
+    return [str(each) for each in pieces]
+
+
+STREAMS = {
+    "stream": lambda agent, value: agent.stream(value),
+    "stream tokens": lambda agent, value: agent.stream(value, stream_mode="messages"),
+    "bound": lambda agent, value: agent.with_config(tags=["x"]).stream(value),
+    "sequence": lambda agent, value: (RunnableLambda(lambda x: x) | agent).stream(value),
+    "transform": lambda agent, value: agent.transform(iter([value])),
+    "events": lambda agent, value: agent.stream_events(value, version="v3"),
+    "completed": lambda agent, value: agent.batch_as_completed([value]),
+}
+ASYNC_STREAMS = {
+    "astream": lambda agent, value: agent.astream(value),
+    "astream tokens": lambda agent, value: agent.astream(value, stream_mode="messages"),
+    "bound": lambda agent, value: agent.with_config(tags=["x"]).astream(value),
+    "events": lambda agent, value: agent.astream_events(value, version="v2"),
+    "log": lambda agent, value: agent.astream_log(value),
+    "completed": lambda agent, value: agent.abatch_as_completed([value]),
+}
+AWAITABLES = {
+    "ainvoke": lambda agent, value: agent.ainvoke(value),
+    "abatch": lambda agent, value: agent.abatch([value]),
+    "sequence": lambda agent, value: (RunnableLambda(lambda x: x) | agent).ainvoke(value),
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_streams(stream, probe):
+    with untraced():
+        assert drained(stream(agent_of(probe), given(probe)))
+    assert_unrecorded(probe)
+
+
+@pytest.mark.parametrize("stream", ASYNC_STREAMS.values(), ids=ASYNC_STREAMS)
+def test_asynchronous_streams(stream, probe):
+    async def main():
+        with untraced():
+            return [each async for each in stream(agent_of(probe), given(probe))]
+
+    assert asyncio.run(main())
+    assert_unrecorded(probe)
+
+
+@pytest.mark.parametrize("call", AWAITABLES.values(), ids=AWAITABLES)
+def test_coroutines(call, probe):
+    async def main():
+        with untraced():
+            return await call(agent_of(probe), given(probe))
+
+    assert asyncio.run(main())
+    assert_unrecorded(probe)
+
+
+def test_a_task_that_runs_on_after_the_block(probe):
+    async def main():
+        with untraced():
+            task = asyncio.create_task(agent_of(probe).ainvoke(given(probe)))
+        return await task
+
+    assert asyncio.run(main())
+    assert_unrecorded(probe)
+
+
+# outside of it -----------------------------------------------------------------------------------
+
+
+def test_an_agent_that_runs_after_the_block_or_in_a_thread_of_ones_own_is_refused(probe):
+    agent = agent_of(probe)
+    with untraced(), ThreadPoolExecutor(1) as pool:
+        pieces = agent.stream(given(probe))
+        in_pool = pool.submit(agent.invoke, given(probe))
+    for late in (lambda: list(pieces), in_pool.result):
+        with pytest.raises(ParameterError, match="expected no tracer"):
+            late()
+    assert not probe.remote.requests
+
+
+def test_handlers_that_a_call_is_given_are_told(probe):
+    handler = CallbackRecorder()
+    with untraced():
+        RunnableLambda(raw_step).invoke(probe.canary, {"callbacks": [handler]})
+    assert probe.canary in handler.text()
+
+
+def test_a_handler_in_every_call_is_refused(monkeypatch):
+    variable = contextvars.ContextVar("variable", default=None)
+    monkeypatch.setenv("RECORDED", "true")
+    monkeypatch.setattr(hooks, "_configure_hooks", [(variable, True, CallbackRecorder, "RECORDED")])
+    with pytest.raises(ParameterError, match="CallbackRecorder"), untraced():
+        pass
+
+
+def test_recorders_are_as_before_after_the_block(probe):
+    with untraced():
+        pass
+    assert list(RunnableLambda(raw_step).stream("w1x", probe.config)) == ["raw w1x"]
+    assert "w1x" in probe.records()["LangSmith"]

@@ -32,9 +32,9 @@ from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_dp_middleware import DPLLM
 
 import dp_middleware as dp
+from dp_middleware._quiet import is_unrecorded
 from dp_middleware.models.trust import locate
 from dp_middleware.testing import Probe, ToolCall
-from dp_middleware.unrecorded.recording import is_unrecorded
 
 
 def contents(desk, number=-1):

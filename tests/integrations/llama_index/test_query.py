@@ -19,11 +19,14 @@ from llama_index_dp_middleware import DPNodePostprocessor, DPQueryEngine, DPQuer
 from support.llama_index import index_of
 
 import dp_middleware as dp
+from dp_middleware.models.trust import Location
 from dp_middleware.testing import OpenAIServer
 
 
 class Remembering(BaseRetriever):
     """Gives its nodes and remembers the queries; fails as foreign code does."""
+
+    location = Location()
 
     def __init__(self, *nodes, error=None):
         super().__init__()

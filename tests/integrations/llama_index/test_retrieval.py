@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import weakref
+from types import SimpleNamespace
+
+import httpx
 import pytest
+from sqlalchemy import create_engine
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
+from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
+from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.evaluation import GuidelineEvaluator, RelevancyEvaluator
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.indices.query.query_transform.base import StepDecomposeQueryTransform
@@ -45,7 +54,6 @@ from llama_index.core.selectors import (
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.llms.openai import OpenAI
 from llama_index_dp_middleware import DPQueryEngine, ServiceEmbedding
-from support.llama_index import index_of
 
 import dp_middleware as dp
 from dp_middleware.models.trust import Location
@@ -58,7 +66,10 @@ def model_at(url):
 
 
 def index(**options):
-    return index_of("w1x w2x", transformations=[SentenceSplitter()], **options)
+    node = TextNode(id_="n", text="w1x w2x")
+    return VectorStoreIndex(
+        [node], embed_model=MockEmbedding(4), transformations=[SentenceSplitter()], **options
+    )
 
 
 def retriever():
@@ -94,34 +105,12 @@ def multi_step(model):
     return MultiStepQueryEngine(engine(), step, response_synthesizer=synthesizer)
 
 
-def fusing(model):
-    return QueryFusionRetriever([retriever()], llm=model)
-
-
-def node(obj):
-    return IndexNode(text="w3x", index_id="b", obj=obj)
-
-
-class EmbeddingAt(BaseEmbedding):
-    """Says where it sends the texts: where a model does."""
-
-    api_base: str
-
-    def _get_text_embedding(self, text):
-        return [1.0]
-
-    _get_query_embedding = _get_text_embedding
-
-    async def _aget_query_embedding(self, query):
-        return [1.0]
-
-
 SHAPES = {
     "PydanticSingleSelector": lambda m: routed(PydanticSingleSelector.from_defaults(llm=m)),
     "PydanticMultiSelector": lambda m: routed(PydanticMultiSelector.from_defaults(llm=m)),
     "LLMSingleSelector": lambda m: routed(LLMSingleSelector.from_defaults(llm=m)),
     "LLMMultiSelector": lambda m: routed(LLMMultiSelector.from_defaults(llm=m)),
-    "QueryFusionRetriever": fusing,
+    "QueryFusionRetriever": lambda m: QueryFusionRetriever([retriever()], llm=m),
     "AutoMergingRetriever": lambda m: AutoMergingRetriever(
         TransformRetriever(retriever(), HyDEQueryTransform(llm=m)), index().storage_context
     ),
@@ -130,16 +119,13 @@ SHAPES = {
         "a", {"a": routed(PydanticSingleSelector.from_defaults(llm=m))}
     ),
     "a node of RecursiveRetriever": lambda m: RecursiveRetriever(
-        "a", {"a": retriever()}, node_dict={"b": node(fusing(m))}
+        "a", {"a": retriever()}, node_dict={"b": object_node(m)}
     ),
     "an object of a retriever": lambda m: VectorIndexRetriever(
         index(), object_map={"b": fusing(m)}
     ),
-    "an object of an index": lambda m: index(objects=[node(fusing(m))]).as_retriever(),
-    "an engine of an index": lambda m: index(objects=[node(multi_step(m))]).as_retriever(),
-    "an embedding model": lambda m: index(
-        embed_model=EmbeddingAt(api_base=m.api_base)
-    ).as_retriever(),
+    "an object of an index": lambda m: index(objects=[object_node(m)]).as_retriever(),
+    "an engine of an index": lambda m: index(objects=[asking_node(m)]).as_retriever(),
     "a postprocessor": lambda m: below(
         RetrieverQueryEngine.from_args(
             retriever(), llm=MockLLM(), node_postprocessors=[LLMRerank(llm=m)]
@@ -169,6 +155,18 @@ SHAPES = {
 }
 
 
+def fusing(model):
+    return QueryFusionRetriever([retriever()], llm=model)
+
+
+def object_node(model):
+    return IndexNode(text="w3x", index_id="b", obj=fusing(model))
+
+
+def asking_node(model):
+    return IndexNode(text="w3x", index_id="b", obj=multi_step(model))
+
+
 @pytest.mark.parametrize("build", SHAPES.values(), ids=SHAPES)
 def test_a_remote_model_is_refused_and_one_on_loopback_is_not(build, desk):
     inner = RetrieverQueryEngine.from_args(retriever(), llm=desk.llama_openai())
@@ -179,10 +177,13 @@ def test_a_remote_model_is_refused_and_one_on_loopback_is_not(build, desk):
     DPQueryEngine(desk.session(), inner, retriever=build(desk.llama_openai()))
 
 
+# what is not known -------------------------------------------------------------------------------
+
+
 class Mine(BaseRetriever):
     """Of an application, with anything in it."""
 
-    def __init__(self, part):
+    def __init__(self, part=None):
         super().__init__()
         self.part = part
 
@@ -190,72 +191,168 @@ class Mine(BaseRetriever):
         return [NodeWithScore(node=TextNode(text="w1x"))]
 
 
+class Said(Mine):
+    """Its author says where it runs."""
+
+    location = Location(hosts=frozenset({"store.example"}))
+
+
+class First(BaseSelector):
+    """Has no field of its own but in its closure."""
+
+    def __init__(self, choose):
+        self._choose = choose
+
+    def _get_prompts(self):
+        return {}
+
+    def _update_prompts(self, prompts):
+        pass
+
+    def _select(self, choices, query):
+        return SelectorResult(selections=[SingleSelection(index=0, reason="")])
+
+    async def _aselect(self, choices, query):
+        return self._select(choices, query)
+
+
+class Derived(OpenAI):
+    """On loopback, with something more."""
+
+    other: object = None
+
+
+class Slotted:
+    __slots__ = ("__model",)
+
+    def __init__(self, model):
+        self.__model = model
+
+
 class VendorsModel(MockLLM):
     """Says nothing of where it runs."""
 
 
-class VendorsNode(IndexNode):
-    """Keeps what it refers to."""
+class VendorsDict(dict):
+    """A collection that is more than that."""
 
 
-for vendors in (VendorsModel, VendorsNode):
-    vendors.__module__ = "llama_index.vendor"
+for each in (VendorsModel, VendorsDict):
+    each.__module__ = "llama_index.vendor"
 
 
-def test_parts_of_other_packages_are_refused_unless_they_are_known(desk):
-    import httpx
-    from sqlalchemy import create_engine
+def closure(model):
+    return lambda text: model.complete(text)
 
-    for part in (
-        httpx.Client(),
-        httpx.get,
-        create_engine("sqlite://"),
-        CogniswitchQueryEngine("a", "b", "c"),
-        VendorsModel(),
-        VendorsNode(text="w1x", index_id="b", obj=fusing(model_at(ELSEWHERE))),
-        [model_at(ELSEWHERE)],
-        model_at(ELSEWHERE).complete,
+
+def generator(model):
+    yield from [None, model]
+
+
+def of_node(part):
+    return index(objects=[IndexNode(text="w3x", index_id="b", obj=part)]).as_retriever()
+
+
+KEPT = {}
+UNKNOWN = {
+    "own retriever": Mine,
+    "own selector": lambda m: routed(First(closure(m))),
+    "own class": lambda m: of_node(type("Other", (), {"shared": m})()),
+    "own function": lambda m: of_node([closure(m)]),
+    "partial": lambda m: of_node(functools.partial(closure, m)),
+    "slot": lambda m: of_node(Slotted(m)),
+    "key": lambda m: of_node({closure(m): 1}),
+    "set": lambda m: of_node(frozenset({closure(m)})),
+    "generator": lambda m: of_node(generator(m)),
+    "weak reference": lambda m: of_node([weakref.ref(KEPT.setdefault("model", m))]),
+    "derived from a vendor's": lambda m: of_node(
+        Derived(model="gpt-4o", api_key="k", api_base="http://localhost/v1")
+    ),
+    "a vendor's model": lambda m: of_node(VendorsModel()),
+    "a vendor's collection": lambda m: of_node(VendorsDict()),
+    "client": lambda m: of_node(httpx.Client()),
+    "function of a package": lambda m: of_node(httpx.get),
+    "module": lambda m: of_node(httpx),
+    "database": lambda m: of_node(create_engine("sqlite://")),
+    "Cogniswitch": lambda m: below(CogniswitchQueryEngine("a", "b", "c")),
+    "callback handler": lambda m: VectorIndexRetriever(
+        index(), callback_manager=CallbackManager([LlamaDebugHandler()])
+    ),
+}
+
+
+@pytest.mark.parametrize("build", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(build, desk):
+    KEPT.clear()
+    with pytest.raises(dp.UntrustedHost):
+        DPQueryEngine(desk.session(), engine(), retriever=build(model_at(ELSEWHERE)))
+    local = build(model_at("http://localhost/v1"))
+    with pytest.raises(
+        dp.UntrustedHost, match=r"cannot tell where .* of the retriever|cogniswitch"
     ):
-        with pytest.raises(dp.UntrustedHost):
-            DPQueryEngine(desk.session(), engine(), retriever=Mine([part]))
+        DPQueryEngine(desk.session(), engine(), retriever=local)
+
+
+HOLDERS = {
+    "a namespace": lambda m: of_node(SimpleNamespace(a=[{"b": (m,)}])),
+    "a bound method": lambda m: of_node(m.complete),
+    "a keyword of a partial": lambda m: of_node(functools.partial(print, model=m)),
+    "a cycle": lambda m: of_node(cycle(m)),
+}
+
+
+def cycle(model):
+    ring = [model]
+    ring.append(ring)
+    return {"ring": ring}
+
+
+@pytest.mark.parametrize("build", HOLDERS.values(), ids=HOLDERS)
+def test_a_remote_model_in_a_collection_is_found(build, desk):
+    with pytest.raises(dp.UntrustedHost, match=r"raw text would go to models\.example"):
+        DPQueryEngine(desk.session(), engine(), retriever=build(model_at(ELSEWHERE)))
+
+
+def test_a_part_of_another_package_with_an_address_is_judged_by_it(desk):
+    here, there = (httpx.Client(base_url=url) for url in ("http://localhost:1", ELSEWHERE))
+    DPQueryEngine(desk.session(), engine(), retriever=of_node(here))
+    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
+        DPQueryEngine(desk.session(), engine(), retriever=of_node(there))
 
 
 def test_a_class_of_your_own_says_where_its_parts_run(desk):
-    import httpx
-
-    class Said(Mine):
-        location = Location(hosts=frozenset({"store.example"}))
-
     with pytest.raises(dp.UntrustedHost, match=r"store\.example"):
         DPQueryEngine(desk.session(), engine(), retriever=Said([httpx.Client()]))
     trusted = ["store.example"]
     DPQueryEngine(desk.session(), engine(), retriever=Said([httpx.Client()]), trusted_hosts=trusted)
 
 
-def test_a_property_that_is_called_location_and_is_none_hides_nothing(desk):
+def test_a_property_that_is_called_location_and_is_none_says_nothing(desk):
     class Shelf(Mine):
         @property
         def location(self):
             return "room 3"
 
-    with pytest.raises(dp.UntrustedHost):
-        DPQueryEngine(desk.session(), engine(), retriever=Shelf(model_at(ELSEWHERE).complete))
+    with pytest.raises(dp.UntrustedHost, match="cannot tell where Shelf"):
+        DPQueryEngine(desk.session(), engine(), retriever=Shelf())
 
 
 def test_a_local_index_with_local_embeddings_passes(desk):
     """Whatever the index holds, with pages of the web as sources of its nodes."""
     page = IndexNode(text="w1x", index_id="i", metadata={"url": ELSEWHERE}, obj=TextNode(text="a"))
-    local = index_of(
-        page,
+    local = VectorStoreIndex(
+        [page],
         embed_model=ServiceEmbedding(dp.EmbeddingService.of(Letters())),
         transformations=[SentenceSplitter()],
     )
-    for found in (local.as_retriever(), fusing(MockLLM()), below(engine())):
-        assert str(DPQueryEngine(desk.session(), engine(), retriever=found).query("w1x"))
+    for each in (local.as_retriever(), fusing(MockLLM()), below(engine())):
+        assert str(DPQueryEngine(desk.session(), engine(), retriever=each).query("w1x"))
 
 
 class Letters:
     """Vectors of the numbers of two letters."""
+
+    location = Location()
 
     def encode(self, texts):
         return [[text.count("w"), text.count("x")] for text in texts]

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-from concurrent.futures import ThreadPoolExecutor
+import logging
 
 import pytest
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
-from llama_index.core import PromptTemplate
+from llama_index.core import PromptTemplate, Settings, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.instrumentation import root_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import ChatMessage, MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import TransformQueryEngine
 from llama_index.core.schema import Document
@@ -24,10 +29,12 @@ from llama_index_dp_middleware import (
     DPNodePostprocessor,
     DPQueryTransform,
     DPTransform,
+    quiet_recorders,
     unrecorded,
 )
-from support.llama_index import index_of, simple_chat, user
 
+import dp_middleware as dp
+from dp_middleware.models.local import local_model
 from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
@@ -43,11 +50,11 @@ async def asked(agent, probe):
 async def streamed(agent, probe):
     with unrecorded():
         handler = agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
-    return [each async for each in handler.stream_events()] and str(await handler)
+        return [each async for each in handler.stream_events()] and str(await handler)
 
 
 async def begun(agent, probe):
-    return agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
+    return await agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
 
 
 @pytest.mark.slow
@@ -108,71 +115,176 @@ class TestEngineOverRawIndex(TraceSafeContract):
     def adapter(self, probe):
         session = probe.session()
         with unrecorded():
-            index = index_of(probe.private_text)
+            index = VectorStoreIndex.from_documents(
+                [Document(text=probe.private_text)], embed_model=MockEmbedding(4)
+            )
         inner = index.as_query_engine(
             llm=probe.llama_openai(), node_postprocessors=[DPNodePostprocessor(session)]
         )
         return TransformQueryEngine(inner, DPQueryTransform(session))
 
 
-# begun inside, read after it ---------------------------------------------------------------------
+# streams and coroutines --------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def silent_store(monkeypatch):
+    """aiosqlite logs, at DEBUG, in a thread of its own: no context reaches it."""
+    monkeypatch.setattr(logging.getLogger("aiosqlite"), "disabled", True)
+
+
+def local_index(probe):
+    with unrecorded():
+        return VectorStoreIndex.from_documents(
+            [Document(text=probe.private_text)], embed_model=MockEmbedding(4)
+        )
 
 
 def engine_of(probe):
-    with unrecorded():
-        index = index_of(probe.private_text)
-    return index.as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
+    return local_index(probe).as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
 
 
-def chat_of(probe):
-    return simple_chat(probe.llama_openai(probe.local))
+def chat_of(probe, mode="context"):
+    index, llm = local_index(probe), probe.llama_openai(probe.local)
+    return index.as_chat_engine(chat_mode=mode, llm=llm)
 
 
-def read(response):
-    return list(getattr(response, "response_gen", response))
-
-
-async def aread(response):
-    pieces = response.async_response_gen() if hasattr(response, "response_txt") else response
-    return [piece async for piece in pieces]
+def asked_of(probe):
+    return [ChatMessage(probe.new_text())]
 
 
 STREAMS = {
-    "query": lambda p: engine_of(p).query(p.new_text()),
-    "chat": lambda p: chat_of(p).stream_chat(p.new_text()),
-    "stream_chat": lambda p: p.llama_openai(p.local).stream_chat([user(p.new_text())]),
-    "stream": lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
-}
-ASTREAMS = {
-    "query": lambda p: engine_of(p).aquery(p.new_text()),
-    "stream_chat": lambda p: p.llama_openai(p.local).astream_chat([user(p.new_text())]),
+    "query": (lambda p: engine_of(p).query(p.new_text()), lambda r: list(r.response_gen)),
+    "context chat": (
+        lambda p: chat_of(p).stream_chat(p.new_text()),
+        lambda r: list(r.response_gen),
+    ),
+    "condensing chat": (
+        lambda p: chat_of(p, "condense_plus_context").stream_chat(p.new_text()),
+        lambda r: list(r.response_gen),
+    ),
+    "simple chat": (
+        lambda p: SimpleChatEngine.from_defaults(
+            llm=p.llama_openai(p.local), memory=ChatMemoryBuffer.from_defaults()
+        ).stream_chat(p.new_text()),
+        lambda r: list(r.response_gen),
+    ),
+    "stream_chat": (lambda p: p.llama_openai(p.local).stream_chat(asked_of(p)), list),
+    "stream_complete": (lambda p: p.llama_openai(p.local).stream_complete(p.new_text()), list),
+    "stream": (
+        lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
+        list,
+    ),
 }
 
 
-@pytest.mark.parametrize("begin", STREAMS.values(), ids=STREAMS)
-def test_a_stream_read_after_the_block(begin, probe):
+@pytest.mark.parametrize(("begin", "read"), STREAMS.values(), ids=STREAMS)
+def test_a_stream_in_the_block(begin, read, probe):
     with unrecorded():
-        pieces = begin(probe)
-    with ThreadPoolExecutor(1) as pool:  # and elsewhere
-        assert pool.submit(read, pieces).result()
+        assert read(begin(probe))
     assert not probe.leaks()
     read(begin(probe))
     assert probe.leaks(), "the recorders are deaf"
 
 
-@pytest.mark.parametrize("begin", ASTREAMS.values(), ids=ASTREAMS)
-def test_a_coroutine_awaited_after_the_block(begin, probe):
-    """And its stream, which another task reads."""
+async def listed(pieces):
+    return [each async for each in pieces]
 
+
+async def answered(pending):
+    return await listed((await pending).async_response_gen())
+
+
+async def pieces_of(pending):
+    return await listed(await pending)
+
+
+AWAITABLES = {
+    "aquery": (lambda p: engine_of(p).aquery(p.new_text()), answered),
+    "astream_chat of an engine": (lambda p: chat_of(p).astream_chat(p.new_text()), answered),
+    "achat of an engine": (lambda p: chat_of(p).achat(p.new_text()), None),
+    "astream_chat": (lambda p: p.llama_openai(p.local).astream_chat(asked_of(p)), pieces_of),
+    "achat": (lambda p: p.llama_openai(p.local).achat(asked_of(p)), None),
+    "aretrieve": (lambda p: local_index(p).as_retriever().aretrieve(p.new_text()), None),
+}
+
+
+@pytest.mark.parametrize(("begin", "read"), AWAITABLES.values(), ids=AWAITABLES)
+def test_a_coroutine_in_the_block(begin, read, probe):
     async def main():
-        outside = contextvars.copy_context()
         with unrecorded():
             pending = begin(probe)
-        pieces = await pending
-        return await asyncio.create_task(aread(pieces), context=outside)
+            return await (read(pending) if read else pending)
 
     assert asyncio.run(main())
     assert not probe.leaks()
+
+
+# recorders that were not made discreet -----------------------------------------------------------
+
+
+class Handler(BaseCallbackHandler):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        super().__init__([], [])
+        self.told = []
+
+    def on_event_start(self, event_type, payload=None, event_id="", parent_id="", **kwargs):
+        self.told.append(payload)
+        return event_id
+
+    def on_event_end(self, event_type, payload=None, event_id="", **kwargs):
+        self.told.append(payload)
+
+    def start_trace(self, trace_id=None):
+        pass
+
+    def end_trace(self, trace_id=None, trace_map=None):
+        pass
+
+
+class Events(BaseEventHandler):
+    told: list = []
+
+    def handle(self, event, **kwargs):
+        self.told.append(event)
+
+
+def callbacks(monkeypatch):
+    handler = Handler()
+    monkeypatch.setattr(Settings, "_callback_manager", CallbackManager([handler]))
+    return handler
+
+
+def events(monkeypatch):
+    handler = Events()
+    monkeypatch.setattr(root_dispatcher, "event_handlers", [handler])
+    return handler
+
+
+@pytest.mark.parametrize("record", [callbacks, events])
+def test_a_recorder_is_refused_until_it_is_discreet(record, monkeypatch):
+    monkeypatch.setattr(root_dispatcher, "span_handlers", [*root_dispatcher.span_handlers])
+    handler = record(monkeypatch)
+    told = f"{type(handler).__name__}.*quiet_recorders"
+    with pytest.raises(dp.ParameterError, match=told), unrecorded():
+        pass
+    quiet_recorders()
+    nodes = [Document(text="w1x")]
+    index = VectorStoreIndex.from_documents(nodes, embed_model=MockEmbedding(4))
+    handler.told.clear()
+    with unrecorded():
+        index.as_retriever().retrieve("w1x")
+    assert not handler.told
+    index.as_retriever().retrieve("w1x")
+    assert handler.told
+
+
+def test_a_local_model_is_refused_where_recorders_would_be_told(monkeypatch):
+    events(monkeypatch)
+    with pytest.raises(dp.ParameterError, match=r"Events.*quiet_recorders"):
+        local_model(MockLLM())
 
 
 def test_without_it_they_are_recorded(tmp_path):

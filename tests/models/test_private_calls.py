@@ -6,17 +6,8 @@ Every test first shows, or shows afterwards, that its recorder does see an ordin
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
-import multiprocessing
-import sys
-import sysconfig
-import threading
-import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import nullcontext
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -32,13 +23,15 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
 from llama_index.llms.openai import OpenAI
+from opentelemetry import context as telemetry
 from support.chat_models import langchain_model, llama_index_llm
 from support.texts import CANARY
 
 import dp_middleware as dp
+from dp_middleware._quiet import is_unrecorded, unrecorded, within
 from dp_middleware.frameworks import ChatModel, chat_model
+from dp_middleware.models.recorders import quiet_recorders
 from dp_middleware.testing import OpenAIServer
-from dp_middleware.unrecorded import recording
 
 PRIVATE = [{"role": "user", "content": CANARY}]
 
@@ -200,6 +193,7 @@ def instrumentation(monkeypatch: pytest.MonkeyPatch) -> LlamaRecorder:
 
     monkeypatch.setattr(root_dispatcher, "event_handlers", [Events()])
     monkeypatch.setattr(root_dispatcher, "span_handlers", [Spans()])
+    quiet_recorders()
     return recorder
 
 
@@ -235,7 +229,7 @@ def test_llama_index_instrumentation_and_handlers(
         "completing": Completing,
     }[kind]()
     llm.callback_manager = CallbackManager([debug])
-    model = chat_model(llm)
+    model = chat_model(llm, local=True)
     use(model.private())
     assert not instrumentation.seen
     assert not debug.get_llm_inputs_outputs()
@@ -275,174 +269,48 @@ def test_inferdpt_records_the_remote_call_only(
     assert not instrumentation.saw_canary()
 
 
-def test_any_installed_package_is_silent_in_an_unrecorded_call(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_a_recorder_that_was_added_since_is_refused(
+    monkeypatch: pytest.MonkeyPatch, local: OpenAIServer
 ) -> None:
-    """Also one that nobody listed, whose logger comes into being during the call."""
-    caplog.set_level(0)
-    installed = Path(sysconfig.get_paths()["purelib"]) / "some_vendor" / "client.py"
-    code = compile(
-        "import logging\nlogging.getLogger('some_vendor.new').warning(text)", installed, "exec"
-    )
+    class Late(BaseEventHandler):
+        def handle(self, event: Any, **kwargs: Any) -> None:
+            raise AssertionError("told")
+
+    private = chat_model(llama_index_llm(local.url)).private()
+    monkeypatch.setattr(root_dispatcher, "event_handlers", [Late()])
+    for call in (
+        private,
+        lambda m: list(private.stream(m)),
+        lambda m: asyncio.run(private.acall(m)),
+    ):
+        with pytest.raises(dp.ChatError, match=r"got Late; call .*quiet_recorders"):
+            call(PRIVATE)
+    assert not local.requests
+
+
+# logs --------------------------------------------------------------------------------------------
+
+
+def log(text: str) -> None:
+    logging.getLogger("openai.private_calls").warning("Request options: %s", text)
+
+
+def test_vendors_logs_are_dropped_and_others_kept(caplog: pytest.LogCaptureFixture) -> None:
+    log("released")  # the logger is there
 
     def extractor(messages: list[dict[str, str]]) -> str:
-        exec(code, {"text": messages[0]["content"]})
-        warnings.warn(messages[0]["content"], stacklevel=1)
+        log(messages[0]["content"])
         logging.getLogger("mine").warning("my own record")
         return "answer"
 
-    logging.captureWarnings(True)
-    monkeypatch.setattr(warnings, "filters", [("always", None, UserWarning, None, 0)])
-    try:
-        chat_model(extractor).private()(PRIVATE)
-    finally:
-        logging.captureWarnings(False)
+    use(chat_model(extractor).private())
     assert CANARY not in caplog.text
     assert "my own record" in caplog.text
-    with warnings.catch_warnings(record=True):
-        chat_model(extractor)(PRIVATE)
-    assert CANARY in caplog.text  # an ordinary call is recorded
+    chat_model(extractor)(PRIVATE)
+    assert CANARY in caplog.text
 
 
-def test_a_logger_and_a_handler_that_come_into_being_during_the_call() -> None:
-    """As when a vendor's module is imported on first use, and its logger keeps to itself."""
-    seen = Seen()
-    name = "openai.made_by_a_test"
-
-    def extractor(messages: list[dict[str, str]]) -> str:
-        logger = logging.getLogger(name)
-        logger.propagate = False
-        logger.addHandler(seen)
-        logger.warning("Request options: %s", messages[0]["content"])
-        return "answer"
-
-    try:
-        chat_model(extractor).private()(PRIVATE)
-        assert not seen.texts
-        chat_model(extractor)(PRIVATE)
-        assert seen.texts == [f"Request options: {CANARY}"]
-    finally:
-        logging.getLogger(name).removeHandler(seen)
-
-
-class Seen(logging.Handler):
-    """Remembers what it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-
-class OwnHandle(logging.Logger):
-    """As some packages have it: it asks no method of its base class but ``callHandlers``."""
-
-    def handle(self, record: logging.LogRecord) -> None:
-        self.callHandlers(record)
-
-
-def test_a_logger_with_a_handle_of_its_own() -> None:
-    logger, seen = OwnHandle("openai.own"), Seen()
-    logger.addHandler(seen)
-    with recording.unrecorded():
-        logger.warning(CANARY)
-    logger.warning("released")
-    assert seen.texts == ["released"]
-
-
-@pytest.fixture
-def unpatched(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Whose undoing puts the methods back that the library replaces."""
-    for owner, name in (
-        (logging.Logger, "handle"),
-        (logging.Logger, "callHandlers"),
-        (Thread, "start"),
-        (ThreadPoolExecutor, "submit"),
-    ):
-        monkeypatch.setattr(owner, name, getattr(owner, name))
-    return monkeypatch
-
-
-def test_methods_that_others_patch_over_ours(unpatched: pytest.MonkeyPatch) -> None:
-    """Without a word of it: what was wrapped before is wrapped again."""
-    with recording.unrecorded():
-        pass
-    start, handle = Thread.start, logging.Logger.handle
-    unpatched.setattr(Thread, "start", lambda thread: start(thread))
-    unpatched.setattr(logging.Logger, "handle", lambda logger, record: handle(logger, record))
-    failed: list[Any] = []
-    unpatched.setattr(threading, "excepthook", failed.append)
-    logger, seen, ran = logging.getLogger("openai.patched"), Seen(), list[bool]()
-    logger.addHandler(seen)
-
-    def run() -> None:
-        logger.warning(CANARY)
-        ran.append(recording.is_unrecorded())
-
-    with recording.unrecorded():
-        thread = Thread(target=run)
-        thread.start()
-        thread.join()
-    run()
-    logger.removeHandler(seen)
-    assert not failed
-    assert ran == [True, False]
-    assert seen.texts == [CANARY]
-
-
-def test_the_library_imported_anew_is_silent_too(unpatched: pytest.MonkeyPatch) -> None:
-    """As by a server that reloads: the methods were wrapped for calls of the old one."""
-    with recording.unrecorded():
-        pass
-    unpatched.setattr(sys.modules["dp_middleware.unrecorded"], "recording", recording)
-    unpatched.delitem(sys.modules, "dp_middleware.unrecorded.recording")
-    unpatched.setattr("dp_middleware.unrecorded.recording", recording)  # put back at the end
-    anew = importlib.import_module("dp_middleware.unrecorded.recording")
-    logger, seen = logging.getLogger("openai.anew"), Seen()
-    logger.addHandler(seen)
-    for each in (anew, recording):
-        with each.unrecorded():
-            logger.warning(CANARY)
-    logger.removeHandler(seen)
-    assert not seen.texts
-
-
-def test_threads_of_an_unrecorded_call_are_unrecorded_and_no_others(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """As vendors do that embed or retry in threads of their own, or in a pool that was there."""
-
-    def log(text: str) -> None:
-        logging.getLogger("openai.threads").warning("Request options: %s", text)
-
-    def in_thread(text: str) -> None:
-        thread = Thread(target=log, args=(text,))
-        thread.start()
-        thread.join()
-
-    with ThreadPoolExecutor(2) as before:
-
-        def extractor(messages: list[dict[str, str]]) -> str:
-            text = messages[0]["content"]
-            in_thread(text)
-            before.submit(in_thread, text).result()  # starts its first thread
-            with ThreadPoolExecutor(1) as during:
-                list(during.map(log, [text]))
-            return "answer"
-
-        chat_model(extractor).private()(PRIVATE)
-        assert not caplog.text
-        before.submit(log, "released").result()  # on a thread that began in the call
-        assert "released" in caplog.text
-        chat_model(extractor)(PRIVATE)
-        assert caplog.text.count(CANARY) == 3
-
-
-def test_other_threads_are_recorded_during_an_unrecorded_call(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_other_threads_are_recorded_during_a_private_call(caplog: pytest.LogCaptureFixture) -> None:
     inside, go = Event(), Event()
 
     def extractor(messages: list[dict[str, str]]) -> str:
@@ -453,22 +321,76 @@ def test_other_threads_are_recorded_during_an_unrecorded_call(
     thread = Thread(target=lambda: chat_model(extractor).private()(PRIVATE))
     thread.start()
     assert inside.wait(10)
-    logging.getLogger("openai").warning("released")
+    log("released")
     go.set()
     thread.join()
     assert "released" in caplog.text
 
 
-@pytest.mark.slow
-def test_work_handed_to_pools_of_every_kind_and_no_other_work() -> None:
-    spawning = multiprocessing.get_context("spawn")
-    unrecorded = recording.is_unrecorded
-    with ProcessPoolExecutor(1, spawning) as executor, spawning.Pool(1) as pool:
-        for inside in (False, True):
-            with recording.unrecorded() if inside else nullcontext():
-                found = [
-                    executor.submit(unrecorded).result(),
-                    pool.apply_async(func=unrecorded).get(),
-                    *pool.starmap(unrecorded, [()]),
-                ]
-            assert found == [inside] * 3
+# contexts ----------------------------------------------------------------------------------------
+
+
+def is_suppressed() -> bool:
+    return bool(telemetry.get_value(telemetry._SUPPRESS_INSTRUMENTATION_KEY))
+
+
+def test_opentelemetry_is_told_and_inherits_nothing() -> None:
+    seen: list[Any] = []
+
+    def extractor(messages: list[dict[str, str]]) -> str:
+        seen.append((is_suppressed(), telemetry.get_value("span")))
+        return "answer"
+
+    token = telemetry.attach(telemetry.set_value("span", "outer"))
+    try:
+        use(chat_model(extractor).private())
+    finally:
+        telemetry.detach(token)
+    assert seen == [(True, None)] * 3
+    assert not is_suppressed()
+
+
+def test_a_private_call_stays_in_the_callers_task() -> None:
+    found: list[Any] = []
+
+    async def extractor(messages: list[dict[str, str]]) -> str:
+        found.append(asyncio.current_task())
+        async with asyncio.timeout(0.05):
+            await asyncio.sleep(10)
+        return "answer"
+
+    async def main() -> None:
+        with pytest.raises(dp.ChatError, match="TimeoutError"):
+            await chat_model(extractor).private().acall(PRIVATE)
+        assert found == [asyncio.current_task()]
+        assert not is_unrecorded()
+
+    asyncio.run(main())
+
+
+def test_a_wait_in_a_context_is_cancelled_and_gets_errors() -> None:
+    caught: list[str] = []
+
+    async def waiting() -> None:
+        try:
+            with unrecorded():
+                await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            caught.append(str(is_unrecorded()))
+            raise
+
+    async def main() -> None:
+        import contextvars
+
+        task = asyncio.create_task(_coroutine(contextvars.Context(), waiting()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert caught == ["False"]
+
+
+async def _coroutine(context: Any, work: Any) -> None:
+    await within(context, work)

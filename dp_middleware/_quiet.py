@@ -1,0 +1,238 @@
+"""Keeps calls on private text out of what tracers and vendors' packages record.
+
+Nothing of the host is replaced: each recorder is told by the means that it offers itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import logging
+import sys
+import types
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextvars import Context, ContextVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Packages that write requests, answers or error bodies to their logs, by prefix of their name.
+_VENDORS = (
+    "aiosqlite", "anthropic", "cerebras", "cohere", "decision_process", "fastembed", "flair",
+    "gliner", "groq", "http", "huggingface", "langchain", "langgraph", "langsmith", "litellm",
+    "LiteLLM", "llama_cpp", "llama_index", "mistralai", "ollama", "openai", "presidio",
+    "py.warnings", "sentence_transformers", "spacy", "sqlalchemy", "stanza", "tenacity",
+    "together", "transformers", "urllib3", "vllm", "workflows",
+)  # fmt: skip
+_END: Any = object()
+
+_unrecorded: ContextVar[bool] = ContextVar("dp_middleware_unrecorded", default=False)
+
+
+def is_unrecorded() -> bool:
+    """Tells whether the calling code runs in :func:`unrecorded`."""
+    return _unrecorded.get()
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Switches off LangSmith, OpenTelemetry and the logs of named vendors in this block.
+
+    Holds for this block's context and its copies: for what is called in it, tasks that it makes
+    and ``asyncio.to_thread``. Does not hold for threads, pools and processes that take no context
+    along, nor for a generator or coroutine that runs when the block has ended.
+    """
+    _filter_loggers()
+    token = _unrecorded.set(True)
+    try:
+        with ExitStack() as switches:
+            switches.enter_context(_langsmith()(enabled=False, parent=False))
+            switches.enter_context(_no_spans())
+            yield
+    finally:
+        _unrecorded.reset(token)
+
+
+def call_unrecorded(context: Context, function: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
+    """Calls a function in ``context``, unrecorded.
+
+    Give a fresh ``Context()``: it has no callback, parent run or span to inherit. Hand the same
+    one to all steps of one iteration.
+    """
+    return context.run(_quietly, function, *args, **kw)
+
+
+@types.coroutine
+def within(context: Context, work: Awaitable[T]) -> Generator[Any, Any, T]:
+    """Awaits in a context, but in the caller's task, which cancel scopes and timeouts keep to."""
+    steps = work.__await__()
+    step, value = steps.send, None
+    while True:
+        try:
+            waiting = context.run(step, value)
+        except StopIteration as end:
+            return cast(T, end.value)
+        try:
+            step, value = steps.send, (yield waiting)
+        except BaseException as error:
+            step, value = cast(Any, steps.throw), error
+
+
+async def await_unrecorded(call: Callable[P, Awaitable[T]], *args: P.args, **kw: P.kwargs) -> T:
+    """Awaits ``call(*args)`` in a fresh context, unrecorded."""
+    return await within(Context(), _aquietly(call, *args, **kw))
+
+
+def pieces_unrecorded(context: Context, pieces: Iterator[T]) -> Generator[T, None, None]:
+    """Takes the steps of an iterator in a context, unrecorded, and closes it at the end."""
+    try:
+        while (piece := call_unrecorded(context, next, pieces, _END)) is not _END:
+            yield cast(T, piece)
+    finally:
+        call_unrecorded(context, _close, pieces)
+
+
+async def apieces_unrecorded(context: Context, pieces: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    """Does the same for an asynchronous iterator."""
+    try:
+        while (piece := await within(context, _aquietly(anext, pieces, _END))) is not _END:
+            yield piece
+    finally:
+        await within(context, _aquietly(_aclose, pieces))
+
+
+async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Works as ``asyncio.to_thread``, whose futures asyncio quotes in its logs; this one's not.
+
+    Raises:
+        BaseException: What the function raises.
+    """
+    outcome = await asyncio.to_thread(lambda: _Outcome(function, *args, **kwargs))
+    return outcome.value()
+
+
+@contextmanager
+def closing(pieces: Iterator[Any]) -> Iterator[None]:
+    """Closes a generator at the end of the block, and those that it iterates over.
+
+    A generator that is closed drops the one that its ``for`` loop is over, and does not close it:
+    vendors' streams would keep their connections. An iterator without ``close`` is left alone.
+    """
+    try:
+        yield
+    finally:
+        _close(pieces)
+
+
+@asynccontextmanager
+async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
+    """Does the same for an asynchronous generator."""
+    try:
+        yield
+    finally:
+        await _aclose(pieces)
+
+
+def _close(pieces: Any) -> None:
+    with ExitStack() as stack:
+        for generator in reversed(_layers(pieces, types.GeneratorType)):
+            if hasattr(generator, "close"):
+                stack.callback(generator.close)
+
+
+async def _aclose(pieces: Any) -> None:
+    async with AsyncExitStack() as stack:
+        for generator in reversed(_layers(pieces, types.AsyncGeneratorType)):
+            if hasattr(generator, "aclose"):
+                stack.push_async_callback(generator.aclose)
+
+
+def _layers(outermost: Any, kind: type) -> list[Any]:
+    """Lists the generator and those of its kind that its frame holds, and so on."""
+    layers = [outermost]
+    for layer in layers:  # it grows
+        held = gc.get_referents(layer) if isinstance(layer, kind) else ()
+        layers += [x for x in held if isinstance(x, kind) and not any(x is y for y in layers)]
+    return layers
+
+
+def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    with unrecorded():
+        return function(*args, **kwargs)
+
+
+async def _aquietly(call: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
+    with unrecorded():
+        return await call(*args, **kwargs)
+
+
+class _Outcome(Generic[T]):
+    """Holds a result or an error where no ``repr`` shows it."""
+
+    def __init__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
+        self._error: BaseException | None = None
+        try:
+            self._value = function(*args, **kwargs)
+        except BaseException as error:
+            self._error = error
+
+    def value(self) -> T:
+        try:
+            if self._error is not None:
+                raise self._error
+            return self._value
+        finally:
+            self._error = None  # it refers to this frame
+
+
+class _LeaveOut(logging.Filter):
+    """Drops what vendors log of private calls; asyncio's debug mode quotes results of tasks."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (is_unrecorded() or (record.name == "asyncio" and _is_quiet_step()))
+
+
+_LEAVE_OUT = _LeaveOut()
+
+
+def _filter_loggers() -> None:
+    """Puts the filter on the vendors' loggers: a logger's filter does not see those below it."""
+    for name, logger in [*logging.root.manager.loggerDict.items()]:
+        is_named = name == "asyncio" or name.startswith(_VENDORS)
+        if is_named and isinstance(logger, logging.Logger) and _LEAVE_OUT not in logger.filters:
+            logger.addFilter(_LEAVE_OUT)
+
+
+def _is_quiet_step() -> bool:
+    """Tells whether the event loop logs, outside of any context, a step that was unrecorded."""
+    handle = getattr(asyncio._get_running_loop(), "_current_handle", None)
+    context = getattr(handle, "_context", None)
+    return context is not None and context.get(_unrecorded, False)
+
+
+@functools.lru_cache(maxsize=1)
+def _langsmith() -> Callable[..., Any]:
+    """LangSmith's switch, as the environment may turn tracing on; without LangSmith, no switch."""
+    try:
+        from langsmith import tracing_context
+    except ImportError:
+        return lambda **_: nullcontext()
+    return tracing_context
+
+
+@contextmanager
+def _no_spans() -> Iterator[None]:
+    """Sets OpenTelemetry's key, which instrumentors ask for; nothing where none is loaded."""
+    telemetry: Any = sys.modules.get("opentelemetry.context")
+    key = getattr(telemetry, "_SUPPRESS_INSTRUMENTATION_KEY", None)
+    if key is None:
+        yield
+        return
+    token = telemetry.attach(telemetry.set_value(key, True))
+    try:
+        yield
+    finally:
+        telemetry.detach(token)

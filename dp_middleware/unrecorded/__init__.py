@@ -1,1 +1,0 @@
-"""Calls that leave no trace, log or event, whatever runs in them."""

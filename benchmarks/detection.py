@@ -78,7 +78,7 @@ _START = """
 import sys, time
 from pathlib import Path
 from benchmark import DETECTORS
-DETECTORS[sys.argv[1]]()("Maria Lopez lives in Leicester.")
+DETECTORS[sys.argv[1]]()("Maria Lopez lives at 12 Baker Street, Leicester.")
 [most] = [x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x]
 print(time.process_time(), most.split()[1])
 """

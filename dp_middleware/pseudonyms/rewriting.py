@@ -99,10 +99,14 @@ class PseudonymDraft(StaysHere):
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
         """With what is found of names in the gaps."""
         text, new = self.view.inner, list[Place]()
-        for start, end, value in names.find_in(text, self.gaps):
-            like, kind, shape = known(value)
-            if not overlapping(self.kept, start, end) and not ordinary(text[start:end], like):
-                new.append(Place(start, end, kind, shape))
+        for start, end, name in names.find_in(text, self.gaps):
+            like, kind, shape = known(name)
+            if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
+                continue
+            value = self.view.value_at(start, end)
+            if value is not None and value.bare and value[:2] != (start, end):  # of a number all
+                start, end, kind, shape = *value[:2], Label(of=kind.name), ""
+            new.append(Place(start, end, kind, shape))
         if not new:
             return self
         places = sorted([*self.places, *new], key=itemgetter(0))

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from support.entities import detector
 
 import dp_middleware as dp
@@ -176,6 +176,7 @@ PLACES = st.tuples(st.floats(0, 1), st.integers(1, 15), st.sampled_from(KINDS))
 
 @settings(max_examples=300, deadline=None)
 @given(documents(), st.lists(PLACES, min_size=1, max_size=4))
+@example(document=('{"document": -1, "inside": "-1"}', -1), found=[(0.875, 1, "person")])
 def test_json_stays_json_whatever_a_detector_finds(document, found):
     text, _ = document
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,3 +20,31 @@ def alternatives(name: str, table: str | None = None) -> str:
     """A regular expression for any of a list; it belongs into a group."""
     listed: str = (CUES if table is None else CUES[table])[name]
     return "|".join(listed.strip().splitlines())
+
+
+TITLE = re.compile(
+    rf"\b(?:{alternatives('titles')})\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z", re.IGNORECASE
+)
+CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
+NOBODY = words("nobody")  # fmt: skip
+SAYING = re.compile(
+    r"['’]s\b|\s+(?:said|says|called|calls|wrote|writes|was|has|had|asked|asks|told|tells|went|"
+    r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here)\b"
+)
+ORGANISED = words("organised")  # fmt: skip
+GIVEN_WORDS = words("given_words")
+"""Words that are given names too, wherever they have a capital letter within a sentence."""
+NO_NAME_BEHIND = re.compile(
+    r"\s+(?:i|you|we|they|he|she|it|this|that|be|not|the|a|an|\d+)\b", re.IGNORECASE
+)
+NO_NAME_BEFORE = re.compile(r"\b(?:a|an|the|this|that|my|your|our)\s\Z", re.IGNORECASE)
+NO_MONTH_BEFORE = re.compile(
+    r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
+)
+RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
+SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
+PERSON_BEFORE = re.compile(rf"\b(?:{alternatives('relations')}),?\s\Z", re.IGNORECASE)
+PEOPLE_BEFORE = re.compile(
+    rf"\b(?:{alternatives('relations')}|{alternatives('before_people')}),?\s\Z", re.IGNORECASE
+)
+MONTHS = words("dated")

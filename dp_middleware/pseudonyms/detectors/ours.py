@@ -13,11 +13,12 @@ import regex
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import alternatives
+from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
-from dp_middleware.pseudonyms.detectors.names import SAYING, Names, parts_of
+from dp_middleware.pseudonyms.detectors.names import Names
 from dp_middleware.pseudonyms.detectors.patterns import matches
+from dp_middleware.pseudonyms.detectors.tokens import parts_of
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,

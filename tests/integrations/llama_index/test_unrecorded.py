@@ -15,12 +15,11 @@ from llama_index.core import PromptTemplate, Settings, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
-from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.instrumentation import root_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.llms import ChatMessage, MockLLM
+from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import TransformQueryEngine
 from llama_index.core.schema import Document
@@ -32,6 +31,7 @@ from llama_index_dp_middleware import (
     quiet_recorders,
     unrecorded,
 )
+from support.llama_index import index_of, simple_chat, user
 
 import dp_middleware as dp
 from dp_middleware.models.local import local_model
@@ -115,9 +115,7 @@ class TestEngineOverRawIndex(TraceSafeContract):
     def adapter(self, probe):
         session = probe.session()
         with unrecorded():
-            index = VectorStoreIndex.from_documents(
-                [Document(text=probe.private_text)], embed_model=MockEmbedding(4)
-            )
+            index = index_of(probe.private_text)
         inner = index.as_query_engine(
             llm=probe.llama_openai(), node_postprocessors=[DPNodePostprocessor(session)]
         )
@@ -133,53 +131,39 @@ def silent_store(monkeypatch):
     monkeypatch.setattr(logging.getLogger("aiosqlite"), "disabled", True)
 
 
-def local_index(probe):
-    with unrecorded():
-        return VectorStoreIndex.from_documents(
-            [Document(text=probe.private_text)], embed_model=MockEmbedding(4)
-        )
-
-
 def engine_of(probe):
-    return local_index(probe).as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
+    with unrecorded():
+        index = index_of(probe.private_text)
+    return index.as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
 
 
-def chat_of(probe, mode="context"):
-    index, llm = local_index(probe), probe.llama_openai(probe.local)
-    return index.as_chat_engine(chat_mode=mode, llm=llm)
+def chat_of(probe):
+    return simple_chat(probe.llama_openai(probe.local))
 
 
-def asked_of(probe):
-    return [ChatMessage(probe.new_text())]
+def read(response):
+    return list(getattr(response, "response_gen", response))
+
+
+async def aread(response):
+    pieces = response.async_response_gen() if hasattr(response, "response_txt") else response
+    return [piece async for piece in pieces]
 
 
 STREAMS = {
-    "query": (lambda p: engine_of(p).query(p.new_text()), lambda r: list(r.response_gen)),
-    "context chat": (
-        lambda p: chat_of(p).stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
-    ),
-    "condensing chat": (
-        lambda p: chat_of(p, "condense_plus_context").stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
-    ),
-    "simple chat": (
-        lambda p: SimpleChatEngine.from_defaults(
-            llm=p.llama_openai(p.local), memory=ChatMemoryBuffer.from_defaults()
-        ).stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
-    ),
-    "stream_chat": (lambda p: p.llama_openai(p.local).stream_chat(asked_of(p)), list),
-    "stream_complete": (lambda p: p.llama_openai(p.local).stream_complete(p.new_text()), list),
-    "stream": (
-        lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
-        list,
-    ),
+    "query": lambda p: engine_of(p).query(p.new_text()),
+    "chat": lambda p: chat_of(p).stream_chat(p.new_text()),
+    "stream_chat": lambda p: p.llama_openai(p.local).stream_chat([user(p.new_text())]),
+    "stream": lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
+}
+ASTREAMS = {
+    "query": lambda p: engine_of(p).aquery(p.new_text()),
+    "stream_chat": lambda p: p.llama_openai(p.local).astream_chat([user(p.new_text())]),
 }
 
 
-@pytest.mark.parametrize(("begin", "read"), STREAMS.values(), ids=STREAMS)
-def test_a_stream_in_the_block(begin, read, probe):
+@pytest.mark.parametrize("begin", STREAMS.values(), ids=STREAMS)
+def test_a_stream_in_the_block(begin, probe):
     with unrecorded():
         assert read(begin(probe))
     assert not probe.leaks()
@@ -187,34 +171,11 @@ def test_a_stream_in_the_block(begin, read, probe):
     assert probe.leaks(), "the recorders are deaf"
 
 
-async def listed(pieces):
-    return [each async for each in pieces]
-
-
-async def answered(pending):
-    return await listed((await pending).async_response_gen())
-
-
-async def pieces_of(pending):
-    return await listed(await pending)
-
-
-AWAITABLES = {
-    "aquery": (lambda p: engine_of(p).aquery(p.new_text()), answered),
-    "astream_chat of an engine": (lambda p: chat_of(p).astream_chat(p.new_text()), answered),
-    "achat of an engine": (lambda p: chat_of(p).achat(p.new_text()), None),
-    "astream_chat": (lambda p: p.llama_openai(p.local).astream_chat(asked_of(p)), pieces_of),
-    "achat": (lambda p: p.llama_openai(p.local).achat(asked_of(p)), None),
-    "aretrieve": (lambda p: local_index(p).as_retriever().aretrieve(p.new_text()), None),
-}
-
-
-@pytest.mark.parametrize(("begin", "read"), AWAITABLES.values(), ids=AWAITABLES)
-def test_a_coroutine_in_the_block(begin, read, probe):
+@pytest.mark.parametrize("begin", ASTREAMS.values(), ids=ASTREAMS)
+def test_a_coroutine_in_the_block(begin, probe):
     async def main():
         with unrecorded():
-            pending = begin(probe)
-            return await (read(pending) if read else pending)
+            return await aread(await begin(probe))
 
     assert asyncio.run(main())
     assert not probe.leaks()

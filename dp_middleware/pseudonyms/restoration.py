@@ -63,16 +63,17 @@ class Restorer:
 
     def feed(self, piece: str) -> str:
         """Returns what is certain after a further piece."""
-        self._text += piece
         with self._mapping.lock:
-            return self._restored(more=True)
+            return self._restored(piece, more=True)
 
     def close(self) -> str:
         """Returns the rest."""
         with self._mapping.lock:
-            return self._restored(more=False)
+            return self._restored("", more=False)
 
-    def _restored(self, more: bool) -> str:
+    def _restored(self, piece: str, more: bool) -> str:
+        context = self._context()
+        self._text, self._done = context + self._text[self._done :] + piece, len(context)
         names, text, out = self._mapping.pseudonyms, self._text, list[str]()
         limit = names.open_at(text, self._done) if more else len(text)
         for match in names.find(text, self._done):
@@ -90,8 +91,6 @@ class Restorer:
                 limit = names.open_at(text, match.end)
         out.append(text[self._done : max(limit, self._done)])
         self._done = max(limit, self._done)
-        context = self._context()
-        self._text, self._done = context + text[self._done :], len(context)
         return "".join(out)
 
     def _context(self) -> str:

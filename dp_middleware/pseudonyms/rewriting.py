@@ -98,6 +98,8 @@ class PseudonymDraft(StaysHere):
 
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
         """With what is found of names in the gaps."""
+        if not names.values:
+            return self
         text, new = self.view.inner, list[Place]()
         for start, end, name in names.find_in(text, self.gaps):
             like, kind, shape = known(name)

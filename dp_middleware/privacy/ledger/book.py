@@ -13,8 +13,6 @@ import sqlalchemy as sa
 from dp_middleware import _validate
 from dp_middleware.errors import BudgetExhausted, ParameterError
 from dp_middleware.privacy.ledger.rows import (
-    LAST,
-    LAST_OF_SCALE,
     LAST_UNTIL,
     NOTHING,
     PURE,
@@ -25,6 +23,7 @@ from dp_middleware.privacy.ledger.rows import (
     budget_of,
     first_row,
     insert,
+    last_row,
     nats_of,
     releases,
     settings,
@@ -122,13 +121,6 @@ class Account:
     metric: dict[str, float]
     events: int
     infinite_by: str | None
-
-
-def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
-    """The subject's last row, of all or of one scale."""
-    if scale is None:
-        return first_row(connection, LAST, subject=subject)
-    return first_row(connection, LAST_OF_SCALE, subject=subject, scale=scale)
 
 
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:

@@ -240,6 +240,13 @@ def first_row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -
     return None if row is None else Row(**dict(zip(COLUMNS, row, strict=True)))
 
 
+def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
+    """The subject's last row, of all or of one scale."""
+    if scale is None:
+        return first_row(connection, LAST, subject=subject)
+    return first_row(connection, LAST_OF_SCALE, subject=subject, scale=scale)
+
+
 def ledger_name(connection: sa.Connection) -> str | None:
     """The random name of the ledger."""
     row = _fetch(connection, _NAME, {"name": "ledger"})

@@ -27,6 +27,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     class_of,
     family,
     given,
+    is_frequent,
     is_name,
     language_of,
 )
@@ -67,6 +68,7 @@ _FOREIGN = regex.compile(
     r"[^\P{L}\p{Latin}](?:[^\P{L}\p{Latin}]|\p{M}|[ \u200c\u200d\u200e-])*[^\P{L}\p{Latin}]\p{M}*",
     regex.V1,
 )
+_TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
 _CLOSING = re.compile(
     rf"(?:{alternatives('closings')})[,.!]?\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)",
     re.IGNORECASE,
@@ -168,15 +170,22 @@ class Detector:
 
 
 def _trimmed(text: str, start: int, end: int, names: Names) -> tuple[int, int]:
-    """Offsets of a name without common words in small letters at its ends."""
+    """Offsets of a name without titles and common words at its ends."""
     spans = [match.span() for match in WORD.finditer(text, start, end)]
-    known = [class_of(text[a:b].lower(), names.language) for a, b in spans]
-    named = [
-        k
-        for k, (a, b) in enumerate(spans)
-        if text[a].isupper() or known[k] > (Class.COMMON if names.is_casual else Class.BOTH)
-    ]
+    named = [k for k, (a, b) in enumerate(spans) if _may_name(text[a:b], names)]
     return (spans[named[0]][0], spans[named[-1]][1]) if named else (start, start)
+
+
+def _may_name(word: str, names: Names) -> bool:
+    """Tells whether a word of what the model takes for a name may begin or end it."""
+    known = class_of(word.lower(), names.language)
+    if _TITLE.fullmatch(word) or (
+        names.language != "en" and is_frequent(word.lower(), names.language)
+    ):
+        return False
+    if not word[0].isupper():
+        return known > (Class.COMMON if names.is_casual else Class.BOTH)
+    return names.language != "de" or known > Class.WORD  # whose nouns have capitals
 
 
 def _is_open(start: int, window: str, names: Names, claims: list[Entity]) -> bool:

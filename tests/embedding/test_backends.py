@@ -212,8 +212,10 @@ def test_objects_that_do_not_encode_are_refused(nothing):
 class Loud:
     """A mixin: says in its log and its errors what it is given."""
 
+    log: ClassVar = logging.getLogger("openai")  # as packages do when they are imported
+
     def heard(self, texts: list[str]) -> list[list[float]]:
-        logging.getLogger("openai").warning("Request options: %s", texts)
+        self.log.warning("Request options: %s", texts)
         if getattr(Loud, "fails", False):
             raise ValueError(f"cannot embed {texts}")
         return [vector(text) for text in texts]

@@ -111,6 +111,19 @@ def test_equal_texts_of_a_batch_are_computed_once_and_not_kept():
     assert model.seen[2] == ["same"]
 
 
+def test_a_request_apart_is_with_the_model_alone():
+    model = Model()
+    batcher = Batcher(model)
+    first = held(batcher, model)
+    kinds = [False, False, True, False, True, True, False, False]
+    answers = [batcher.submit([str(k)], apart=apart) for k, apart in enumerate(kinds)]
+    model.go.set()
+    wait([first, *answers], 20)
+    assert model.seen[1:] == [["0", "1"], ["2"], ["3"], ["4"], ["5"], ["6", "7"]]
+    for k, answer in enumerate(answers):
+        np.testing.assert_allclose(answer.result(), [row(str(k))], atol=1e-7)
+
+
 def test_a_single_caller_never_waits_for_others():
     model = Model()
     batcher = Batcher(model)

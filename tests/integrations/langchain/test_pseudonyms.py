@@ -272,6 +272,75 @@ def test_an_agent_runs_asynchronously(agent, remote, looked_up):
     assert private(remote) == []
 
 
+def chained(error):
+    """An exception and all that it is shown with."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("kind", [KeyError, ValueError, dp.ParameterError])
+def test_what_a_tool_raises_reaches_no_caller_with_originals(kind, waits, remote):
+    @tool
+    def look_up(name: str) -> str:
+        """Look up."""
+        raise kind("expected a name") from LookupError(f"no record of {name}")
+
+    failure = failed_call(remote, look_up, waits, tools=["look_up"])
+    assert isinstance(failure, dp.DPMiddlewareError)
+    assert not any("Mirela" in repr(error) for error in chained(failure))
+    if kind is not dp.ParameterError:  # ours hold no text, so they stay what they are
+        expected = f"the tool 'look_up' failed with {kind.__name__}; it was called with originals"
+        assert str(failure) == expected
+
+
+def test_what_a_tool_without_originals_raises_is_its_own(remote):
+    @tool
+    def look_up(name: str) -> str:
+        """Look up."""
+        raise KeyError(name)
+
+    failure = failed_call(remote, look_up, False)
+    assert type(failure) is KeyError
+    assert "Mirela" not in repr(failure)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_tool_with_originals_may_interrupt_its_run(waits, remote):
+    graphs = pytest.importorskip("langgraph.types")
+    checkpoints = pytest.importorskip("langgraph.checkpoint.memory")
+
+    @tool
+    def look_up(name: str) -> str:
+        """Look up."""
+        return graphs.interrupt("May it?")
+
+    saver = checkpoints.InMemorySaver()
+    state = looking_up(remote, look_up, waits, saver=saver, tools=["look_up"])
+    assert [each.value for each in state["__interrupt__"]] == ["May it?"]
+
+
+def failed_call(remote, look_up, waits, **options):
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        looking_up(remote, look_up, waits, **options)
+    return caught.value
+
+
+def looking_up(remote, look_up, waits, **options):
+    """An agent that is asked about a person and calls the tool with the name."""
+    remote.reply = lambda request: [
+        ToolCall(name="look_up", arguments={"name": request["messages"][-1]["content"][:-1]})
+    ]
+    agent = agent_on(remote, pseudonyms(), look_up, **options)
+    given = {"messages": [("user", "Mirela Tamburi?")]}
+    config = {"configurable": {"thread_id": "t"}}
+    with untraced():
+        if waits:
+            return asyncio.run(agent.ainvoke(given, config))
+        return agent.invoke(given, config)
+
+
 # inputs of heads ---------------------------------------------------------------------------------
 
 

@@ -171,12 +171,6 @@ def test_a_bad_option_creates_no_ledger(arguments, writer, tmp_path):
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_lone_surrogate_spoils_no_rewrite(writer):
-    writer.choices = ["w1 \ud800", "w1 \udfff"]
-    result = rewrite(writer, "the patient", "--k", "2")
-    assert (result.exit_code, result.stdout) == (0, "w1 ?\n")
-
-
 def test_a_person_sees_a_bar_that_counts_candidates(monkeypatch):
     """A terminal is imitated: the console and what it says of itself; all else is real."""
     screen = io.StringIO()

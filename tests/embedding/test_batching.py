@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-import weakref
 from concurrent.futures import CancelledError, Future, wait
 from threading import Event, Thread
 
@@ -109,20 +108,6 @@ def test_equal_texts_of_a_batch_are_computed_once_and_not_kept():
     assert np.allclose(answers[1].result()[0], row("same"))
     batcher.submit(["same"]).result(20)
     assert model.seen[2] == ["same"]
-
-
-def test_a_single_caller_never_waits_for_others():
-    model = Model()
-    batcher = Batcher(model)
-    batcher.submit(["warm"]).result(20)
-    seconds = []
-    for k in range(5000):
-        started = time.perf_counter()
-        batcher.submit([str(k)]).result(20)
-        seconds.append(time.perf_counter() - started)
-        if seconds[-1] < 0.002:
-            break
-    assert min(seconds) < 0.002  # less than it would linger
 
 
 def test_requests_are_answered_in_order_in_full_batches():
@@ -319,26 +304,6 @@ def test_wrong_answers_are_refused(wrong):
         service.encode([CANARY, "b"])
 
 
-def test_several_event_loops_and_threads_at_once():
-    model = Model(seconds=0.002)
-    service = dp.EmbeddingService.of(model)
-    found = []
-
-    async def ask(k):
-        texts = [f"text {k}"]
-        found.append((texts, await service.aencode(texts)))
-
-    async def many(start):
-        await asyncio.gather(*(ask(start + k) for k in range(50)))
-
-    loops = [lambda start=start: asyncio.run(many(start)) for start in (0, 100, 200)]
-    in_threads([*loops, lambda: found.append((["x"], service.encode(["x"])))])
-    assert len(found) == 151
-    for texts, rows in found:
-        np.testing.assert_allclose(rows, [row(text) for text in texts], atol=1e-7)
-    assert len(model.seen) < 40
-
-
 @pytest.mark.asyncio
 async def test_the_event_loop_is_never_blocked():
     model = Model(batch=2)
@@ -405,21 +370,6 @@ def test_only_lists_of_texts(bad):
     service = dp.EmbeddingService.of(Model())
     with pytest.raises(dp.ParameterError, match=r"expected (a list of texts|texts of type str)"):
         service.encode(bad)
-
-
-def test_a_worker_goes_with_its_last_service():
-    model = Model()
-    service = dp.EmbeddingService.of(model)
-    assert dp.EmbeddingService.of(model)._batcher is service._batcher
-    service.encode(["a"])
-    worker = weakref.ref(service._batcher)
-    with service._batcher._more:
-        thread = service._batcher._thread
-    service._batcher.close()
-    thread.join(20)
-    del service
-    gc.collect()
-    assert worker() is None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -32,7 +32,6 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.sampling import sampler
 from dp_middleware.testing import OpenAIServer
 
-TOKENS = [*LINE.vocabulary.tokens, "other"]  # the last one is unknown
 INPUTS = list(itertools.product(range(4), repeat=2))
 EPSILON_ONE, EPSILON_SELECT = 1.0, 2.0
 
@@ -519,42 +518,12 @@ def test_what_is_missing_is_asked_for_singly_and_what_is_too_much_dropped(
         assert Counter(step.stage for step in steps)["answered"] == 4
 
 
-def test_a_failing_server_fails_every_candidate(
-    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
-    remote.mode = "error"
-    steps: list[Progress] = []
-    with pytest.raises(dp.RemoteError, match="HTTP 500"):
-        over_http(make("openai", remote.url), space, k=3).rewrite(TEXT, progress=steps.append)
-    assert requested(remote) == [3, 1, 1, 1]
-    assert [s.done for s in steps if s.stage == "failed"] == [1, 2, 3]
-
-
 def test_one_candidate_and_other_models_are_single_calls(
     make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
 ) -> None:
     over_http(make("openai", remote.url), space, k=1).rewrite(TEXT)
     over_http(make("llama_index", remote.url), space, k=2).rewrite(TEXT)
     assert ["n" in request for request in remote.requests] == [False] * 3
-
-
-def test_calls_for_many_are_bounded_over_a_batch(
-    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
-    remote.mode = "slow"
-    model = make("async_openai", remote.url)
-    rewrite = over_http(model, space, k=4, at_once=2)
-
-    async def sent() -> int:
-        task = asyncio.create_task(rewrite.arewrite_batch([TEXT] * 5))
-        while len(remote.requests) < 2:  # noqa: ASYNC110 - filled by the server's threads
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)  # a third one would come
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return len(remote.requests)
-
-    assert asyncio.run(sent()) == 2
 
 
 @pytest.mark.parametrize("kind", MANY)
@@ -647,17 +616,6 @@ def test_refusals(space: dp.EmbeddingSpace) -> None:
     assert not books.rows
 
 
-def test_epsilon_is_split_evenly_by_default(space: dp.EmbeddingSpace) -> None:
-    rewrite = over_http(lambda messages: "word1", space)
-    first = rewrite.sanitizer.certificate
-    assert rewrite.certificate.epsilon == 2 * first.epsilon
-    assert rewrite.certificate.adjacency == first.adjacency
-    naive = PrivRewriteNaive(rewrite.sanitizer, generator=rewrite.generator, epsilon_select=0.5)
-    assert naive.certificate.epsilon == first.epsilon + 0.5
-    assert naive.selection.delta(1000, np.zeros((2, 1))) == 1.0
-    assert naive.certificate.mechanism != rewrite.certificate.mechanism
-
-
 def test_a_metric_channel_adds_its_exact_epsilon(space: dp.EmbeddingSpace) -> None:
     sanitizer = dp.Sanitizer(dp.SanText(epsilon=1.0), space)
     rewrite = PrivRewrite(sanitizer, generator=lambda messages: "word1", epsilon_select=0.5)
@@ -666,23 +624,6 @@ def test_a_metric_channel_adds_its_exact_epsilon(space: dp.EmbeddingSpace) -> No
     assert both.epsilon == both.claimed == first.epsilon + 0.5  # its claim is in another unit
     assert both.guarantee == dp.PureDP(epsilon=both.epsilon)
     assert both.metric is None
-
-
-def test_a_tokenizer_that_quotes_the_text_is_not_passed_on(space: dp.EmbeddingSpace) -> None:
-    class Careless:
-        name, continuation = "careless", ""
-
-        def pieces(self, text: str) -> Any:
-            raise RuntimeError(text)
-
-        def join(self, tokens: Any) -> str:
-            return " ".join(tokens)
-
-    vocabulary = dp.Vocabulary(WORDS, tokenizer=Careless())
-    own = dp.EmbeddingSpace(vocabulary, space.vectors)
-    with pytest.raises(dp.ParameterError, match="RuntimeError") as error:
-        over_http(lambda messages: "word1", own).rewrite(TEXT)
-    assert CANARY not in "".join(traceback.format_exception(error.value))
 
 
 def test_a_candidate_with_unknown_words_under_raise(space: dp.EmbeddingSpace) -> None:
@@ -721,18 +662,6 @@ def test_a_nominal_total_is_split_evenly():
     assert naive.sensitivity == "naive"
     with pytest.raises(dp.ParameterError, match="share"):
         PrivRewrite.with_total(4.0, space, share=1.0, generator=Model(4))
-
-
-def test_alpha_cancels_where_nothing_is_clipped():
-    """u / Delta = T (<m(x), m(y)> + alpha) / 2: the law does not depend on alpha."""
-    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b", "c"]), [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-    ids, candidates = np.array([0, 0]), [np.array([0]), np.array([1]), np.array([2])]
-    weights = [math.exp(2.0 * 2 * score / 4) for score in (1.0, 0.6, 0.0)]
-    expected = [weight / sum(weights) for weight in weights]
-    for alpha in (1.0, 2.0, 10.0):
-        selection = Selection(epsilon=2.0, alpha=alpha, sensitivity="paper")
-        law_of = np.exp(selection.log_probs(ids, candidates, space))
-        assert law_of == pytest.approx(expected, abs=1e-5)
 
 
 def test_prompts_are_taken_in_turns_and_differ():

@@ -38,12 +38,6 @@ def binary_pairs(high, low):
     return log_q + np.stack([high, low], axis=-1), log_q
 
 
-def test_binary_pairs_are_laws():
-    log_p, log_q = binary_pairs(np.array([1.0, 3.0]), np.array([-2.0, -0.1]))
-    for rows in (log_p, log_q):
-        assert np.exp(rows).sum(axis=-1) == pytest.approx(1.0, abs=1e-12)
-
-
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_pure_privacy_concentrates_as_stated_and_no_more(epsilon):
     """Over all pairs on two outputs, which are the worst, and to the last 0.1 %."""

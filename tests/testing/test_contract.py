@@ -151,13 +151,6 @@ CAUGHT = [
 ]
 
 
-def run(contract, test, call, probe):
-    """One test of a contract, as pytest would run it on one call."""
-    extra = {REMOTE: ["error"]}.get(test, [])
-    given = [] if test in (SHOWN, THREADS) else [call]
-    getattr(contract, test)(*given, *extra, probe)
-
-
 def contract(make, **attributes):
     """A contract for the adapter that ``make`` gives for a probe."""
     methods = {"calls": CALLS, "adapter": lambda self, probe: make(probe)}

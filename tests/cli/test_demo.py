@@ -60,13 +60,6 @@ def test_marks_are_the_tokens_that_came_through(toy, epsilon):
     assert sample.sanitizer.certificate.method == "exact"
 
 
-def test_marking_joins_word_pieces_and_tight_signs():
-    text = demo.mark(("card", "##iac", ".", "pain"), (False, True, False, True), "##")
-    assert text.plain == "card[iac]. [pain]"
-    plain = demo.mark(("#x", "y"), (False, False), "")
-    assert plain.plain == "#x y"
-
-
 @pytest.mark.parametrize(
     ("variables", "remote", "extractor"),
     [
@@ -139,14 +132,3 @@ def test_the_round_trip_on_a_small_model_in_process(monkeypatch):
     assert demo.DOCUMENT not in remote
     assert demo.DOCUMENT in local
     assert "continuation 1" in local
-
-
-@pytest.mark.slow
-def test_a_model_from_a_folder(tmp_path, monkeypatch):
-    from support.chat_models import save_llama
-
-    save_llama(tmp_path, length=512)
-    monkeypatch.setenv("DP_DEMO_MODEL", str(tmp_path))
-    model = demo_model.demo_model()
-    assert 1 <= len(model([{"role": "user", "content": "w1 w2 w3"}]).split()) <= 40
-    assert "what the local model made of it" in shown()

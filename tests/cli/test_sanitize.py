@@ -98,42 +98,18 @@ def test_bytes_that_are_not_utf8():
     assert f"an invalid byte at position {len(CANARY)}" in result.stderr
 
 
-def test_an_unknown_token_is_not_named(monkeypatch):
-    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"], unknown="raise"), [[0.0], [1.0]])
-    monkeypatch.setattr(embedding, "default_space", lambda: space)
-    result = run("sanitize", "--nominal", CANARY)
-    assert result.exit_code == 2
-    assert "token 1 of 1" in result.stderr
-
-
-@pytest.mark.parametrize("name", ["cl100k", "o200k"])
-def test_spaces_of_tiktoken(monkeypatch, toy, name):
-    asked = []
-    service = types.SimpleNamespace(space=lambda vocabulary, vectors: toy)
-    monkeypatch.setattr(embedding, "EmbeddingService", lambda: service)
-    monkeypatch.setattr(dp.Vocabulary, "from_tiktoken", asked.append)
-    assert run("sanitize", "w1", "--nominal", "--space", name).exit_code == 0
-    assert asked == [f"{name}_base"]
-
-
-def test_spaces_of_other_vectors(monkeypatch, toy):
+def test_spaces_by_name(monkeypatch, toy):
     from dp_middleware.evaluation import running
 
-    loaded = []
+    opened = []
+    service = types.SimpleNamespace(space=lambda vocabulary, vectors: toy)
+    monkeypatch.setattr(embedding, "EmbeddingService", lambda: service)
+    monkeypatch.setattr(dp.Vocabulary, "from_tiktoken", opened.append)
     for place, name in ((embedding, "glove_space"), (running, "default_space")):
-        monkeypatch.setattr(place, name, lambda name=name: loaded.append(name) or toy)
-    for space in ("glove", "wordpieces"):
+        monkeypatch.setattr(place, name, lambda name=name: opened.append(name) or toy)
+    for space in ("cl100k", "o200k", "glove", "wordpieces"):
         assert run("sanitize", "w1", "--nominal", "--space", space).exit_code == 0
-    assert loaded == ["glove_space", "default_space"]
-
-
-def test_stop_words_of_nltk_are_kept(monkeypatch, toy):
-    words = frozenset({"w1"})
-    monkeypatch.setattr("dp_middleware.vocabulary.frequencies.nltk_stop_words", lambda: words)
-    options = ("--nominal", "--keep", "nltk-stop-words", "--json")
-    document = json.loads(run("sanitize", "w1 w2 w1", *options).stdout)
-    assert document["tokens_verbatim"] == 2
-    assert "stop words (NLTK)" in json.dumps(document)
+    assert opened == ["cl100k_base", "o200k_base", "glove_space", "default_space"]
 
 
 def test_a_contextual_mechanism_names_its_model(toy):

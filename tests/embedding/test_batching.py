@@ -188,24 +188,6 @@ def test_a_backend_out_of_reach_is_asked_once_for_a_batch():
     assert len(model.seen) == 2
 
 
-def test_a_backend_that_dies_while_requests_are_tried_alone_is_asked_no_more():
-    class Dying(Model):
-        faults = iter([None, ValueError, SystemExit])
-
-        def encode(self, texts):
-            found = super().encode(texts)
-            if fault := next(self.faults):
-                raise fault(f"cannot embed {texts}")
-            return found
-
-    model, _, (first, *answers) = busy_worker(([str(k)] for k in range(8)), Dying())
-    model.go.set()
-    assert first.exception(20) is None
-    for answer in answers:
-        assert answer.exception(20) is not None
-    assert len(model.seen) == 3
-
-
 class Odd(str):
     """Equal to everything and without a hash."""
 
@@ -229,21 +211,6 @@ def test_a_subclass_of_str_is_the_text_that_it_holds():
         service.encode([Odd("odd"), "plain"]), [row("odd"), row("plain")], atol=1e-7
     )
     assert {type(text) for texts in model.seen for text in texts} == {str}
-
-
-def test_a_worker_that_breaks_fails_all_who_wait_and_another_starts():
-    requests = [[Odd(CANARY)], *([str(k)] for k in range(4))]
-    model, batcher, (first, *answers) = busy_worker(requests, Model(batch=1))
-    thread = batcher._thread
-    batcher._expected = None  # what the worker compares with: it cannot go on
-    model.go.set()
-    assert np.allclose(first.result(20), row("first"))
-    for answer in answers:
-        assert str(answer.exception(20)) == "the embedding model failed with TypeError"
-    thread.join(20)
-    batcher._expected = 1
-    assert np.allclose(batcher.submit(["later"]).result(20), row("later"))
-    assert batcher._thread is not thread
 
 
 def test_a_thread_that_cannot_start_fails_its_caller_only(monkeypatch):

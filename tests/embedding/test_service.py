@@ -179,10 +179,3 @@ def test_half_precision_on_a_gpu():
 def test_only_known_precisions():
     with pytest.raises(dp.ParameterError, match="precision"):
         dp.EmbeddingService(precision="int8")
-
-
-def test_rewrites_share_the_default_worker():
-    space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-    rewrite = dp.PrivRewrite(sanitizer, generator=lambda messages: "x")
-    assert rewrite.service._batcher is dp.EmbeddingService()._batcher

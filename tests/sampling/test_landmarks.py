@@ -153,25 +153,6 @@ def test_none_are_made_where_they_cannot_be_trusted_or_are_large(monkeypatch):
     assert landmarks.opened(dp.SanText(epsilon=1.0), space) is None
 
 
-def test_a_damaged_file_is_made_again_and_one_that_is_removed_meanwhile_stays_away(monkeypatch):
-    mechanism, space = dp.SanText(epsilon=1.0), random_space(60)
-    certificate = dp.certify(mechanism, space)
-    (path,) = (_files.cache_dir() / "landmarks").iterdir()
-    path.write_bytes(b"")
-    monkeypatch.setattr(storage, "_WORTH_STORING", 61)
-    assert dp.certify(mechanism, space) == certificate
-    load = marks.load
-
-    def removed(path):
-        made = load(path)
-        path.unlink(missing_ok=True)
-        return made
-
-    monkeypatch.setattr(marks, "load", removed)
-    assert landmarks.opened(mechanism, space) is not None
-    assert not path.exists()
-
-
 def test_a_file_with_any_bit_flipped_or_cut_short_is_not_there(tmp_path):
     made, path = surveyed(dp.SanText(epsilon=1.0), random_space(40)), tmp_path / "marks.npy"
     marks.store(made, path)

@@ -158,10 +158,7 @@ def test_matches_of_several_patterns():
 
 def test_detectors_go_to_other_processes():
     text = "PIN 12345 of Ann"
-    for scope in (
-        scopes.matches(r"\d{4,}"),
-        scopes.presidio(Analyzer(), entities=["PERSON"]),
-    ):
+    for scope in (scopes.matches(r"\d{4,}"), scopes.presidio(Analyzer(), entities=["PERSON"])):
         assert public(text, pickle.loads(pickle.dumps(scope))) == public(text, scope)
 
 

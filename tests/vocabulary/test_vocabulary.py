@@ -82,18 +82,7 @@ def test_ids_are_those_of_the_occurrences(vocabulary, unknown, text):
 def word_pieces(**rules):
     """A tokenizer of few WordPieces; a sign and a word of two parts are among them."""
     words = [
-        "[UNK]",
-        "the",
-        "The",
-        "cat",
-        "##s",
-        "naive",
-        ".",
-        "#",
-        "[MASK]",
-        "a",
-        "é",
-        "k",
+        *["[UNK]", "the", "The", "cat", "##s", "naive", ".", "#", "[MASK]", "a", "é", "k"],
         "b" * 99,
     ]
     model = tokenizers.models.WordPiece({w: n for n, w in enumerate(words)}, unk_token="[UNK]")
@@ -106,20 +95,7 @@ def word_pieces(**rules):
 
 
 FEW = {lower: word_pieces(lowercase=lower) for lower in (True, False)}
-ODD = [
-    "naïve",
-    "cats",
-    "q",
-    "x" * 101,
-    "K",
-    "\u0301",
-    "a\u0301",
-    "日本",
-    "[MASK]",
-    "İ",
-    "a.\u0301",
-    "\u2028",
-]
+ODD = [*["naïve", "cats", "q", "K", "́", "á", "日本", "[MASK]", "İ", "a.́"], "x" * 101, "\u2028"]
 
 
 @pytest.mark.parametrize(

@@ -130,11 +130,6 @@ def test_a_metric_budget_of_its_own_or_none():
     assert json.loads(run("ledger", "show", "--json").stdout)["metric_budget"] == "inf"
 
 
-def test_a_metric_budget_alone_is_refused(data):
-    assert "--budget" in sanitize("--metric-budget", "5", code=2).stderr
-    assert not data.exists()
-
-
 def test_nothing_guaranteed_needs_an_infinite_budget():
     options = ("--mechanism", "custext-aggressive", "--nominal", "--accept-infinite")
     sanitize(*options, "--budget", "5", "--subject", "anna", code=3)

@@ -11,7 +11,6 @@ from rich.console import Console
 import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import demo, demo_model
-from dp_middleware.models.trust import Location
 from dp_middleware.testing import OpenAIServer
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DP_EXTRACTOR", "DP_DEMO_MODEL")
@@ -110,25 +109,3 @@ def test_the_round_trip_on_a_local_server(monkeypatch):
     first, second = (str(request) for request in server.requests)
     assert demo.DOCUMENT not in first
     assert demo.DOCUMENT in second
-
-
-def test_the_round_trip_on_a_small_model_in_process(monkeypatch):
-    class Small:
-        location = Location()
-
-        def __init__(self):
-            self.asked = []
-
-        def __call__(self, messages):
-            self.asked.append(messages[-1]["content"])
-            return f"continuation {len(self.asked)}"
-
-    small = Small()
-    monkeypatch.setattr(demo_model, "demo_model", lambda: small)
-    text = shown()
-    for part in ("what the remote model was sent", "continuation 1", "continuation 2"):
-        assert part in text
-    remote, local = small.asked
-    assert demo.DOCUMENT not in remote
-    assert demo.DOCUMENT in local
-    assert "continuation 1" in local

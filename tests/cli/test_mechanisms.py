@@ -38,9 +38,3 @@ def test_mechanisms_as_markdown_has_one_row_each_that_any_reader_splits_alike():
         documented = " ".join(mechanism.__doc__.split())
         assert documented.startswith(does.replace("\\|", "|") + ".")
         assert f"Reference: {reference}" in documented
-
-
-def test_one_format_at_a_time():
-    result = run("mechanisms", "--markdown", "--json")
-    assert result.exit_code == 2
-    assert "--markdown or --json" in result.stderr

@@ -85,19 +85,6 @@ def test_an_infinite_loss_is_refused_unless_accepted():
     assert run(*aggressive, "--accept-infinite").exit_code == 2
 
 
-def test_custext_within_its_classes():
-    result = run("sanitize", "w1", "-m", "custext", "--within-classes", "-e", "1", "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["certificate"]["epsilon"] <= 1
-    assert run("sanitize", "w1", "--within-classes").exit_code == 2
-
-
-def test_bytes_that_are_not_utf8():
-    result = run("sanitize", stdin=CANARY.encode() + b"\xff")
-    assert result.exit_code == 2
-    assert f"an invalid byte at position {len(CANARY)}" in result.stderr
-
-
 def test_spaces_by_name(monkeypatch, toy):
     from dp_middleware.evaluation import running
 

@@ -140,15 +140,6 @@ def test_no_proxy_of_the_environment_is_used(server, monkeypatch):
     assert service.encode(TEXTS).shape == (3, WIDTH)
 
 
-def test_a_space_from_a_server(server):
-    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
-    vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
-    space = service.space(vocabulary, "encoded")
-    np.testing.assert_allclose(space.vectors, unit(vocabulary.tokens), atol=1e-6)
-    with pytest.raises(dp.ParameterError, match="encoded"):
-        service.space(vocabulary, "input")
-
-
 class Encoder:
     """As sentence-transformers models are used."""
 
@@ -273,20 +264,6 @@ def test_an_object_of_ones_own_is_silent_too(caplog):
         assert CANARY not in caplog.text
     Own().encode(TEXTS)
     assert CANARY in caplog.text
-
-
-def test_an_openai_model_of_langchain_against_a_server():
-    openai = pytest.importorskip("langchain_openai")
-    from dp_middleware.testing import OpenAIServer
-
-    with OpenAIServer() as remote:
-        model = openai.OpenAIEmbeddings(
-            base_url=remote.url, api_key="none", model="m", check_embedding_ctx_length=False
-        )
-        rows = embedding_service(model).encode(TEXTS)
-        assert len(remote.requests) == 1
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
-    assert len({tuple(row) for row in rows.tolist()}) == 3
 
 
 def cache_backed(inner):

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import Future, wait
 from threading import Event, Thread
 
 import numpy as np
@@ -179,15 +179,6 @@ def test_a_text_that_the_model_refuses_fails_its_own_caller_only():
     assert len(model.seen) == 1 + 1 + 5
 
 
-def test_a_backend_out_of_reach_is_asked_once_for_a_batch():
-    model, _, answers = busy_worker([str(k)] for k in range(8))
-    model.fails = TimeoutError
-    model.go.set()
-    for answer in answers:
-        assert str(answer.exception(20)) == "the embedding model failed with TimeoutError"
-    assert len(model.seen) == 2
-
-
 class Odd(str):
     """Equal to everything and without a hash."""
 
@@ -213,25 +204,7 @@ def test_a_subclass_of_str_is_the_text_that_it_holds():
     assert {type(text) for texts in model.seen for text in texts} == {str}
 
 
-def test_a_thread_that_cannot_start_fails_its_caller_only(monkeypatch):
-    model = Model()
-    service = dp.EmbeddingService.of(model)
-    start = Thread.start
-
-    def refused(thread):
-        if thread.name == "dp-middleware-embed":
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(Thread, "start", refused)
-    with pytest.raises(dp.EmbeddingError, match=r"no thread can be started .*RuntimeError"):
-        service.encode([CANARY])
-    monkeypatch.undo()
-    assert np.allclose(service.encode(["later"]), row("later"))
-    assert model.seen == [["later"]]
-
-
-@pytest.mark.parametrize("dead", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("dead", [SystemExit, KeyboardInterrupt, TimeoutError])
 def test_a_dead_backend_fails_all_waiters_once(dead):
     requests = ([f"{CANARY} {k}"] for k in range(6))
     model, batcher, answers = busy_worker(requests, Model(batch=1))
@@ -281,22 +254,6 @@ async def test_the_event_loop_is_never_blocked():
     model.go.set()
     np.testing.assert_allclose(await task, [row(str(k)) for k in range(9)], atol=1e-7)
     assert (await service.aencode([])).shape == (0, 2)
-
-
-@pytest.mark.asyncio
-async def test_a_cancelled_request_is_not_computed():
-    model, _, (first, *answers) = busy_worker([[CANARY] * 4, ["a", "b"], ["c"]], Model(batch=4))
-    waiting = asyncio.ensure_future(asyncio.wrap_future(answers[0]))
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    await asyncio.sleep(0)
-    assert answers[2].cancel()
-    model.go.set()
-    wait([first, answers[1]], 20)
-    with pytest.raises(CancelledError):
-        answers[2].result()
-    assert model.seen == [["first"], ["a", "b"]]
 
 
 @pytest.mark.asyncio

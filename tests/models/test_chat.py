@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import subprocess
-import sys
 import traceback
 from types import SimpleNamespace
 from typing import Any
@@ -85,6 +83,7 @@ def test_what_a_function_raises_is_never_quoted() -> None:
     for raised, told in (
         (HTTPError(CANARY), "HTTPError (HTTP 418)"),
         (dp.ChatError(CANARY), "ChatError"),
+        (dp.UntrustedHost(CANARY), "UntrustedHost"),
         (KeyError(CANARY), "KeyError"),
     ):
 
@@ -102,13 +101,6 @@ def test_a_keyboard_interrupt_passes() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         chat_model(interrupted).private()(QUESTION)
-
-
-def test_no_framework_is_imported_before_a_model_of_it_is_met() -> None:
-    heavy = "{'torch', 'transformers', 'openai', 'langchain_core', 'langsmith', 'llama_index'}"
-    code = f"import sys, dp_middleware as dp; dp.chat_model; print({heavy} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 def test_functions_sync_and_async() -> None:

@@ -101,15 +101,6 @@ def test_a_client_that_others_use_at_the_same_time_follows_for_them(
     assert not remote.saw(CANARY)
 
 
-def test_what_the_user_raises_is_still_not_quoted() -> None:
-    def failing(messages: list[dict[str, str]]) -> str:
-        raise dp.UntrustedHost(messages[0]["content"])
-
-    assert_stays(
-        lambda: local_model(chat_model(failing, local=True))(RAW), ExtractorError, "UntrustedHost$"
-    )
-
-
 def test_a_redirected_embedding_model_fails(
     redirecting: OpenAIServer, remote: OpenAIServer
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
 import openai
@@ -160,21 +158,6 @@ def test_how_a_location_reads() -> None:
     assert str(Location()) == "in process"
     location = Location(hosts=frozenset({"b", "a"}), proxies=frozenset({"p"}))
     assert str(location | Location(unknown=frozenset({"X"}))) == "a, b, p (proxy), unknown (X)"
-
-
-def test_an_installed_model_without_an_address_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    source = (
-        "from langchain_core.language_models import FakeListChatModel\n"
-        "class Hosted(FakeListChatModel):\n    pass\n"
-    )
-    (folder / "hosted_models.py").write_text(source)
-    monkeypatch.syspath_prepend(str(folder))
-    hosted = importlib.import_module("hosted_models").Hosted(responses=["x"])
-    assert locate(hosted).unknown == {"Hosted"}
 
 
 def test_your_own_class_is_unknown_unless_it_is_declared() -> None:

@@ -187,16 +187,6 @@ def test_a_curve_dominates_every_pair():
     assert coarse.delta(1.0) >= curve.delta(1.0) - 1e-9
 
 
-def test_the_curve_of_randomised_response_gives_its_composition_back():
-    epsilon, step = 0.5, 2**-10
-    epsilons = np.arange(0, epsilon + step, step)
-    deltas = [response_delta(epsilon, 1, at) for at in epsilons]
-    found = LossDistribution.of_curve(epsilons, deltas, resolution=step).times(8)
-    for at in (0.0, 0.5, 1.0, 3.0):
-        exact = response_delta(epsilon, 8, at)
-        assert exact <= found.delta(at) <= exact + 1e-6
-
-
 def test_bad_losses_are_refused():
     good = np.log([0.5, 0.5])
     with pytest.raises(dp.ParameterError, match="mass"):

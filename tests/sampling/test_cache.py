@@ -7,12 +7,10 @@ import os
 import shutil
 import signal
 import warnings
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 from support.entropy import stream
 from support.spaces import CASES, random_space
@@ -129,27 +127,6 @@ def test_all_channels_together_are_bounded_whatever_threads_do():
         most = max(pool.map(work, range(4)))
     assert capacity / 4 < most <= capacity
     assert len(kept) == 8
-
-
-def test_memory_of_a_channel_goes_back_to_the_system():
-    """In a process of its own: the heap of this one may have room for all of it."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        pool.submit(give_back).result()
-
-
-def give_back():
-    process, cache = psutil.Process(), RowCache(200_000_000)
-    tables = sampling.tables(rows_of("full", 100, 1 << 16))
-    kept, gone = cache.channel("kept"), cache.channel("gone")
-    kept.store(np.arange(2), tables[:2])
-    before = process.memory_info().rss
-    gone.store(np.arange(100), tables)  # 57 MB
-    assert process.memory_info().rss > before + 50_000_000
-    del gone
-    assert cache.held < 3_000_000
-    assert process.memory_info().rss < before + 25_000_000  # malloc keeps some
-    del kept
-    assert cache.held == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -190,22 +190,17 @@ def leaks_of(make, calls, probe):
 RUNNABLE = runnable_calls(lambda probe: probe.new_text())
 
 
+def wrapped(probe):
+    """LangChain's obvious wrapper."""
+    return adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai())
+
+
 @pytest.mark.parametrize("path", RUNNABLE)
 def test_langchains_obvious_wrapper_is_caught_everywhere(path, tmp_path):
-    def naive(probe):
-        return adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai())
-
     with Probe(tmp_path) as probe:
-        leaks = leaks_of(naive, {path: RUNNABLE[path]}, probe)
+        leaks = leaks_of(wrapped, {path: RUNNABLE[path]}, probe)
     assert leaks >= {*LANGCHAIN, "LLM cache", "console"}
     assert "remote" not in leaks
-
-
-def of_the_obvious_wrapper(**attributes):
-    return contract(
-        lambda probe: adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai()),
-        **attributes,
-    )
 
 
 @pytest.mark.slow
@@ -214,7 +209,7 @@ def of_the_obvious_wrapper(**attributes):
 def test_a_fallback_that_is_handed_raw_text_is_caught(made, trouble, tmp_path):
     call = fallback_calls(lambda probe: probe.new_text())[made]
     with Probe(tmp_path) as probe, pytest.raises(AssertionError, match=r"private text|was called"):
-        of_the_obvious_wrapper().test_a_fallback(call, trouble, probe)
+        contract(wrapped).test_a_fallback(call, trouble, probe)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +220,7 @@ def test_a_block_that_is_not_quiet_is_caught(held, tmp_path):
         return held(model.stream(probe.new_text()))
 
     with Probe(tmp_path) as probe, pytest.raises(AssertionError, match="LangSmith: "):
-        of_the_obvious_wrapper().test_inside_a_quiet_block(begun, probe)
+        contract(wrapped).test_inside_a_quiet_block(begun, probe)
 
 
 def test_llama_indexs_obvious_wrapper_is_caught_everywhere(tmp_path):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import httpx
 import openai
 import pytest
 from langchain_core.tools import tool
 from llama_index.core.tools import FunctionTool
 
-from dp_middleware.testing import OpenAIServer, Probe, ToolCall
+from dp_middleware.testing import Probe, ToolCall
 
 ASKED = [ToolCall(name="look_up", arguments={"word": "w1x"})]
 TWICE = [*ASKED, ToolCall(name="look_up", arguments={"word": "w2x"}, id="call-2")]
@@ -77,10 +76,3 @@ def test_some_requests_fail_and_quote(probe):
     bodies = [json.loads(body) for body in probe.remote.bodies]
     assert bodies == probe.remote.requests
     assert bodies[0] == bodies[1]
-
-
-def test_a_stopped_server_refuses():
-    with OpenAIServer() as server:
-        server.stop()
-        with pytest.raises(httpx.ConnectError):
-            httpx.post(f"{server.url}/chat/completions", json={"messages": []})

@@ -119,8 +119,11 @@ def test_looking_creates_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        *((u, "") for u in ("sqlite://", "sqlite:///:memory:", "mysql://host/name", "nonsense")),
-        ("sqlite:///{}/no/l.db", ""),
+        *(
+            (u, "expected")
+            for u in ("sqlite://", "sqlite:///:memory:", "mysql://host/name", "nonsense")
+        ),
+        ("sqlite:///{}/no/l.db", "expected"),
         ("sqlite:///:{}/a.db?mode=memory", "without a driver and options"),
         ("sqlite:///:{}/a.db?uri=true&nolock=1", "without a driver and options"),
         ("sqlite+aiosqlite:///{}/a.db", "without a driver and options"),

@@ -204,15 +204,18 @@ def test_a_subclass_of_str_is_the_text_that_it_holds():
     assert {type(text) for texts in model.seen for text in texts} == {str}
 
 
-@pytest.mark.parametrize("dead", [SystemExit, KeyboardInterrupt, TimeoutError])
-def test_a_dead_backend_fails_all_waiters_once(dead):
+@pytest.mark.parametrize(
+    ("dead", "batch", "calls"),
+    [(SystemExit, 1, 1), (KeyboardInterrupt, 1, 1), (TimeoutError, 64, 2)],  # not one by one
+)
+def test_a_dead_backend_fails_all_waiters_once(dead, batch, calls):
     requests = ([f"{CANARY} {k}"] for k in range(6))
-    model, batcher, answers = busy_worker(requests, Model(batch=1))
+    model, batcher, answers = busy_worker(requests, Model(batch=batch))
     model.fails = dead
     model.go.set()
     for answer in answers:
         assert str(answer.exception(20)) == f"the embedding model failed with {dead.__name__}"
-    assert len(model.seen) == 1
+    assert len(model.seen) == calls
     model.fails = None
     assert np.allclose(batcher.submit(["later"]).result(20), row("later"))
 

@@ -260,19 +260,6 @@ def test_a_stream_never_sees_raw_tokens(folder, space):
             stream.append(int(output))
 
 
-def test_a_release_with_a_released_context(folder, space):
-    """The whole loop: logits, row, integer table, draw, append."""
-    mechanism = CapeStrict(epsilon=8.0, buckets=5, logit_bound=5.0)
-    ids = space.vocabulary.encode("the cat sat on the mat")
-    stream, released = CausalContext(folder).start(space), []
-    for number in ids:
-        row = mechanism.log_probs([number], space, stream.logits())
-        drawn = sampler.tables(row)[0].draw(1, sampler.os_entropy)
-        released.append(int(drawn[0]))
-        stream.append(released[-1])
-    assert len(space.vocabulary.decode(released).split()) == len(ids)
-
-
 def test_one_token_influences_the_next_window_and_no_more(folder, space):
     context = CausalContext(folder)
     assert (context.capacity, context.window) == (WINDOW - 1, WINDOW)
@@ -418,17 +405,6 @@ def test_a_space_of_the_models_own_tokens_and_embeddings(network, tokenizer):
     assert context.space(7).vocabulary.tokens == tokens[:7]
     with pytest.raises(dp.ParameterError, match="size <= "):
         context.space(10**6)
-
-
-def test_a_release_on_a_models_own_space(network, tokenizer):
-    context = CausalContext((network, tokenizer))
-    mechanism = dp.Cape(epsilon=8.0, logit_bound=5.0, sensitivity="printed")
-    sanitizer = dp.Sanitizer(mechanism, context.space(), context=context)
-    release = sanitizer.release("the patient sees a doctor")
-    assert release.tokens_total == len(
-        context.space().vocabulary.encode("the patient sees a doctor")
-    )
-    assert release.text
 
 
 def test_a_missing_folder_is_refused_and_not_quoted(tmp_path):

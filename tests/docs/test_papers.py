@@ -12,58 +12,6 @@ import dp_middleware as dp
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
-def test_a_figure_stands_beside_the_papers():
-    import common
-
-    rows = [
-        common.Row(measured="privacy, k = 1", paper="> 90 %", nominal="95 %", difference="A | B."),
-        common.Row(measured="diversity", exact="0.8", difference="C."),
-    ]
-    assert common.side_by_side(rows).splitlines() == [
-        "| measured | paper | ours, nominal epsilon | ours, exact epsilon | what differs |",
-        "| --- | --- | --- | --- | --- |",
-        "| privacy, k = 1 | > 90 % | 95 % | - | A \\| B. |",
-        "| diversity | not at hand | - | 0.8 | C. |",
-    ]
-
-
-def test_a_shape_is_reproduced_or_not():
-    import common
-
-    shapes = [
-        common.Shape(claim="a", holds=True, because="1 > 0"),
-        common.Shape(claim="b", holds=False, because="0 < 1"),
-        common.Shape(claim="c", holds=None, because="no model"),
-    ]
-    assert [line.split(" | ")[1] for line in common.verdicts(shapes).splitlines()[2:]] == [
-        "reproduced",
-        "not reproduced",
-        "cannot be told",
-    ]
-
-
-def test_a_prompt_from_a_file(tmp_path):
-    import common
-
-    (tmp_path / "mine.txt").write_text("Go on: $text")
-    prompts = {"remote": "Continue: $text", "local": "$text"}
-    made = common.templates(prompts, [f"remote={tmp_path / 'mine.txt'}"])
-    assert made["remote"].substitute(text="a {brace} and $5") == "Go on: a {brace} and $5"
-    assert made["local"].substitute(text="x") == "x"
-    with pytest.raises(SystemExit, match="NAME in"):
-        common.templates(prompts, ["other=file"])
-
-
-def test_sizes_exclude_each_other(capsys):
-    import common
-
-    options = common.parser("A script.\n\nMore.", {"remote": ""}).parse_args(["data", "--full"])
-    assert options.full
-    assert options.prompt == []
-    with pytest.raises(SystemExit):
-        common.parser("A script.").parse_args(["data", "--full", "--quick"])
-
-
 def test_a_report_goes_into_its_section(tmp_path, monkeypatch, capsys):
     import common
 
@@ -86,13 +34,6 @@ def test_what_cannot_be_calibrated_has_no_column():
     assert common.calibrated(dp.CusTextAggressive(epsilon=3, candidates=2), space, 3.0) is None
     exact = common.calibrated(dp.TokenExponential(epsilon=3), space, 3.0)
     assert dp.certify(exact, space).epsilon == pytest.approx(3.0, abs=0.01)
-
-
-def test_the_page_has_a_section_for_every_script():
-    import common
-
-    for name in ("inferdpt", "dyntext", "cape", "stencil", "privrewrite"):
-        assert common.pages.section(f"paper {name}")
 
 
 @pytest.mark.slow
@@ -135,57 +76,6 @@ def test_a_prefix_and_its_human_continuation():
     [(prefix, human)] = continuation.split([long, short], vocabulary)
     assert prefix.split() == [f"w{k}" for k in range(50)]
     assert human.split() == [f"w{k}" for k in range(50, 150)]
-
-
-def test_a_mechanism_of_inferdpts_table():
-    import inferdpt
-
-    nominal = {"inversion, k = 1": "74.0%", "coherence": "0.50 [0.40, 0.60]"}
-    exact = {"inversion, k = 1": "99.0%", "coherence": "0.45 [0.35, 0.55]"}
-    privacy, score = inferdpt.rows("SANTEXT+", 6.0, nominal, exact)
-    assert privacy.paper == "RANTEXT 0.58 times higher"
-    assert (privacy.nominal, privacy.exact) == ("74.0%", "99.0%")
-    assert privacy.difference.endswith(
-        "so that its loss is infinite; the exact column is `santext`."
-    )
-    assert score.paper == "not at hand"
-    assert inferdpt.rows("RANTEXT", 3.0, nominal, {})[0].paper == "not at hand"
-    assert inferdpt.rows("RANTEXT", 3.0, nominal, {})[0].exact == "-"
-
-
-def test_the_order_of_inferdpts_mechanisms():
-    import inferdpt
-
-    told = {"RANTEXT": "91.0%", "SANTEXT+": "57.0%", "CUSTEXT+": "20.0%"}
-    assert [shape.holds for shape in inferdpt.order(told, 6.0)] == [True, True]
-    told["RANTEXT"] = "69.5%"
-    assert [shape.holds for shape in inferdpt.order(told, 6.0)] == [False, True]
-    told["SANTEXT+"] = "73.9%"
-    assert [shape.holds for shape in inferdpt.order(told, 6.0)] == [False, False]
-
-
-def test_from_which_list_size_on_rantext_is_private():
-    import rantext_lists
-
-    names = list(rantext_lists.INVERSIONS)
-    sizes = [
-        rantext_lists.Size(share=share, exact=18.0, privacy=dict(zip(names, privacy, strict=True)))
-        for share, privacy in (
-            (0.1, (0.87, 0.67, 0.5, 0.4)),
-            (0.25, (0.94, 0.84, 0.9, 0.5)),
-            (0.5, (0.97, 0.93, 0.91, 0.8)),
-        )
-    ]
-    shape = rantext_lists.shape(sizes, 6.0)
-    assert shape.holds
-    assert shape.because == (
-        "inversion, k = 1: from 25% on; inversion, k = 10: from 50% on; "
-        "inversion of words, k = 1: from 25% on; inversion of words, k = 10: at no size"
-    )
-    assert not rantext_lists.shape(sizes[:1], 6.0).holds
-    assert not rantext_lists.shape(sizes[:2], 6.0).holds
-    line = rantext_lists.table(sizes).splitlines()[2]
-    assert line == "| 10% | 18.0 | 87.0% | 67.0% | 50.0% | 40.0% |"
 
 
 def test_the_size_of_rantexts_lists_with_its_own_constants():
@@ -291,17 +181,6 @@ def test_pruning_and_the_number_of_candidates_cut_the_choice():
     assert pruned == pytest.approx(weights[0] / weights.sum(), abs=1e-5)
 
 
-def test_a_text_without_candidates_is_the_sanitized_one():
-    import privrewrite
-
-    space, pool = rewrite_pool()
-    blank = privrewrite.Pool(
-        ids=pool.ids, candidates=("", ""), cosines=np.array([0.0, 0.0]), sanitized=0.25
-    )
-    setting = privrewrite.Setting()
-    assert privrewrite.expected(blank, setting, 4.0, "naive", space, Vectors()) == 0.25
-
-
 def test_candidates_are_asked_for_and_cut_to_a_line():
     import privrewrite
 
@@ -327,19 +206,6 @@ def test_candidates_are_asked_for_and_cut_to_a_line():
     assert pool.ids.tolist() == [1, 2]
     assert pool.cosines == pytest.approx([0.6] * privrewrite.MOST)
     assert pool.sanitized == pytest.approx(1.0)
-
-
-def test_verdicts_on_rewrites_follow_the_figures():
-    import privrewrite
-
-    rising = {name: [0.5, 0.6, 0.7] for name in privrewrite.GRID}
-    rising["k = 1"] = [0.4, 0.5, 0.61]
-    rising["sensitivity 1, the naive choice"] = [0.5, 0.7, 0.6]
-    refined, more, peak = privrewrite.shapes(rising)
-    assert (refined.holds, more.holds, peak.holds) == (None, True, False)
-    rising["alpha = 0"] = rising["alpha = 2"] = [0.3, 0.4, 0.5]
-    assert privrewrite.shapes(rising)[2].holds
-    assert privrewrite.cell([0.5, 0.6, 0.7]) == "0.600 ± 0.113"
 
 
 @pytest.mark.slow

@@ -138,14 +138,6 @@ def test_the_distance_in_total_variation_is_a_small_number():
     assert "e-9 in total variation" in sentence
 
 
-def test_the_grid_is_a_grid_and_does_not_depend_on_the_token():
-    points = np.random.default_rng(0).normal(size=(50, 3))
-    step = 2.0**-6
-    cells = _noise.snapped(points, step) / step
-    assert (cells == np.rint(cells)).all()
-    assert np.abs(_noise.snapped(points, step) - points).max() <= step / 2
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 def test_a_mechanism_is_a_value(mechanism):
     assert isinstance(mechanism, NoiseMechanism)
@@ -284,12 +276,6 @@ def test_a_sanitizer_draws_noise_with_the_generator_for_noise(monkeypatch):
     assert len({sanitizer.release(text).text for _ in range(3)}) == 1
     monkeypatch.undo()
     assert len({sanitizer.release(text).text for _ in range(3)}) == 3
-
-
-def test_a_token_alone_is_released():
-    space = space_of([[2.0, 1.0]])
-    for mechanism in (MetricNoise(eta=1.0), DChiStencil(eta=1.0)):
-        assert mechanism.perturb([0, 0], space, os_entropy).tolist() == [0, 0]
 
 
 def test_a_release_does_not_depend_on_the_batch():

@@ -86,13 +86,6 @@ def test_influences_are_the_columns_of_the_weights(window, sigma):
     assert worst < (1.4 if window % 2 else 1.5 + 1e-9)
 
 
-def test_narrow_and_wide_windows_have_means():
-    vectors = np.array([[0.0], [2.0], [4.0]])
-    assert _window.window_means(vectors, 5, 1e-300).tolist() == vectors.tolist()
-    assert _window.window_means(vectors, 4, 5e-324).tolist() == [[1.0], [3.0], [4.0]]
-    assert _window.window_means(vectors, 101, 1e9) == pytest.approx(np.full((3, 1), 2.0))
-
-
 def test_a_cosine_turns_the_noisy_mean_into_another_token_at_the_same_price():
     """The mean of (1, 0) and (0, 1) is (1/2, 1/2): near to (.6, .3), in the direction of (5, 5)."""
     space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [0.0, 0.0]])

@@ -414,20 +414,13 @@ def test_a_missing_folder_is_refused_and_not_quoted(tmp_path):
     assert "nothing-here" not in str(caught.value)
 
 
-@pytest.mark.parametrize("size", [1, 5, WINDOW, 40])
-def test_blocks_are_the_logits_in_parts(pair, space, size):
-    context, ids = CausalContext(pair), np.random.default_rng(size).integers(0, len(space), size)
-    parts = list(context.blocks(ids, space, 3))
-    assert max(map(len, parts)) <= 3
-    np.testing.assert_allclose(np.concatenate(parts), context.logits(ids, space), atol=1e-5)
-
-
-@pytest.mark.parametrize("places", [[0], [1, 4], [39], list(range(0, 40, 3)), []])
-def test_blocks_at_places_are_those_rows(pair, space, places):
-    context, ids = CausalContext(pair), np.random.default_rng(7).integers(0, len(space), 40)
-    parts = list(context.blocks(ids, space, 3, np.array(places, dtype=np.int64)))
-    expected = context.logits(ids, space)[places]
-    assert sum(map(len, parts)) == len(places)
+@pytest.mark.parametrize("size", [1, WINDOW, 40])
+@pytest.mark.parametrize("places", [None, [0], [1, 4], [39], list(range(0, 40, 3)), []])
+def test_blocks_are_the_logits_in_parts(pair, space, size, places):
+    context, ids = CausalContext(pair), np.random.default_rng(7).integers(0, len(space), size)
+    given = [] if places is None else [np.array([k for k in places if k < size], dtype=np.int64)]
+    parts = list(context.blocks(ids, space, 3, *given))
+    expected = context.logits(ids, space)[given[0] if given else slice(None)]
     assert all(len(part) <= 3 for part in parts)
     found = np.concatenate([np.empty((0, len(space))), *parts])
     np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-from string import Template
-
 import numpy as np
 import pytest
 
 import dp_middleware as dp
 
 pytestmark = pytest.mark.usefixtures("scripts")
-
-
-def test_a_report_goes_into_its_section(tmp_path, monkeypatch, capsys):
-    import common
-
-    page = tmp_path / "papers.md"
-    page.write_text("A\n<!-- paper x: begin -->\nold\n<!-- paper x: end -->\nB\n")
-    monkeypatch.setattr(common.pages, "PAGES", (page,))
-    options = common.parser("A script.").parse_args(["data", "--model", "/some/folder", "--write"])
-    report = common.Report("x", options)
-    report.add("a table")
-    report.close()
-    command = "`python benchmarks/papers/x.py DATA --quick --model folder`: 0 minutes."
-    section = f"<!-- paper x: begin -->\na table\n\n{command}\n<!-- paper x: end -->"
-    assert page.read_text() == f"A\n{section}\nB\n"
-
-
-def test_what_cannot_be_calibrated_has_no_column():
-    import common
-
-    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b", "c"]), np.eye(3))
-    assert common.calibrated(dp.CusTextAggressive(epsilon=3, candidates=2), space, 3.0) is None
-    exact = common.calibrated(dp.TokenExponential(epsilon=3), space, 3.0)
-    assert dp.certify(exact, space).epsilon == pytest.approx(3.0, abs=0.01)
 
 
 @pytest.mark.slow
@@ -49,33 +23,6 @@ def test_a_local_model_writes_the_same_alone_and_with_others(tmp_path):
     sampled = writer.open_writer(str(tmp_path), temperature=1.0)
     assert sampled(prompts, 6) == sampled(prompts, 6)
     assert len(set(sampled(["w4"] * 8, 6))) > 1
-
-
-def test_a_server_gets_temperature_and_length(monkeypatch):
-    import writer
-
-    from dp_middleware.testing import OpenAIServer
-
-    pytest.importorskip("openai", reason="needs the extra openai")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    with OpenAIServer(reply=" an answer ") as server:
-        write = writer.open_writer(f"openai:some-model@{server.url}", temperature=0.5)
-        assert write(["one", "two"], 100) == ["an answer"] * 2
-    bodies = sorted(server.requests, key=lambda body: body["messages"][0]["content"])
-    assert [body["messages"][0]["content"] for body in bodies] == ["one", "two"]
-    assert {(b["model"], b["temperature"], b["max_tokens"]) for b in bodies} == {
-        ("some-model", 0.5, 100)
-    }
-
-
-def test_a_prefix_and_its_human_continuation():
-    import continuation
-
-    vocabulary = dp.Vocabulary([f"w{k}" for k in range(200)])
-    long, short = " ".join(f"w{k}" for k in range(170)), "w1 w2"
-    [(prefix, human)] = continuation.split([long, short], vocabulary)
-    assert prefix.split() == [f"w{k}" for k in range(50)]
-    assert human.split() == [f"w{k}" for k in range(50, 150)]
 
 
 def test_the_size_of_rantexts_lists_with_its_own_constants():
@@ -179,33 +126,6 @@ def test_pruning_and_the_number_of_candidates_cut_the_choice():
     pruned = privrewrite.expected(pool, privrewrite.Setting(k=3, tau=0.75), *arguments)
     weights = np.exp([2.0, 1.0])
     assert pruned == pytest.approx(weights[0] / weights.sum(), abs=1e-5)
-
-
-def test_candidates_are_asked_for_and_cut_to_a_line():
-    import privrewrite
-
-    space, _ = rewrite_pool()
-    asked = []
-
-    def write(prompts, tokens):
-        asked.extend(prompts)
-        return [" one\nScrambled: more" for _ in prompts]
-
-    service = Vectors()
-    service.table = {"two three": (1.0, 0.0), "one": (0.6, 0.8)}
-    [pool] = privrewrite.pools(
-        dp.TokenExponential(epsilon=200.0),
-        space,
-        ["two three"],
-        write,
-        Template("<$text>"),
-        service,
-    )
-    assert asked == ["<two three>"] * privrewrite.MOST
-    assert pool.candidates == ("one",) * privrewrite.MOST
-    assert pool.ids.tolist() == [1, 2]
-    assert pool.cosines == pytest.approx([0.6] * privrewrite.MOST)
-    assert pool.sanitized == pytest.approx(1.0)
 
 
 @pytest.mark.slow

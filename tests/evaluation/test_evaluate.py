@@ -425,13 +425,6 @@ def test_an_extractor_makes_the_answer_of_the_raw_text_and_a_draft(run, space):
     assert alone["alignment"]["value"] < 1.0
 
 
-def test_the_prior_of_a_bayes_attack_is_said_to_be_that_of_the_texts(run):
-    for row in run(attacks=("bayes", "bayes-on-text"), metrics=()):
-        assert "these very texts" in row["assumptions"]
-        assert "which is public" not in row["assumptions"]
-        assert row["details"]["blind 1"] <= row["details"]["blind 5"]
-
-
 def test_two_of_one_name_are_refused(run, reviews, health):
     mechanisms = [dp.NearestResponse(epsilon=1.0, candidates=k) for k in (1, 8)]
     with pytest.raises(dp.ParameterError, match="mechanisms of different names"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -362,17 +361,6 @@ def test_bad_logits_are_refused(kind, logits):
 def test_bad_parameters_are_refused(kind, wrong):
     with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
         kind(**{"epsilon": 1.0, "logit_bound": 1.0, **wrong})
-
-
-@BOTH
-def test_a_mechanism_is_a_value(kind):
-    mechanism = kind(epsilon=3, logit_bound=2, buckets=np.int64(7), logit_weight=1)
-    assert mechanism == kind(epsilon=3.0, logit_bound=2.0, buckets=7, logit_weight=1.0)
-    assert mechanism.fingerprint == dataclasses.replace(mechanism).fingerprint
-    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert mechanism.fingerprint != mechanism.at(4.0).fingerprint
-    assert kind(**mechanism.parameters) == mechanism
-    assert kind.with_defaults(3.0, flat_space(2)).claimed_epsilon == 3.0
 
 
 @BOTH

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
-import pickle
 import sys
 import warnings
 
@@ -22,7 +20,6 @@ from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
-from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.sampling.sampler import bulk_entropy, insecure_entropy, os_entropy
 
@@ -136,28 +133,6 @@ def test_the_distance_in_total_variation_is_a_small_number():
     assert _noise.float_distance(8, 1e3, reach=1e14) == 1.0  # no digits are left
     sentence = MetricNoise(eta=100.0).assumptions(random_space(dimensions=384))[0]
     assert "e-9 in total variation" in sentence
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
-def test_a_mechanism_is_a_value(mechanism):
-    assert isinstance(mechanism, NoiseMechanism)
-    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert hash(dataclasses.replace(mechanism)) == hash(mechanism)
-    assert type(mechanism)(**mechanism.parameters) == mechanism
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        mechanism.eta = 1.0
-    for name, other in {"eta": 2.0, "window": 3, "sigma": 1.0}.items():
-        if name in mechanism.parameters:
-            changed = dataclasses.replace(mechanism, **{name: other})
-            assert changed.fingerprint != mechanism.fingerprint
-
-
-def test_equal_parameters_are_one_mechanism():
-    assert len({MetricNoise(eta=e).fingerprint for e in (3, 3.0, np.float64(3))}) == 1
-    made = {
-        DChiStencil(eta=3, window=w, sigma=s).fingerprint for w, s in [(5, 1), (np.int64(5), 1.0)]
-    }
-    assert len(made) == 1
 
 
 def test_nominal_parameters_and_claims():

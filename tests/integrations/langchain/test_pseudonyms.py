@@ -29,7 +29,7 @@ from support.chat_models import langchain_model
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer, ToolCall
+from dp_middleware.testing import ToolCall
 
 LETTER = "Dear Mirela Tamburi of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
 
@@ -381,12 +381,3 @@ def test_infer_dpt_answers_without_an_extractor(remote):
     assert asyncio.run(inferdpt.arun(CONTRACT, "Repeat.")).text.endswith(CONTRACT)
     assert "".join(inferdpt.stream(CONTRACT, "Repeat.")).endswith(CONTRACT)
     assert private(remote) == []
-
-
-def test_a_server_that_quotes_the_request_quotes_pseudonyms_only(remote):
-    remote.mode = "error"
-    model = DPChatModel(pseudonyms(), langchain_model(remote.url, max_retries=0))
-    with pytest.raises(Exception, match="500") as error:
-        model.invoke([("user", CONTRACT)])
-    assert not any(value in str(error.value) for value in HIDDEN)
-    assert isinstance(remote, OpenAIServer)

@@ -194,15 +194,6 @@ def test_an_agent_searches_and_what_was_released_is_not_released_again(probe):
     assert not probe.remote.saw(probe.canary)
 
 
-def test_only_a_retriever_is_taken(probe):
-    with pytest.raises(ParameterError, match="as_retriever"):
-        DPRetriever(probe.session(), store(probe))
-    with pytest.raises(ParameterError, match=r"dp\.Session"):
-        DPRetriever("text", Local(probe=probe))
-    with pytest.raises(ValueError, match="names of public keys"):
-        DPRetriever(probe.session(), Local(probe=probe), public_metadata="source")
-
-
 def test_an_epsilon_that_is_not_prepared_is_refused(probe, tmp_path, monkeypatch):
     """No call waits for a calibration, and none is charged for one that does not come."""
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
@@ -215,19 +206,6 @@ def test_an_epsilon_that_is_not_prepared_is_refused(probe, tmp_path, monkeypatch
     session.at(0.5)
     retriever.invoke("x", {"configurable": config})
     assert probe.charges
-
-
-def test_epsilon_of_a_call_and_the_ceiling(probe):
-    retriever = DPRetriever(probe.session(), Local(probe=probe), max_epsilon=2.0)
-    assert [spec.id for spec in retriever.config_specs] == ["dp_epsilon"]
-    for asked in (0.5, 99.0, None):
-        retriever.invoke("x", {"configurable": {"dp_epsilon": asked}}, k=1)
-    spent = [row.epsilon * 1e-12 for row in probe.charges]
-    assert spent == pytest.approx([0.5, 2.0, 2.0], abs=0.05)
-    with pytest.raises(ParameterError, match="dp_epsilon"):
-        retriever.invoke("x", {"configurable": {"dp_epsilon": -1}})
-    with pytest.raises(ParameterError, match="max_epsilon"):
-        DPRetriever(probe.session(), Local(probe=probe), max_epsilon=0)
 
 
 class Mine(BaseRetriever):
@@ -274,6 +252,19 @@ def stored(part):
     return index.as_retriever()
 
 
+class Slotted:
+    __slots__ = ("__part",)
+
+    def __init__(self, part):
+        self.__part = part
+
+
+def cycle(part):
+    ring = [part]
+    ring.append(ring)
+    return ring
+
+
 OUTSIDE = "https://api.example.com/v1"
 REMOTE = {
     "model": lambda: ChatOpenAI(model="m", api_key="k", base_url=OUTSIDE),
@@ -288,6 +279,10 @@ UNKNOWN = {
     "own runnable": lambda part: stored(RunnableLambda(lambda x: part.invoke(x))),
     "partial": lambda part: stored(functools.partial(requests.post, part)),
     "document": lambda part: stored(Page(page_content="x", client=part)),
+    "slot": lambda part: stored(Slotted(part)),
+    "key": lambda part: stored({(lambda query: part): 1}),
+    "set": lambda part: stored(frozenset({lambda query: part})),
+    "cycle": lambda part: stored(cycle(lambda: part)),
     "generator": lambda part: stored(each for each in [part]),
     "weak reference": lambda part: stored([weakref.ref(KEPT.setdefault(id(part), part))]),
     "context variable": lambda part: stored(contextvars.ContextVar("variable", default=part)),

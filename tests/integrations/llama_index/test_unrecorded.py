@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 import pytest
@@ -36,6 +35,7 @@ from llama_index_dp_middleware import (
 import dp_middleware as dp
 from dp_middleware.models.local import local_model
 from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
+from dp_middleware.testing.calls import result_of
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 
@@ -153,71 +153,42 @@ def asked_of(probe):
     return [ChatMessage(probe.new_text())]
 
 
-STREAMS = {
-    "query": (lambda p: engine_of(p).query(p.new_text()), lambda r: list(r.response_gen)),
-    "context chat": (
-        lambda p: chat_of(p).stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
+BEGUN = {
+    "query": lambda p: engine_of(p).query(p.new_text()).response_gen,
+    "aquery": lambda p: pieces_of(engine_of(p).aquery(p.new_text())),
+    "context chat": lambda p: chat_of(p).stream_chat(p.new_text()).response_gen,
+    "condensing chat": lambda p: (
+        chat_of(p, "condense_plus_context").stream_chat(p.new_text()).response_gen
     ),
-    "condensing chat": (
-        lambda p: chat_of(p, "condense_plus_context").stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
-    ),
-    "simple chat": (
-        lambda p: SimpleChatEngine.from_defaults(
+    "simple chat": lambda p: (
+        SimpleChatEngine.from_defaults(
             llm=p.llama_openai(p.local), memory=ChatMemoryBuffer.from_defaults()
-        ).stream_chat(p.new_text()),
-        lambda r: list(r.response_gen),
+        )
+        .stream_chat(p.new_text())
+        .response_gen
     ),
-    "stream_chat": (lambda p: p.llama_openai(p.local).stream_chat(asked_of(p)), list),
-    "stream_complete": (lambda p: p.llama_openai(p.local).stream_complete(p.new_text()), list),
-    "stream": (
-        lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
-        list,
-    ),
+    "stream_chat": lambda p: p.llama_openai(p.local).stream_chat(asked_of(p)),
+    "stream_complete": lambda p: p.llama_openai(p.local).stream_complete(p.new_text()),
+    "stream": lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
+    "astream_chat of an engine": lambda p: pieces_of(chat_of(p).astream_chat(p.new_text())),
+    "achat of an engine": lambda p: chat_of(p).achat(p.new_text()),
+    "astream_chat": lambda p: p.llama_openai(p.local).astream_chat(asked_of(p)),
+    "achat": lambda p: p.llama_openai(p.local).achat(asked_of(p)),
+    "aretrieve": lambda p: local_index(p).as_retriever().aretrieve(p.new_text()),
 }
-
-
-@pytest.mark.parametrize(("begin", "read"), STREAMS.values(), ids=STREAMS)
-def test_a_stream_in_the_block(begin, read, probe):
-    with unrecorded():
-        assert read(begin(probe))
-    assert not probe.leaks()
-    read(begin(probe))
-    assert probe.leaks(), "the recorders are deaf"
-
-
-async def listed(pieces):
-    return [each async for each in pieces]
-
-
-async def answered(pending):
-    return await listed((await pending).async_response_gen())
 
 
 async def pieces_of(pending):
-    return await listed(await pending)
+    return [each async for each in (await pending).async_response_gen()]
 
 
-AWAITABLES = {
-    "aquery": (lambda p: engine_of(p).aquery(p.new_text()), answered),
-    "astream_chat of an engine": (lambda p: chat_of(p).astream_chat(p.new_text()), answered),
-    "achat of an engine": (lambda p: chat_of(p).achat(p.new_text()), None),
-    "astream_chat": (lambda p: p.llama_openai(p.local).astream_chat(asked_of(p)), pieces_of),
-    "achat": (lambda p: p.llama_openai(p.local).achat(asked_of(p)), None),
-    "aretrieve": (lambda p: local_index(p).as_retriever().aretrieve(p.new_text()), None),
-}
-
-
-@pytest.mark.parametrize(("begin", "read"), AWAITABLES.values(), ids=AWAITABLES)
-def test_a_coroutine_in_the_block(begin, read, probe):
-    async def main():
-        with unrecorded():
-            pending = begin(probe)
-            return await (read(pending) if read else pending)
-
-    assert asyncio.run(main())
+@pytest.mark.parametrize("begin", BEGUN.values(), ids=BEGUN)
+def test_a_stream_or_coroutine_in_the_block(begin, probe):
+    with unrecorded():
+        assert result_of(lambda _, p: begin(p), None, probe)
     assert not probe.leaks()
+    result_of(lambda _, p: begin(p), None, probe)
+    assert probe.leaks(), "the recorders are deaf"
 
 
 # recorders that were not made discreet -----------------------------------------------------------

@@ -27,7 +27,7 @@ from transformers import (
 import dp_middleware as dp
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts._vocabulary_map import _own_tokens, model_ids
-from dp_middleware.contexts.causal import CausalStream, left_starts
+from dp_middleware.contexts.causal import CausalStream
 from dp_middleware.mechanisms.cape import CapeStrict
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.lockstep import FRESH
@@ -274,16 +274,6 @@ def test_one_token_influences_the_next_window_and_no_more(folder, space):
         assert np.flatnonzero(moved)[-1] <= place + context.capacity
         most = max(most, int(moved.sum()))
     assert most == context.window
-
-
-@pytest.mark.parametrize("capacity", [1, 2, 3, 11, 12])
-def test_the_window_moves_on_by_half(capacity):
-    positions = np.arange(60)
-    seen = positions - left_starts(positions, capacity)
-    assert seen.max() == capacity
-    assert (seen[: capacity + 1] == positions[: capacity + 1]).all()
-    assert (seen[capacity + 1 :] > capacity - max(1, capacity // 2)).all()
-    assert (seen[1:] >= 1).all()
 
 
 def test_unknown_tokens_are_fed_as_the_model_s_own(folder, network, tokenizer, space):

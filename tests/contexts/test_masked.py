@@ -264,12 +264,6 @@ def test_bad_parameters_are_refused(folder, wrong):
         MaskedContext(folder, **wrong)
 
 
-def test_the_device_is_obeyed(folder, space):
-    context = MaskedContext(folder, device="meta")
-    with pytest.raises((NotImplementedError, RuntimeError)):  # a device without data
-        context.logits([0, 1], space)
-
-
 def test_a_model_without_a_mask_token_is_refused(pair, space):
     class Maskless:
         mask_token_id = None

@@ -10,21 +10,6 @@ import dp_middleware as dp
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
-@pytest.mark.slow
-def test_a_local_model_writes_the_same_alone_and_with_others(tmp_path):
-    import writer
-    from support.chat_models import save_llama
-
-    save_llama(tmp_path, length=64)
-    write = writer.open_writer(str(tmp_path), temperature=0.0)
-    prompts = ["w1 w2 w3", "w4", "w5 w5 w6 w7 w8"] * 8
-    together = write(prompts, 6)
-    assert together == [write([prompt], 6)[0] for prompt in prompts]
-    sampled = writer.open_writer(str(tmp_path), temperature=1.0)
-    assert sampled(prompts, 6) == sampled(prompts, 6)
-    assert len(set(sampled(["w4"] * 8, 6))) > 1
-
-
 def test_the_size_of_rantexts_lists_with_its_own_constants():
     """One dimension, tokens at 0, ..., 99; at epsilon 1 the radius is exponential, of mean 99.
 
@@ -39,46 +24,6 @@ def test_the_size_of_rantexts_lists_with_its_own_constants():
     assert rantext_lists.published_share(space, 1.0, draws=20_000) == pytest.approx(
         expected, abs=0.01
     )
-
-
-def test_what_a_mechanism_is_measured_by(monkeypatch):
-    """A model that repeats its prompt: the generated text is scored, and the raw one extracted."""
-    import continuation
-    import inferdpt
-
-    class Echo:
-        chats = False
-
-        def __init__(self):
-            self.prompts = []
-
-        def __call__(self, prompts, tokens):
-            self.prompts.append(list(prompts))
-            return [f"<{prompt}>" for prompt in prompts]
-
-    import common
-
-    space = dp.EmbeddingSpace(dp.Vocabulary(["a", "b", "c"]), np.eye(3))
-    remote, local = Echo(), Echo()
-    study = continuation.Study(
-        space=space, pairs=[("a b", "c"), ("b c", "a")], continued=1, guessed=1,
-        writers=(remote, local), prompts=common.templates(inferdpt.BASE, []),
-    )  # fmt: skip
-    scored = []
-    monkeypatch.setattr(continuation.Study, "scores", lambda self, w: scored.append(w) or {})
-    guess = type("Guess", (), {"rate": 0.25})
-    monkeypatch.setattr(continuation.Study, "_guess", lambda self, raw, sent, m: guess)
-    cells = study.measure(dp.TokenExponential(epsilon=200.0))
-    assert cells == {
-        "inversion, k = 1": "0.0%",
-        "inversion, k = 10": "0.0%",
-        "inversion of words, k = 1": "0.0%",
-        "inversion of words, k = 10": "0.0%",
-        "the model, one guess": "75.0%",
-    }
-    assert remote.prompts == [["a b"]]
-    assert local.prompts == [["<a b>\n\na b"]]
-    assert scored == [["<<a b>\n\na b>"]]
 
 
 class Vectors:
@@ -126,29 +71,6 @@ def test_pruning_and_the_number_of_candidates_cut_the_choice():
     pruned = privrewrite.expected(pool, privrewrite.Setting(k=3, tau=0.75), *arguments)
     weights = np.exp([2.0, 1.0])
     assert pruned == pytest.approx(weights[0] / weights.sum(), abs=1e-5)
-
-
-@pytest.mark.slow
-def test_a_model_that_only_continues_attacks_with_what_it_expects(tmp_path):
-    """With a law that tells nothing, a guess is the model's likeliest token."""
-    import common
-    import continuation
-    import inferdpt
-    import writer
-    from support.chat_models import save_llama
-
-    save_llama(tmp_path, length=64)
-    local = writer.open_writer(str(tmp_path), temperature=0.0)
-    space = dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(20)]), np.eye(20))
-    study = continuation.Study(
-        space=space, pairs=[("w1 w2 w3", "w4")], continued=1, guessed=1,
-        writers=(local, local), prompts=common.templates(inferdpt.BASE, []),
-    )  # fmt: skip
-    raw = [np.array([3, 1, 2])]
-    sent = [np.array([5, 6, 7])]
-    nothing, all_of_it = dp.TokenExponential(epsilon=1e-9), dp.TokenExponential(epsilon=400.0)
-    assert study._guess(raw, sent, nothing).rate <= 1 / 3
-    assert study._guess(raw, raw, all_of_it).rate == 1.0
 
 
 def test_the_script_of_privrewrite_runs(tmp_path, monkeypatch, capsys):

@@ -139,22 +139,3 @@ def test_stencil_is_compared_where_as_much_is_hidden():
         "by +10.0 points of accuracy, standard error 10.0",
     )
     assert stencil.better("A", "k = 1", [([outcome(0.5, 0.85)], alone)], 5000).holds
-
-
-def test_stencil_is_measured_with_its_eta_and_with_its_claims():
-    import protocol
-    import stencil_study
-
-    space = random_space(tokens=20)
-    texts = [" ".join(space.vocabulary.tokens[k : k + 6]) for k in range(12)]
-    records = [{"text": text, "label": k % 2} for k, text in enumerate(texts)]
-    encoder = protocol.Remembered(lambda some: np.array([[float(len(t))] for t in some]))
-    data = protocol.Labelled.of("sst2", records, 4, 8, encoder)
-    study = stencil_study.Study(space=space, sets=[data], etas=[5.0])
-    four, _, alone = study.noisy()
-    assert four.label == "d_chi-STENCIL, L = 4, eta 5"
-    assert alone.exact == alone.nominal
-    assert four.difference.startswith("6.972 a unit of distance, claimed 10, which allows eta 7.1")
-    ceilings = study.ceilings()
-    assert ceilings[4]["k = 1"] < ceilings[5]["k = 1"]
-    assert study.unknown() == 0

@@ -308,14 +308,6 @@ def test_more_epsilon_is_more_loss_also_where_exponentials_overflow(kind, size):
 
 
 @BOTH
-def test_one_bucket_reveals_nothing(kind):
-    mechanism = kind(epsilon=5.0, buckets=1, logit_bound=1.0)
-    assert mechanism.position_loss(30) == 0.0
-    rows = mechanism.log_probs([1], flat_space(3), [[0.0, 0.5, 1.0]])
-    assert np.exp(rows[0]) == pytest.approx([1 / 3] * 3)
-
-
-@BOTH
 def test_no_ids_and_one_token(kind):
     mechanism = kind(epsilon=5.0, logit_bound=1.0)
     assert mechanism.log_probs([], flat_space(4), np.empty((0, 4))).shape == (0, 4)

@@ -277,8 +277,3 @@ def test_vectors_far_from_the_origin_are_centred():
         assert (released[0] == released[1]).mean() > 0.95  # the grid lies elsewhere
         assert mechanism.float_distance(far, None) < 1e-8
     assert _noise.float_distance(5, 5.0, reach=2.0**30) > 1e-5  # without it
-
-
-def test_probabilities_are_shown_rounded_up():
-    shown = [_noise.rounded_up(p) for p in (1.0, 3.0, 0.95, 2.1e-9, 3e-7, 9.9e-5)]
-    assert shown == ["1", "1", "1", "3e-9", "3e-7", "1e-4"]

@@ -357,17 +357,6 @@ def test_a_head_refuses_to_run_inside_another_run(outer, call):
     assert (session.raw, remote.received) == ([], [])
 
 
-def test_a_head_refuses_to_run_in_a_graph_node():
-    graphs = pytest.importorskip("langgraph.graph")
-    session = Counting()
-    graph = graphs.StateGraph(dict)
-    graph.add_node("ask", PrivateHead(session) | (lambda state: state))
-    graph.add_edge(graphs.START, "ask")
-    with pytest.raises(ParameterError, match="inside another run"):
-        graph.compile().invoke({"q": PRIVATE})
-    assert session.raw == []
-
-
 def test_a_graph_or_agent_behind_the_head_streams():
     graphs = pytest.importorskip("langgraph.graph")
     graph = graphs.StateGraph(graphs.MessagesState)

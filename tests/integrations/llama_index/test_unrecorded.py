@@ -34,7 +34,7 @@ from llama_index_dp_middleware import (
 
 import dp_middleware as dp
 from dp_middleware.models.local import local_model
-from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
+from dp_middleware.testing import ToolCall, TraceSafeContract
 from dp_middleware.testing.calls import result_of
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
@@ -256,11 +256,3 @@ def test_a_local_model_is_refused_where_recorders_would_be_told(monkeypatch):
     events(monkeypatch)
     with pytest.raises(dp.ParameterError, match=r"Events.*quiet_recorders"):
         local_model(MockLLM())
-
-
-def test_without_it_they_are_recorded(tmp_path):
-    """Or else the tests above would show nothing."""
-    with Probe(tmp_path) as probe:
-        pipeline = TestPipeline().adapter(probe)
-        pipeline.run(documents=[Document(text=probe.new_text())])
-        assert [each.split(":")[0] for each in probe.leaks()] == ["LlamaIndex spans"]

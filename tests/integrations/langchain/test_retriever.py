@@ -303,6 +303,8 @@ def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(hide, probe):
     [
         lambda part: stored([{"a": (part,)}]),
         lambda part: stored(types.MappingProxyType({"a": part})),
+        lambda part: stored(types.SimpleNamespace(a=[part])),
+        lambda part: stored(types.MethodType(print, part)),
         lambda part: stored(functools.partial(print, part)),
         lambda part: InMemoryVectorStore(embedding=part).as_retriever(),
     ],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
-from itertools import pairwise
 
 import pytest
 
@@ -27,9 +27,10 @@ from langchain_dp_middleware import (
 from pydantic import BaseModel
 from support.chat_models import langchain_model
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
+from support.pseudonymous import ANSWERS, ASKED, QUESTIONS, assistant, customer_tools
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer, ToolCall
+from dp_middleware.testing import ToolCall
 
 LETTER = "Dear Mirela Tamburi of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
 
@@ -169,107 +170,37 @@ def test_structured_output_and_chains_have_the_originals(remote, caplog):
 
 # agents ------------------------------------------------------------------------------------------
 
-CUSTOMERS = {
-    "Mirela Tamburi": {"id": "AB-12345", "city": "Berlin", "balance": "$12,500.00"},
-    "Jo Roe": {"id": "CD-77", "city": "Rome", "balance": "$1.00"},
-}
 
-
-@pytest.fixture
-def looked_up():
-    return []
-
-
-@pytest.fixture
-def agent(remote, looked_up):
+def agent_on(remote, session, *tools, saver=None, schema=None, **options):
     agents = pytest.importorskip("langchain.agents")
-    memory = pytest.importorskip("langgraph.checkpoint.memory")
-
-    @tool
-    def look_up(name: str) -> dict:
-        """Look a customer up by name."""
-        looked_up.append(name)
-        return CUSTOMERS.get(name, {"error": "unknown"})
-
-    @tool
-    def write(to: str, text: str) -> str:
-        """Write to a customer."""
-        looked_up.append((to, text))
-        return "sent"
-
     return agents.create_agent(
         langchain_model(remote.url),
-        [look_up, write],
-        middleware=[DPAgentMiddleware(pseudonyms(), tools=["look_up", "write"])],
-        checkpointer=memory.InMemorySaver(),
+        list(tools),
+        middleware=[DPAgentMiddleware(session, **options)],
+        checkpointer=saver,
+        response_format=schema,
     )
 
 
+@pytest.mark.parametrize("in_loop", [False, True])
 def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_her(
-    agent, remote, looked_up
+    in_loop, remote
 ):
-    def name_in(request):
-        return re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))[1]
-
-    def reply(request):
-        messages, name = request["messages"], name_in(request)
-        last = messages[-1]
-        if last["role"] == "tool" and "sent" in last["content"]:
-            return f"I wrote to {name}."
-        if last["role"] == "tool":
-            found = json.loads(last["content"])
-            return f"{name} lives in {found['city']} and has {found['balance']}."
-        if "Write" in last["content"]:
-            text = f"Dear {name.split()[1]}"
-            return [ToolCall(name="write", arguments={"to": name, "text": text}, id="w")]
-        return [ToolCall(name="look_up", arguments={"name": name}, id=f"c{len(messages)}")]
-
-    remote.reply = reply
-    questions = [
-        "Where does our customer Mirela Tamburi live?",
-        "And what is Mirela's balance?",
-        "Write to her, please.",
-    ]
-    answers = []
-    for question in questions:
+    memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
+    asked, answers = [], []
+    remote.reply, tools = assistant, customer_tools(asked)
+    agent = agent_on(remote, pseudonyms(), *tools, saver=memory, tools=["look_up", "write"])
+    for question in QUESTIONS:
+        value = {"messages": [("user", question)]}, {"configurable": {"thread_id": "t"}}
         with untraced():
-            state = agent.invoke(
-                {"messages": [("user", question)]}, {"configurable": {"thread_id": "t"}}
-            )
+            state = asyncio.run(agent.ainvoke(*value)) if in_loop else agent.invoke(*value)
         answers.append(state["messages"][-1].content)
-    assert looked_up == ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
-    assert answers[0] == "Mirela Tamburi lives in Berlin and has $12,500.00."
-    assert answers[1] == answers[0]
-    assert answers[2] == "I wrote to Mirela Tamburi."
+    assert (asked, answers) == (ASKED, ANSWERS)
     assert private(remote) == []
-    sent = [tuple(map(str, request["messages"])) for request in remote.requests]
-    for before, after in pairwise(sent):
-        assert after[: len(before)] == before  # the same bytes at every turn
+    sent = [request["messages"] for request in remote.requests]
+    assert all(after[: len(before)] == before for before, after in itertools.pairwise(sent))
     calls = [m for m in state["messages"] if isinstance(m, AIMessage) and m.tool_calls]
     assert calls[0].tool_calls[0]["args"] == {"name": "Mirela Tamburi"}
-
-
-def test_an_agent_runs_asynchronously(agent, remote, looked_up):
-    remote.script.extend(
-        [
-            lambda request: [
-                ToolCall(
-                    name="look_up",
-                    arguments={"name": request["messages"][-1]["content"].removesuffix("?")},
-                )
-            ],
-            "done",
-        ]
-    )
-
-    async def run():
-        with untraced():
-            config = {"configurable": {"thread_id": "t"}}
-            return await agent.ainvoke({"messages": [("user", "Mirela Tamburi?")]}, config)
-
-    assert asyncio.run(run())["messages"][-1].content == "done"
-    assert looked_up == ["Mirela Tamburi"]
-    assert private(remote) == []
 
 
 def chained(error):
@@ -369,17 +300,6 @@ def test_all_private_values_of_an_input_are_one_request(remote):
     assert private(remote) == []
 
 
-def agent_on(remote, session, *tools, saver=None, schema=None, **options):
-    agents = pytest.importorskip("langchain.agents")
-    return agents.create_agent(
-        langchain_model(remote.url),
-        list(tools),
-        middleware=[DPAgentMiddleware(session, **options)],
-        checkpointer=saver,
-        response_format=schema,
-    )
-
-
 @pytest.mark.parametrize("handled", [True, False])
 def test_what_a_tool_raises_reaches_no_model_with_originals(handled, remote):
     @tool
@@ -450,12 +370,3 @@ def test_infer_dpt_answers_without_an_extractor(remote):
     assert asyncio.run(inferdpt.arun(CONTRACT, "Repeat.")).text.endswith(CONTRACT)
     assert "".join(inferdpt.stream(CONTRACT, "Repeat.")).endswith(CONTRACT)
     assert private(remote) == []
-
-
-def test_a_server_that_quotes_the_request_quotes_pseudonyms_only(remote):
-    remote.mode = "error"
-    model = DPChatModel(pseudonyms(), langchain_model(remote.url, max_retries=0))
-    with pytest.raises(Exception, match="500") as error:
-        model.invoke([("user", CONTRACT)])
-    assert not any(value in str(error.value) for value in HIDDEN)
-    assert isinstance(remote, OpenAIServer)

@@ -125,16 +125,6 @@ def test_structured_output_has_the_originals(model, remote):
     assert result.output == Party(name="Mirela Tamburi")
 
 
-def test_an_answer_that_was_never_given_is_refused(model, remote):
-    history = [
-        ModelRequest([UserPromptPart(CONTRACT)]),
-        ModelResponse([TextPart("Mirela said no")]),
-    ]
-    with pytest.raises(dp.errors.EventRefused):
-        asyncio.run(Agent(model).run(SECOND, message_history=history))
-    assert not remote.requests
-
-
 async def thinking(messages, info):
     """A thought and a text that repeat the question, in pieces."""
     text = messages[0].parts[0].content

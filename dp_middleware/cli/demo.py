@@ -39,16 +39,7 @@ _SIGNS = frozenset(".,;:!?")
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A release of the demo's document, as ids, so that tokens can be compared.
-
-    Attributes:
-        epsilon: The exact epsilon asked for, nats per token.
-        sanitizer: Calibrated to it.
-        tokens: The released tokens, in order.
-        same: Which of them are the token of the document at that place.
-        calibrated: Seconds to calibrate and certify.
-        drawn: Seconds to draw.
-    """
+    """Holds a release of the demo's document token by token, what stayed, and seconds spent."""
 
     epsilon: float
     sanitizer: dp.Sanitizer

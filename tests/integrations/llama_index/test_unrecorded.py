@@ -34,7 +34,7 @@ from llama_index_dp_middleware import (
 )
 
 import dp_middleware as dp
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,10 @@ from dp_middleware.attacks._pairs import pairs
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.metrics.inputs import Chat
 from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, sizes
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 from dp_middleware.vocabulary.words import word_of
-
-Chat = Callable[[list[dict[str, str]]], str]
 
 _ASSUMPTIONS = (
     "the attacker is a chat model that sees the released text only, and no mechanism or space",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -47,6 +48,19 @@ def pairs(console: Console, *rows: tuple[str, str]) -> None:
     for name, value in rows:
         table.add_row(Text(name, style="bold"), Text(value))
     console.print(table)
+
+
+def panel(console: Console, title: str, text: str) -> None:
+    """A model's text in a frame."""
+    console.print(Panel(Text(printable(text)), title=title, title_align="left"))
+
+
+def columns(first: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
+    """A table with a name and a value of each column on every line."""
+    table = Table(first, *names, header_style="bold")
+    for label, values in rows.items():
+        table.add_row(Text(label, style="bold"), *map(Text, values))
+    return table
 
 
 def printable(text: str) -> str:

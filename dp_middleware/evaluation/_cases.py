@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from dp_middleware.evaluation._laws import Law, Pipeline
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
 from dp_middleware.mechanisms import Mechanism
-from dp_middleware.metrics.inputs import Encoder
+from dp_middleware.metrics.inputs import Chat, Encoder
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Vector = NDArray[np.float32]
@@ -42,7 +42,6 @@ class Encoded:
         return np.stack([self.rows[text] for text in texts])
 
 
-Chat = Callable[[list[dict[str, str]]], str]
 Model = Literal["context", "masked", "chat"]
 
 _WANTED: dict[Model, str] = {

@@ -11,7 +11,7 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Chat, Models
+from dp_middleware.evaluation._cases import Models
 from dp_middleware.evaluation._cuts import Cut, cut
 from dp_middleware.evaluation._laws import Chosen, Named, Pipeline, pipeline_of
 from dp_middleware.evaluation._parts import Part, Setup
@@ -22,7 +22,7 @@ from dp_middleware.evaluation.results import Cell, Cells, Results, check_extras
 from dp_middleware.frameworks import PrivRewrite
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
-from dp_middleware.metrics.inputs import Encoder, default_encoder
+from dp_middleware.metrics.inputs import Chat, Encoder, default_encoder
 from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import Vocabulary

@@ -22,13 +22,7 @@ from dp_middleware.metrics.deniability import (
 )
 from dp_middleware.metrics.generation import diversity, mauve
 from dp_middleware.metrics.results import MetricResult
-from dp_middleware.metrics.similarity import (
-    alignment,
-    bert_score,
-    coherence,
-    rouge_l,
-    sbert_cosine,
-)
+from dp_middleware.metrics.similarity import alignment, bert_score, coherence, rouge_l, sbert_cosine
 
 __all__ = [
     "QNLI",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError
-from dp_middleware.metrics.inputs import Encoder, check_pairs, check_texts, default_encoder
+from dp_middleware.metrics.inputs import Chat, Encoder, check_pairs, check_texts, default_encoder
 from dp_middleware.metrics.results import MetricResult, of_rate
 
-Chat = Callable[[list[dict[str, str]]], str]
 Label = str | int
 
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import MissingExtra, ParameterError
+
+Chat = Callable[[list[dict[str, str]]], str]
 
 
 class Encoder(Protocol):

@@ -24,11 +24,7 @@ _OPENAI = (("openai", "OpenAI"), ("openai", "AsyncOpenAI"))
 _LIBRARIES = (("requests", "Session"), ("aiohttp", "ClientSession"), ("urllib3", "PoolManager"))
 _CLIENTS = (*_HTTPX_CLIENTS, *_OPENAI, *_LIBRARIES)
 _TRANSPORTS = (
-    "HTTPTransport",
-    "AsyncHTTPTransport",
-    "MockTransport",
-    "WSGITransport",
-    "ASGITransport",
+    *("HTTPTransport", "AsyncHTTPTransport", "MockTransport", "WSGITransport", "ASGITransport"),
 )
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9]+)?")
 _DEPTH = 4
@@ -59,11 +55,6 @@ def wire_of(x: Any) -> tuple[set[str], set[str], set[str]]:
             passed, strange = _passed(client, url)
             proxies, unknown = proxies | passed, unknown | strange
     return urls, proxies, unknown
-
-
-def httpx_clients(model: Any) -> list[Any]:
-    """Lists the httpx clients in the fields of a model and of its clients."""
-    return [holder for holder in _holders(model) if is_httpx(holder)]
 
 
 def is_httpx(x: Any) -> bool:
@@ -176,7 +167,7 @@ def stay(model: Any) -> None:
     for name, make in _MADE_LATER.items():
         if name in names:
             setattr(model, name, make(follow_redirects=False))
-    for client in httpx_clients(model):
+    for client in filter(is_httpx, _holders(model)):
         hook: Any = _astay if isinstance(client, httpx.AsyncClient) else _stay
         hooks = client.event_hooks["response"]
         if hook not in hooks:

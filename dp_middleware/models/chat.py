@@ -133,8 +133,16 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
 
 def _adapter_of(x: Any, model: str | None) -> Adapter:
     if _is_openai(x):
-        return _openai_adapter(x, model)
-    if _is_langchain(x):
+        if not model:
+            raise ParameterError(
+                "expected model= with an openai client: the name of its chat model"
+            )
+        is_async = inherits(x, "openai", "AsyncOpenAI")
+        return (AsyncOpenAIAdapter if is_async else OpenAIAdapter)(x, model)
+    inner = x
+    while inherits(inner, "langchain_core", "RunnableBinding"):  # a model with bound arguments
+        inner = inner.bound
+    if inherits(inner, "langchain_core", "BaseChatModel"):
         return LangChainAdapter(x)
     if inherits(x, "llama_index", "BaseLLM"):
         return LlamaIndexAdapter(x)
@@ -147,22 +155,8 @@ def _adapter_of(x: Any, model: str | None) -> Adapter:
     )
 
 
-def _openai_adapter(client: Any, model: str | None) -> Adapter:
-    if not model:
-        raise ParameterError("expected model= with an openai client: the name of its chat model")
-    kind = AsyncOpenAIAdapter if inherits(client, "openai", "AsyncOpenAI") else OpenAIAdapter
-    return kind(client, model)
-
-
 def _is_openai(x: Any) -> bool:
     return inherits(x, "openai", "OpenAI") or inherits(x, "openai", "AsyncOpenAI")
-
-
-def _is_langchain(x: Any) -> bool:
-    """A chat model, or one with bound arguments; not any other composition."""
-    while inherits(x, "langchain_core", "RunnableBinding"):
-        x = x.bound
-    return inherits(x, "langchain_core", "BaseChatModel")
 
 
 def _is_function(x: Any) -> bool:

@@ -46,10 +46,8 @@ def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> Embed
         >>> embedding_service(DeterministicFakeEmbedding(size=3)).encode(["a", "b"]).shape
         (2, 3)
     """
-    if callable(getattr(model, "embed_documents", None)):
-        return EmbeddingService.of(_LangChain(model, trusted_hosts))
-    if callable(getattr(model, "get_text_embedding_batch", None)):
-        return EmbeddingService.of(_LlamaIndex(model, trusted_hosts))
+    if _is_langchain(model) or callable(getattr(model, "get_text_embedding_batch", None)):
+        return EmbeddingService.of(_Framework(model, trusted_hosts))
     service = EmbeddingService.of(model)
     _refuse_cache(getattr(service.backend, "inner", service.backend))
     if not isinstance(service.backend, EmbeddingServer | _Framework):  # these were checked
@@ -59,8 +57,6 @@ def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> Embed
 
 class _Framework(Given):
     """Equal to others around the same object, whoever is trusted: an object was checked or not."""
-
-    _embeds: ClassVar[str]
 
     def __init__(self, inner: Any, trusted_hosts: Iterable[str]) -> None:
         super().__init__(inner)
@@ -73,62 +69,42 @@ class _Framework(Given):
         return locate(self.inner)
 
     def open(self) -> Encode:
-        model = self._silent()
+        is_langchain, model = _is_langchain(self.inner), self.inner
+        if not is_langchain:
+            model = model.model_copy(update={"callback_manager": silent_manager()})
         stay(model)
-        embed = getattr(model, self._embeds)
+        embed = model.embed_documents if is_langchain else model.get_text_embedding_batch
 
         def encode(texts: list[str]) -> ArrayLike:
-            self._check()  # something may have been set since
+            try:  # something may have been set since
+                _refuse_cache(self.inner)
+                if not is_langchain:
+                    refuse_dispatched()
+            except ParameterError as error:
+                raise EmbeddingError(str(error)) from None
             vectors: ArrayLike = embed(texts)
             return vectors
 
         return encode
 
-    def _silent(self) -> Any:
-        return self.inner
 
-    def _check(self) -> None:
-        if (fault := _cache_in(self.inner)) is not None:
-            raise EmbeddingError(fault)
-
-
-class _LangChain(_Framework):
-    _embeds = "embed_documents"
-
-
-class _LlamaIndex(_Framework):
-    _embeds = "get_text_embedding_batch"
-
-    def _silent(self) -> Any:
-        return self.inner.model_copy(update={"callback_manager": silent_manager()})
-
-    def _check(self) -> None:
-        super()._check()
-        try:
-            refuse_dispatched()
-        except ParameterError as error:
-            raise EmbeddingError(str(error)) from None
+def _is_langchain(model: Any) -> bool:
+    return callable(getattr(model, "embed_documents", None))
 
 
 def _refuse_cache(model: Any) -> None:
-    if (fault := _cache_in(model)) is not None:
-        raise ParameterError(fault)
-
-
-def _cache_in(model: Any) -> str | None:
-    """What is wrong if the model, or a model inside of it, keeps the texts that it gets."""
+    """Refuses a model that keeps the texts that it gets, or has one inside that does."""
     for part in walk(model, inner_models):
         if dict(fields_of(part)).get("embeddings_cache") is not None:
-            return (
+            raise ParameterError(
                 "expected a model without embeddings_cache, which keeps raw texts and their "
                 f"vectors, got {type(part).__name__} with one; set it to None"
             )
         if any(inherits(part, package, "CacheBackedEmbeddings") for package in _CACHING):
-            return (
+            raise ParameterError(
                 "expected a model without a cache, got CacheBackedEmbeddings, which keeps digests "
                 "of raw texts and their vectors in a store; pass its underlying_embeddings"
             )
-    return None
 
 
 _BATCH = 32  # the default limit of TEI, the lowest of these servers

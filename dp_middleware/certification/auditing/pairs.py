@@ -152,11 +152,7 @@ class Event:
 
 
 def from_draws(
-    pairs: Sequence[TextPair],
-    draw: Callable[[Ids, int], Ids],
-    size: int,
-    samples: int,
-    risk: float,
+    pairs: Sequence[TextPair], draw: Callable[[Ids, int], Ids], size: int, samples: int, risk: float
 ) -> Outcome:
     """Tests a pair and an event chosen by a pilot, on draws that the pilot has not seen.
 

@@ -53,9 +53,7 @@ class AsyncOpenAIAdapter(_OpenAI):
         return text_of(completion.choices[0].message.content)
 
     async def amany(self, messages: Messages, count: int) -> list[str]:
-        return _texts(
-            await self._completions.create(model=self._model, messages=messages, n=count),
-        )
+        return _texts(await self._completions.create(model=self._model, messages=messages, n=count))
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         return bridge.iterate(self._chunks(messages))

@@ -18,7 +18,7 @@ from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError, raise_alone
 from dp_middleware.frameworks import inferdpt
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
     ModelCall,
     PublicResults,

@@ -22,7 +22,7 @@ import dp_middleware as dp
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import ExtractorError
 from dp_middleware.frameworks import EmbeddingServer, chat_model, embedding_service
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 from dp_middleware.models.trust import Location, locate
 from dp_middleware.testing import OpenAIServer, Probe
 

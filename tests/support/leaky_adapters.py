@@ -15,7 +15,7 @@ from llama_index.core.llms import ChatMessage, CustomLLM, LLMMetadata
 from pydantic import Field
 
 import dp_middleware as dp
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 
 
 class Clean:

@@ -120,7 +120,8 @@ def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
         if not is_private:
             raise
         failure = ParameterError(expected.replace("{}", type(error).__name__))
-    raise_alone(failure)
+    if failure is not None:
+        raise_alone(failure)
 
 
 def raise_alone(failure: Exception | None) -> None:

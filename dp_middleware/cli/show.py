@@ -18,9 +18,9 @@ from rich.text import Text
 import dp_middleware as dp
 from dp_middleware.errors import LedgerError, ParameterError, withheld
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
+from dp_middleware.privacy.certificate import json_number as json_number
 from dp_middleware.privacy.wording import (
     UNITS as UNITS,
-    json_number as json_number,
     nats as nats,
     shares,
 )

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from dp_middleware.conversation.memo import ReleaseMemo
 from dp_middleware.conversation.names import Digests, Event
 from dp_middleware.conversation.saved import Row, Saved, saved
-from dp_middleware.conversation.transcript import opening
 from dp_middleware.errors import EventRefused
 
 
@@ -37,7 +36,7 @@ class Notebook:
 
     def begun(self, events: Sequence[Event], conversation: Callable[[str], bytes]) -> str:
         """Returns the name of the conversation that began as a transcript, or has its answers."""
-        opened = self.digests.of("opening", self.whose, *opening(events)).hex()
+        opened = self.digests.of("opening", self.whose, *_opening(events)).hex()
         name = f"opening {opened}"
         answers = [event.text for event in events if event.role == "assistant"]
         if not answers:
@@ -96,3 +95,10 @@ class Notebook:
     def _pointer(self, words: str) -> bytes:
         """The key under which an answer's words lead to their conversation."""
         return self.digests.of("conversation of", self.whose, words)
+
+
+def _opening(events: Sequence[Event]) -> list[str]:
+    """What tells a conversation without a name: roles and texts up to the first of a user."""
+    ordered = [event for event in events if not event.aside]
+    first = next((k for k, event in enumerate(ordered) if event.role == "user"), len(ordered))
+    return [part for event in ordered[: first + 1] for part in (event.role, event.text)]

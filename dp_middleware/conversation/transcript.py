@@ -102,13 +102,6 @@ def name_of_last_answer(digests: Digests, conversation: bytes, items: Iterable[A
     return digests.names(conversation, events)[-1]
 
 
-def opening(events: Sequence[Event]) -> list[str]:
-    """What tells a conversation without a name: roles and texts up to the first of a user."""
-    ordered = [event for event in events if not event.aside]
-    first = next((k for k, event in enumerate(ordered) if event.role == "user"), len(ordered))
-    return [part for event in ordered[: first + 1] for part in (event.role, event.text)]
-
-
 def _public(event: Event, answer: str | None, unknown: Unknown) -> tuple[str, Origin] | None:
     if event.role != "assistant":
         if answer is not None:

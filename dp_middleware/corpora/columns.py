@@ -22,7 +22,7 @@ from dp_middleware.privacy.ledger.rows import fingerprint
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
-from dp_middleware.sanitizers.payer import Bill
+from dp_middleware.sanitizers.releasing import Bill
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 

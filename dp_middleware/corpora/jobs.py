@@ -18,7 +18,7 @@ from dp_middleware import _files
 from dp_middleware.corpora.chunks import ChunkFolder
 from dp_middleware.corpora.failures import on_disk, readable
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.wording import json_number
+from dp_middleware.privacy.certificate import json_number
 
 _NOTE, _LOCK = "job.json", "run.lock"
 

@@ -15,7 +15,7 @@ from dp_middleware.corpora.columns import TOKENS
 from dp_middleware.corpora.failures import readable
 from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.wording import json_number
+from dp_middleware.privacy.certificate import json_number
 
 _BLANKS = " \t\r\n"
 _decoder = json.JSONDecoder(parse_int=lambda digits: (digits,), parse_float=lambda _: ())

@@ -14,9 +14,8 @@ from dp_middleware.embedding.arrays import Ids
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.mechanisms.drawing import Drawer
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.draft import Draft, read
 from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.reading import read
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
 
 

@@ -25,8 +25,8 @@ from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMe
 from dp_middleware.metrics.inputs import Encoder
 from dp_middleware.privacy import Certificate
 from dp_middleware.sampling import sampler
+from dp_middleware.sanitizers.draft import read
 from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.reading import read
 
 SAMPLE = (
     "the nurse wrote that the young patient felt much better after the second week of treatment"

@@ -14,7 +14,7 @@ from typing import Any
 from dp_middleware import _files
 from dp_middleware.errors import MissingExtra, withheld
 from dp_middleware.metrics.inputs import library
-from dp_middleware.privacy.wording import json_number
+from dp_middleware.privacy.certificate import json_number
 
 COLUMNS = (
     *("data", "data_digest", "texts", "tokens", "unknown_share", "mechanism", "fingerprint"),

@@ -14,7 +14,7 @@ from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.settings import Client
-from dp_middleware.privacy.wording import json_number
+from dp_middleware.privacy.certificate import json_number
 
 _TIGHT = (",", ":")
 _PUBLIC = ("remote-answer", "declared-public")  # mechanisms of what is public

@@ -94,15 +94,15 @@ class Certificate:
         return math.isfinite(self.epsilon)
 
     def assuming(self, more: tuple[str, ...]) -> Certificate:
-        """The same, relying on more; itself if there is no more."""
-        return replace(self, assumptions=(*self.assumptions, *more)) if more else self
+        """The same, relying on more."""
+        return replace(self, assumptions=(*self.assumptions, *more))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; infinite numbers as the string ``"inf"``; classes as a fingerprint."""
-        data = {name: _plain(value) for name, value in vars(self).items()}
+        data = {name: json_number(value) for name, value in vars(self).items()}
         data["guarantee"] = {
             "kind": type(self.guarantee).__name__,
-            **{name: _plain(value) for name, value in asdict(self.guarantee).items()},
+            **{name: json_number(value) for name, value in asdict(self.guarantee).items()},
         }
         data["adjacency"] = self.adjacency.fingerprint
         data["assumptions"] = list(self.assumptions)
@@ -135,7 +135,8 @@ class Certificate:
         return cls(**fields)
 
 
-def _plain(value: Any) -> Any:
+def json_number(value: Any) -> Any:
+    """Returns a value as it is in JSON, which has no infinity."""
     return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 

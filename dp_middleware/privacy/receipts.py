@@ -9,9 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_middleware.privacy.certificate import Certificate
+from dp_middleware.privacy.certificate import Certificate, json_number
 from dp_middleware.privacy.releases import Release
-from dp_middleware.privacy.wording import json_number
 
 
 @dataclass(kw_only=True)

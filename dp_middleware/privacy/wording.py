@@ -19,11 +19,6 @@ def nats(epsilon: float) -> str:
     return "infinite" if math.isinf(epsilon) else f"{_up(epsilon):.10g}"
 
 
-def json_number(value: float) -> float | str:
-    """JSON has no infinity."""
-    return "inf" if math.isinf(value) else value
-
-
 def sentence(certificate: Certificate) -> str:
     """The guarantee of a release in one sentence, for people who know no formulas."""
     guarantee, unit = certificate.guarantee, UNITS[certificate.unit]

@@ -106,9 +106,7 @@ def _is_text(what: object) -> bool:
 
 def _spans(what: What, text: str) -> Iterator[Span]:
     if isinstance(what, str):
-        names = Names[None]()
-        names.add(what, None)
-        yield from ((start, end) for start, end, _ in names.find(text))
+        yield from ((start, end) for start, end, _ in Names([(what, None)]).find(text))
     elif isinstance(what, re.Pattern):
         yield from (match.span() for match in what.finditer(text) if match.group())
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
@@ -51,15 +51,16 @@ class Mapping(StaysHere):
         lock: Held while pairs are made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pairs: Sequence[Pair] = ()) -> None:
         self.name = secrets.token_bytes(16)
-        self._clear()
         self.after_fork()
+        self._clear(pairs)
         _forks.renew(self)
 
-    def _clear(self) -> None:
-        self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
-        self._pairs: dict[str, Pair] = {}
+    def _clear(self, pairs: Sequence[Pair] = ()) -> None:
+        self.originals = Names((pair.original, pair) for pair in pairs)
+        self.pseudonyms = Names((pair.pseudonym, pair) for pair in pairs)
+        self._pairs = {pair.key: pair for pair in pairs}
         self._secrets: dict[str, int] = {}
         self._unsaved: list[list[Any]] = []
         self._seen = 0  # number of the last row that was read
@@ -92,22 +93,10 @@ class Mapping(StaysHere):
         """All of them, the oldest first."""
         return list(self._pairs.values())
 
-    def still(self) -> Mapping:
-        """A copy to restore with, to which nobody adds pairs: its lock is always free."""
-        copied = Mapping()
-        with self.lock:
-            pairs = self.pairs
-        for pair in pairs:
-            copied._add(pair)
-        return copied
-
     def bound(self, pseudonyms: Iterable[str]) -> Mapping:
         """Returns a copy to restore with that has these pseudonyms alone; its lock is free."""
-        copied, wanted = Mapping(), {normal(each) for each in pseudonyms}
-        for pair in self.pairs:
-            if normal(pair.pseudonym) in wanted:
-                copied._add(pair)
-        return copied
+        pairs, wanted = self.pairs, {normal(each) for each in pseudonyms}
+        return Mapping([pair for pair in pairs if normal(pair.pseudonym) in wanted])
 
     def standing_in(self, raw: str) -> list[str]:
         """Returns the pseudonyms of the values that are found in a private text."""

@@ -37,23 +37,29 @@ class Match(NamedTuple, Generic[V]):
 
 
 class Names(Generic[V]):
-    """A set of texts, each with a value, that are looked for at the boundaries of words."""
+    """A set of texts, each with a value, that are looked for at the boundaries of words.
 
-    def __init__(self) -> None:
-        self._values: dict[str, V] = {}
+    Attributes:
+        values: By what equal texts have in common.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, V]] = ()) -> None:
+        self.values: dict[str, V] = {}
         self._heads: set[str] = set()  # the first pieces of all texts
         self._starts: set[str] = set()  # what a text begins with, up to the end of any piece
         self._sorted: list[str] = []
+        for text, value in entries:
+            self.add(text, value)
 
     def __contains__(self, spelled: str) -> bool:
-        return spelled in self._values
+        return spelled in self.values
 
     def add(self, text: str, value: V) -> None:
         """Look for a text; the first value that it was given stays."""
         spelled = normal(text)
-        if not spelled or spelled in self._values:
+        if not spelled or spelled in self.values:
             return
-        self._values[spelled] = value
+        self.values[spelled] = value
         pieces = [piece.span() for piece in _PIECES.finditer(spelled)]
         self._heads.add(spelled[: pieces[0][1]])
         for (_, end), (start, _) in pairwise(pieces):
@@ -70,7 +76,7 @@ class Names(Generic[V]):
 
     def find_in(self, text: str, parts: Iterable[tuple[int, int]]) -> Iterator[Match[V]]:
         """As :meth:`find`, in parts of a text, each with its first offset and that behind it."""
-        if not self._values:
+        if not self.values:
             return
         folded, heads = fold(text), self._heads
         escapes = has_escapes(text)
@@ -107,10 +113,10 @@ class Names(Generic[V]):
     def _longest(self, text: str, folded: str, start: int, limit: int) -> Match[V] | None:
         best = None
         for end, spelled in self._walk(folded, start):
-            if end <= limit and spelled in self._values and not within_word(text, end):
+            if end <= limit and spelled in self.values and not within_word(text, end):
                 inside = goes_on(text, start) or goes_on(text, end)
                 if not (inside and is_number(spelled)):
-                    best = Match(start, end, self._values[spelled])
+                    best = Match(start, end, self.values[spelled])
         return best
 
     def _is_open(self, folded: str, start: int, undecided: int) -> bool:
@@ -125,8 +131,8 @@ class Names(Generic[V]):
         return False
 
     def _begins(self, spelled: str) -> bool:
-        if len(self._sorted) != len(self._values):
-            self._sorted = sorted(self._values)
+        if len(self._sorted) != len(self.values):
+            self._sorted = sorted(self.values)
         place = bisect_left(self._sorted, spelled)
         return place < len(self._sorted) and self._sorted[place].startswith(spelled)
 

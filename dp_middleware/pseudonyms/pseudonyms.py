@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sanitizers.payer import Payer, check_payer
+from dp_middleware.sanitizers.releasing import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
@@ -252,7 +253,7 @@ class Pseudonyms(Payer):
         beside = None if own is None else own.adjacency
         return Certificate(
             guarantee=PureDP(epsilon=epsilon),
-            adjacency=Adjacency.entities(self._laws, beside),
+            adjacency=_adjacency(tuple(self._laws), beside),
             method="exact" if own is None else own.method,
             assumptions=(
                 *(() if self.rest is None else (promise(),)),
@@ -282,6 +283,11 @@ class Pseudonyms(Payer):
     def is_prepared(self, epsilon: float) -> bool:
         """As :meth:`Sanitizer.is_prepared`."""
         return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
+
+
+@lru_cache(maxsize=64)
+def _adjacency(kinds: tuple[str, ...], beside: Adjacency | None) -> Adjacency:
+    return Adjacency.entities(kinds, beside)
 
 
 def _apart(frame: list[str]) -> tuple[str, ...]:

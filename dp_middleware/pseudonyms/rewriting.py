@@ -88,10 +88,9 @@ class PseudonymDraft(StaysHere):
             kind_of: A kind by its name.
             public: Whether the rest of the text is public.
         """
-        own = Names[tuple[str, Kind, str]]()
-        for start, end, kind, shape in self.places:
-            own.add(self.text[start:end], (self.text[start:end], kind, shape))
-        draft = self._with(own, lambda value: value)
+        text = self.text
+        values = ((text[start:end], kind, shape) for start, end, kind, shape in self.places)
+        draft = self._with(Names((value[0], value) for value in values), lambda value: value)
         draft = draft._with(mapping.originals, lambda p: (p.original, kind_of(p.kind), p.shape))
         if not public:
             return draft
@@ -99,6 +98,8 @@ class PseudonymDraft(StaysHere):
 
     def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
         """With what is found of names in the gaps."""
+        if not names.values:
+            return self
         text, new = self.view.inner, list[Place]()
         for start, end, name in names.find_in(text, self.gaps):
             like, kind, shape = known(name)
@@ -122,7 +123,8 @@ class PseudonymDraft(StaysHere):
 
     def public(self, others: Iterable[str] = ()) -> Words:
         """Returns the text outside the places, with other public texts."""
-        return Words([*(self.text[a:b] for a, b in self.gaps), *others])
+        text = self.text
+        return Words([*(text[a:b] for a, b in self.gaps), *others])
 
     @property
     def rest(self) -> list[tuple[int, int]]:
@@ -151,11 +153,10 @@ class PseudonymDraft(StaysHere):
             public: Text that no new pseudonym may occur in: nothing private, as what is drawn
                 tells that it is not there.
         """
-        written, used = [], dict[str, None]()
+        written, used, text = [], dict[str, None](), self.text
         for start, end, kind, shape in self.places:
-            text = self.text[start:end]
-            pair = mapping.pair(kind, text, shape, public)
-            written.append(kind.written(pair.pseudonym, text))
+            pair = mapping.pair(kind, text[start:end], shape, public)
+            written.append(kind.written(pair.pseudonym, text[start:end]))
             used[pair.pseudonym] = None
         return written, tuple(used)
 
@@ -265,6 +266,8 @@ def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> 
 def widened(text: str, start: int, end: int, kind: Kind) -> tuple[int, int]:
     """Offsets at which a word or number ends, also one that begins with what is written there."""
     is_open = kind.numeric and is_number(text[start:end])
+    if not (is_open or text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+        return start, end
     while start > 0 and (
         within_word(text, start)
         or _joins(text[start - 1], text[start : start + 1], kind)

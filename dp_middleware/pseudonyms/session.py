@@ -19,12 +19,12 @@ from dp_middleware.conversation.transcript import Admitted
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
-from dp_middleware.pseudonyms.addresses import hosts_in
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore_json
 from dp_middleware.pseudonyms.lists import Also, What
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
 from dp_middleware.pseudonyms.restoration import (
     Restorer,
+    hosts_in,
     restore,
     restore_stream,
     restore_value,

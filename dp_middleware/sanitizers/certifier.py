@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,7 +12,6 @@ from dp_middleware.certification.enumeration import scout
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.space import BLOCK
-from dp_middleware.errors import InfiniteEpsilon
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism, NoiseMechanism
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.sanitizers.policies import KeepPolicy
@@ -83,19 +81,6 @@ class Certifier:
         if self.mechanism.full_support or self.mechanism.tight:
             return 0.0
         return scout(self.mechanism, self.space, self.relation, self.space.spread(BLOCK)).epsilon
-
-    def refuse_infinite(self, epsilon: float) -> None:
-        """Refuse to release with no guarantee.
-
-        Raises:
-            InfiniteEpsilon: That is what this epsilon says.
-        """
-        if math.isinf(epsilon):
-            raise InfiniteEpsilon(
-                f"the loss of {self.mechanism.name} is infinite under this adjacency; use a "
-                "mechanism with a guarantee (its strict variant, where there is one), "
-                "adjacency=dp.Adjacency.within(...), or accept_infinite=True"
-            )
 
     def at(self, epsilon: float) -> Certifier:
         """As :meth:`calibrate`, with the public defaults for this epsilon where it has defaults."""

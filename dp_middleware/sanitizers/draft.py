@@ -1,4 +1,4 @@
-"""A private text cut into public strings and private tokens: drawn for, then written."""
+"""A private text is cut into public strings and private tokens: drawn for, then written."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._forks import StaysHere
+from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
-from dp_middleware.errors import withheld
+from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.mechanisms.lockstep import FRESH
-from dp_middleware.sanitizers.spans import encode_with
+from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.sanitizers.spans import Scope, encode_with, private_parts
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
 T = TypeVar("T")
@@ -127,7 +129,9 @@ class Draft(StaysHere):
                 released = vocabulary.tokenizer.join(words[span.tokens])
             else:
                 released = vocabulary.join(self.outputs[span.tokens])
-            parts += [encode_with(span.encode, released), behind]
+            if span.encode is not None:
+                released = encode_with(span.encode, released)
+            parts += [released, behind]
         return "".join(parts)
 
     def words(self, vocabulary: Vocabulary) -> list[str]:
@@ -174,6 +178,84 @@ class TextDraft(StaysHere):
         """The text that goes out, once it is drawn."""
         assert self.released is not None  # a draft is filled first
         return self.released
+
+
+def read_whole(text: str, scope: Scope | None) -> TextDraft:
+    """A text that is released as a whole, of which nothing is public.
+
+    Raises:
+        ParameterError: Not a text, or a scope.
+    """
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    if scope is not None:
+        raise ParameterError(
+            "expected no scope= with a mechanism of whole texts: it releases a text for all of it"
+        )
+    return TextDraft(text=text)
+
+
+def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:
+    """Cut a text into what is public and what is to be drawn for.
+
+    Args:
+        text: Private.
+        scope: Its private spans; ``None``: all of it.
+        space: Its vocabulary tells the tokens.
+        policy: Tokens released unchanged.
+
+    Raises:
+        UnknownTokenError: The vocabulary's policy is ``"raise"``.
+        ParameterError: Not a text, a span outside of it, or a failing detector, encoder or
+            tokenizer.
+    """
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    vocabulary = space.vocabulary
+    ids: list[Ids] = []
+    kept: dict[int, str] = {}
+    public: list[str] = []
+    private: list[PrivateSpan] = []
+    position = start = 0
+    whole = [(0, len(text), text, None)]
+    for first, end, source, encode in whole if scope is None else private_parts(text, scope):
+        ids.append(tokenize_with(vocabulary.encode, source))
+        if policy.kept:
+            kept |= _spellings(source, ids[-1], start, space, policy)
+        public.append(text[position:first])
+        private.append(PrivateSpan(slice(start, start + len(ids[-1])), encode))
+        position, start = end, start + len(ids[-1])
+    public.append(text[position:])
+    every = ids[0] if len(ids) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *ids])
+    return Draft(
+        public=tuple(public),
+        private=tuple(private),
+        ids=every,
+        kept=kept,
+        outputs=np.full(len(every), FRESH),
+        # known or unknown: public text needs no vocabulary
+        public_tokens=sum(len(tokenize_with(vocabulary.look_up, part)) for part in public if part),
+        scoped=scope is not None,
+    )
+
+
+def _spellings(
+    text: str, ids: Ids, start: int, space: EmbeddingSpace, policy: KeepPolicy
+) -> dict[int, str]:
+    """Of the tokens that the policy keeps: those of the vocabulary that its certificate tells.
+
+    By place in a draft, of which ``start`` is the first.
+    """
+    is_unknown = ids == UNKNOWN
+    places = np.flatnonzero(~is_unknown & policy.kept_tokens(space)[ids])
+    kept = dict(zip(places.tolist(), space.vocabulary.spell(ids[places]), strict=True))
+    if is_unknown.any():
+        tokens = tokenize_with(space.vocabulary.occurrences, text)
+        for place in np.flatnonzero(is_unknown).tolist():
+            word = text[tokens[place].start : tokens[place].end].strip().lower()
+            if word in policy.kept:
+                kept[place] = word
+    return {start + place: word for place, word in kept.items()}
 
 
 def _known(text: str, vocabulary: Vocabulary) -> Ids:

@@ -20,12 +20,10 @@ from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
-from dp_middleware.sanitizers.draft import Draft, TextDraft
+from dp_middleware.sanitizers.draft import Draft, TextDraft, read, read_whole
 from dp_middleware.sanitizers.explanation import Explanation, explain
-from dp_middleware.sanitizers.payer import check_payer
 from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.reading import read, read_whole
-from dp_middleware.sanitizers.releasing import DraftReleaser
+from dp_middleware.sanitizers.releasing import DraftReleaser, check_payer
 from dp_middleware.sanitizers.spans import Detector, Scope
 
 
@@ -87,7 +85,7 @@ class Sanitizer(DraftReleaser):
         )
         self._drawer  # noqa: B018 - refuses what cannot be drawn from
         if not accept_infinite:
-            self._certifier.refuse_infinite(self._certifier.quick_loss())
+            self._refuse_infinite(self._certifier.quick_loss())
 
     def __repr__(self) -> str:
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
@@ -209,7 +207,7 @@ class Sanitizer(DraftReleaser):
         """
         epsilon = self.certificate.epsilon
         if not self.accept_infinite:
-            self._certifier.refuse_infinite(epsilon)
+            self._refuse_infinite(epsilon)
         with told(f"preparing {self.mechanism.name}"):
             path = near_lists.keep(self.mechanism, self.space)
             path = path or landmarks.keep(self.mechanism, self.space)

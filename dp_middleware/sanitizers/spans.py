@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import index
@@ -93,14 +93,25 @@ def spans_of(text: str, scope: Scope) -> list[Span]:
     return _merge(spans, scope)
 
 
-def encode_with(encode: Callable[[str], str] | None, released: str) -> str:
+def private_parts(
+    text: str, scope: Scope
+) -> Iterator[tuple[int, int, str, Callable[[str], str] | None]]:
+    """Yields the ends of each private span, what is private there, and its encoder.
+
+    A broken encoder fails here, before any charge.
+    """
+    for span in spans_of(text, scope):
+        if span.encode is not None:
+            encode_with(span.encode, "")
+        yield span.start, span.end, span.private(text), span.encode
+
+
+def encode_with(encode: Callable[[str], str], released: str) -> str:
     """A released text as it is written in place of its span.
 
     Raises:
         ParameterError: The encoder failed; quotes nothing.
     """
-    if encode is None:
-        return released
     failure, encoded = "", None
     try:
         encoded = encode(released)

@@ -91,9 +91,7 @@ def of_release(text: str, draft: Draft, vocabulary: Vocabulary) -> list[Piece]:
 
 def of_names(text: str, names: Iterable[str]) -> list[Piece]:
     """A text with pseudonyms, or with what they stand for; the rest goes out as it is."""
-    looked_for = Names[str]()
-    for name in names:
-        looked_for.add(name, name)
+    looked_for = Names((name, name) for name in names)
     found = (
         _Mark(start, end, "pseudonym")
         for start, end, name in looked_for.find(text)

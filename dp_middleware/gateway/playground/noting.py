@@ -14,8 +14,7 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sanitizers.payer import Bill
-from dp_middleware.sanitizers.releasing import D
+from dp_middleware.sanitizers.releasing import Bill, D
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 

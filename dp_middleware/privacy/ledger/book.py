@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from dp_middleware import _validate
 from dp_middleware.errors import BudgetExhausted, ParameterError
-from dp_middleware.privacy.ledger import statements
 from dp_middleware.privacy.ledger.rows import (
+    LAST_UNTIL,
     NOTHING,
     PURE,
     SHOWN,
@@ -21,6 +21,9 @@ from dp_middleware.privacy.ledger.rows import (
     Cost,
     Row,
     budget_of,
+    first_row,
+    insert,
+    last_row,
     nats_of,
     releases,
     settings,
@@ -120,13 +123,6 @@ class Account:
     infinite_by: str | None
 
 
-def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
-    """The subject's last row, of all or of one scale."""
-    if scale is None:
-        return statements.first_row(connection, statements.LAST, subject=subject)
-    return statements.first_row(connection, statements.LAST_OF_SCALE, subject=subject, scale=scale)
-
-
 def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
     """In order."""
     query = sa.select(*SHOWN).where(releases.c.subject == subject).order_by(releases.c.number)
@@ -201,7 +197,7 @@ def append(
         )
     if row.event == "charge":
         check_fits(connection, rules, row)
-    statements.insert(connection, row)
+    insert(connection, row)
     return row
 
 
@@ -211,7 +207,7 @@ def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int
         return row.total
     mine = {"subject": row.subject, "scale": row.scale}
     until = at - rules.window
-    expired = statements.first_row(connection, statements.LAST_UNTIL, **mine, until=until)
+    expired = first_row(connection, LAST_UNTIL, **mine, until=until)
     return row.total - (expired.total if expired else 0)
 
 

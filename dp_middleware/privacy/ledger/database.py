@@ -23,9 +23,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, LedgerError, ParameterError
-from dp_middleware.privacy.ledger import statements
 from dp_middleware.privacy.ledger.engine import Mode, create, new_engine, resolved, transaction
-from dp_middleware.privacy.ledger.rows import settings
+from dp_middleware.privacy.ledger.rows import ledger_name, settings
 
 T = TypeVar("T")
 
@@ -70,6 +69,10 @@ class Database:
     Args:
         url: An SQLAlchemy URL of a SQLite file or of a PostgreSQL database.
 
+    Attributes:
+        kind: ``"sqlite"`` or ``"postgresql"``.
+        file: Of a SQLite database; ``None`` for another.
+
     Raises:
         ParameterError: Another kind of database, or one in memory, which is not durable.
     """
@@ -81,7 +84,8 @@ class Database:
     def _open(self) -> None:
         self._engine = new_engine(self._url)  # connects at first use
         weakref.finalize(self, self._engine.dispose)
-        self._file = Path(str(self._url.database)) if self.kind == "sqlite" else None
+        self.kind = self._url.get_backend_name()
+        self.file = Path(str(self._url.database)) if self.kind == "sqlite" else None
         self._waiting: deque[Job[Any]] = deque()  # to be written
         self._locks = {"write": RLock(), "read": RLock()}
         self._pinned: tuple[str, object] | None = None
@@ -93,16 +97,6 @@ class Database:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open()
-
-    @property
-    def kind(self) -> str:
-        """``"sqlite"`` or ``"postgresql"``."""
-        return self._url.get_backend_name()
-
-    @property
-    def file(self) -> Path | None:
-        """Of a SQLite database; ``None`` for another."""
-        return self._file
 
     @property
     def exists(self) -> bool:
@@ -179,7 +173,7 @@ class Database:
                 if self.kind == "postgresql":
                     for number in sorted(map(_lock_number, subjects)):  # else two wait for ever
                         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
-                if self._pinned is not None and statements.name(connection) != self._pinned[0]:
+                if self._pinned is not None and ledger_name(connection) != self._pinned[0]:
                     raise _replaced()
                 result = work(connection)
                 connection.commit()

@@ -26,6 +26,7 @@ from dp_middleware.privacy.ledger.rows import (
     Unit,
     budget_of,
     fingerprint,
+    last_row,
     nats_of,
     subject_name,
 )
@@ -180,7 +181,7 @@ class PrivacyLedger:
         """
         subject = subject_name(subject)
         wanted = budget_of(budget=budget)
-        before = self._database.read(lambda connection: book.last_row(connection, subject))
+        before = self._database.read(lambda connection: last_row(connection, subject))
         if before is None or before.budget != wanted:
             cost = Cost(kind="pure", scale=OVERRIDE)
             self._append(subject, cost, event="budget", budget=wanted)
@@ -229,7 +230,7 @@ class PrivacyLedger:
 
         def work(connection: sa.Connection) -> tuple[Row, float]:
             row = book.append(connection, self._rules, subject, cost, now, **event)
-            pure = row if row.scale == PURE else book.last_row(connection, subject, PURE)
+            pure = row if row.scale == PURE else last_row(connection, subject, PURE)
             return row, book.remaining(connection, self._rules, row, pure, now)
 
         row, left = self._database.write(subject, work)

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
-from dp_middleware.pseudonyms.kinds.laws import choice, combined, core, fill, whole, words
-from dp_middleware.pseudonyms.kinds.libraries import family_names, street_words
+from dp_middleware.pseudonyms.kinds.laws import (
+    choice,
+    combined,
+    core,
+    family_names,
+    fill,
+    street_words,
+    whole,
+    words,
+)
 
 FLATS = words("apt suite ste unit floor box po no")
 

@@ -15,13 +15,15 @@ from dp_middleware.pseudonyms.kinds.laws import (
     combined,
     core,
     draw_pattern,
+    family_names,
     fill,
+    given_names,
     label,
     left,
+    library,
     pattern,
     whole,
 )
-from dp_middleware.pseudonyms.kinds.libraries import family_names, given_names, library
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)

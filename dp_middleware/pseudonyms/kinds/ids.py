@@ -14,10 +14,10 @@ from dp_middleware.pseudonyms.kinds.laws import (
     draw_pattern,
     fill,
     label,
+    library,
     pattern,
     whole,
 )
-from dp_middleware.pseudonyms.kinds.libraries import library
 
 CARD_LENGTHS = range(12, 20)
 CARD_ISSUER = "99"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds import libraries
+from dp_middleware.pseudonyms.kinds import laws
 from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
 from dp_middleware.pseudonyms.kinds.laws import (
     choice,
@@ -153,7 +153,7 @@ class Person(Kind):
         shape = "family" if family else "given"
         if self.keep_gender and not family:
             for gender in ("female", "male"):
-                if word.is_in(libraries.gendered_names(gender)):
+                if word.is_in(laws.gendered_names(gender)):
                     shape = f"{gender} given"
         if self.keep_script and (script := _script(word.text)) in SCRIPTS:
             shape = f"{'family' if family else 'given'} {script}"
@@ -165,11 +165,11 @@ class Person(Kind):
         if first not in ("given", "family", "female", "male"):
             return combined(self.name, lambda: fill(shape, draws), "", free)
         if last == "given":
-            listed = libraries.names(f"first_names_{first}")
+            listed = laws.names(f"first_names_{first}")
         elif first == "family":
-            listed = libraries.family_names(SCRIPTS.get(last, "en_US"))
+            listed = laws.family_names(SCRIPTS.get(last, "en_US"))
         else:
-            listed = libraries.given_names(SCRIPTS.get(last, "en_US"))
+            listed = laws.given_names(SCRIPTS.get(last, "en_US"))
         return combined(self.name, lambda: choice(listed, draws), "-", free)
 
 
@@ -193,7 +193,7 @@ class Organisation(Kind):
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Uniform among pairs of names."""
-        names = libraries.family_names()
+        names = laws.family_names()
         return combined(
             self.name, lambda: f"{choice(names, draws)}-{choice(names, draws)}", "-", free
         )
@@ -218,5 +218,5 @@ class Place(Kind):
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Uniform among names with an ending, as Faker makes towns."""
-        names, endings = libraries.family_names(), libraries.town_endings()
+        names, endings = laws.family_names(), laws.town_endings()
         return combined(self.name, lambda: choice(names, draws) + choice(endings, draws), "-", free)

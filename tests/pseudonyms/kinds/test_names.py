@@ -9,7 +9,7 @@ from scipy import stats
 from support.session_draws import Names, SeededDraws, replaced
 
 from dp_middleware.pseudonyms.kinds import Address, Organisation, Person, Place
-from dp_middleware.pseudonyms.kinds.libraries import (
+from dp_middleware.pseudonyms.kinds.laws import (
     family_names,
     gendered_names,
     given_names,

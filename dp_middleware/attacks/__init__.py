@@ -7,13 +7,12 @@ hold no text.
 """
 
 from dp_middleware.attacks._bayes import bayes, bayes_on
-from dp_middleware.attacks._bound import recovery_bound
+from dp_middleware.attacks._bound import bayes_among, recovery_bound
 from dp_middleware.attacks._chat import llm_inference
 from dp_middleware.attacks._inversion import embedding_inversion
 from dp_middleware.attacks._language_model import bayes_with_language_model
 from dp_middleware.attacks._masked import masked_token
 from dp_middleware.attacks._ngrams import ngram_leakage
-from dp_middleware.attacks._texts import bayes_among
 from dp_middleware.metrics.results import AttackResult
 
 __all__ = [

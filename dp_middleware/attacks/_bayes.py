@@ -36,31 +36,18 @@ def bayes(
     prior: ArrayLike | None = None,
     top: int | Sequence[int] = 1,
 ) -> AttackResult:
-    """Success of the Bayes-optimal context-free attacker: no other recovers more words.
+    """Computes the success of the Bayes-optimal context-free attacker: nobody recovers more.
 
     For each output y the attacker names the ``top`` words of largest sum, over their tokens x, of
-    prior(x) P(y|x); the rate is the sum of these over all y. An upper bound, for tokens drawn
-    from the prior, on every attack that sees one released token, embedding inversion included. A
-    word is what :func:`~dp_middleware.vocabulary.words.word_of` says. ``by_id`` is the success of
-    the attacker who has to name the token itself: with the uniform prior and one guess it is a
-    certificate's ``recovery``.
+    prior(x) P(y|x); the rate is the sum of these over all y: an upper bound, for tokens drawn from
+    the prior, on every attack that sees one released token. ``by_id`` is the success of naming the
+    token itself: with the uniform prior and one guess a certificate's ``recovery``. One pass over
+    blocks of rows: O(V^2 d) time, O(top V) memory.
 
-    One pass over blocks of rows: O(V^2 d) time, O(top V) memory beside one block.
-
-    Reference:
-        The Bayes vulnerability of a channel: Smith (2009), FoSSaCS; Chatzikokolakis et al.
-        (2008). The papers of these mechanisms measure weaker attackers.
-
-    Args:
-        mechanism: A channel.
-        space: V tokens with vectors.
-        prior: Probability of each token, float (V,); default uniform. Public: word counts of a
-            private text are not.
-        top: Guesses of which one must be right, one number or several.
-
-    Returns:
-        An exact result. Its rate is that of the fewest guesses; ``details`` has ``"top k"`` for
-        each, ``"blind k"``: the success of guessing without looking, and both ``by id``.
+    Reference: the Bayes vulnerability of a channel, Smith (2009), FoSSaCS. ``prior`` is float (V,),
+    default uniform, and public: word counts of a private text are not. ``details`` has ``"top k"``
+    for each number of guesses, ``"blind k"``, the success of guessing without looking, and both
+    ``by id``.
 
     Raises:
         ParameterError: The mechanism is no channel, or the prior is no law over the tokens.
@@ -95,24 +82,15 @@ def bayes_on(
     prior: ArrayLike | None = None,
     top: int | Sequence[int] = 1,
 ) -> AttackResult:
-    """The attacker of :func:`bayes` run on releases of real texts.
+    """Runs the attacker of :func:`bayes` on releases of real texts.
 
-    Optimal where tokens follow the prior; on a text that does not, another attacker may do
-    better by what it assumes.
-
-    Args:
-        raw: Ids of each text, int (n,), -1 for a token that is not attacked: an unknown one, or
-            one that a policy keeps. Private.
-        released: Ids drawn for them, int (n,), aligned token by token.
-        mechanism: The channel that drew them.
-        space: V tokens with vectors.
-        prior: As for :func:`bayes`; with counts of these very texts, the attacker knows their
-            word frequencies.
-        top: As for :func:`bayes`.
+    Optimal where tokens follow the prior; with counts of these very texts as ``prior`` the attacker
+    knows their word frequencies. ``raw`` holds int (n,) for each text, -1 for a token that is not
+    attacked (unknown or kept), private; ``released`` the ids drawn for them, token by token.
 
     Raises:
-        ParameterError: As :func:`bayes`; ids that are not aligned; or a release that the
-            mechanism cannot have made of a token of the prior.
+        ParameterError: As :func:`bayes`; ids that are not aligned; or a release that the mechanism
+            cannot have made of a token of the prior.
     """
     counts, weights, law = sizes(top), prior_of(prior, space), channel(mechanism)
     texts = pairs(raw, released, space)

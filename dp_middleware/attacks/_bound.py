@@ -1,8 +1,9 @@
-"""How much any context-free attacker can recover, from a certificate alone."""
+"""What no attacker can exceed: from a certificate alone, and exactly among known texts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,8 +12,12 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware.attacks.rows import prior_of, summed
 from dp_middleware.embedding.arrays import Floats
+from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.document_response import DocumentResponse
+from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.metrics.results import AttackResult, exactly
 from dp_middleware.privacy import ApproxDP, Certificate
 from dp_middleware.vocabulary.words import word_numbers
 
@@ -25,30 +30,19 @@ def recovery_bound(
     top: int = 1,
     by: Literal["word", "id"] = "word",
 ) -> float:
-    """Largest success that a certificate leaves to an attacker, whatever the mechanism.
+    """Bounds the success that a certificate leaves to any attacker, whatever the mechanism.
 
-    Let P(y|x) <= e^eps P(y|x') for all x, x', and let S be the tokens guessed for y, of prior
-    mass p(S) and with M the largest P(y|x) in it. Then sum over S of p(x) P(y|x) is at most
-    p(S) M and the same sum over the others at least (1 - p(S)) e^-eps M, so that the posterior
-    of S is at most p(S) e^eps / (p(S) e^eps + 1 - p(S)). This grows with p(S), which is at most
-    q, the mass of the ``top`` likeliest words, or tokens:
+    Let P(y|x) <= e^eps P(y|x') for all x, x', and let S be the tokens guessed for y, of prior mass
+    p(S) and with M the largest P(y|x) in it. Then sum over S of p(x) P(y|x) is at most p(S) M and
+    the same sum over the others at least (1 - p(S)) e^-eps M, so that the posterior of S is at most
+    p(S) e^eps / (p(S) e^eps + 1 - p(S)). This grows with p(S), which is at most q, the mass of the
+    ``top`` likeliest words (or tokens, ``by="id"``):
 
         rate <= q e^eps / (1 + q (e^eps - 1)) <= min(1, q e^eps).
 
-    For the uniform prior and one token as guess it is e^eps / (e^eps + V - 1), which k-ary
-    randomised response attains. Between tokens of a public class the bound holds in each class,
-    and an attacker who sees the class does no worse than one who does not: the mean over classes.
-
-    Args:
-        certificate: Of a mechanism on this space; an infinite epsilon bounds nothing.
-        space: V tokens.
-        prior: Probability of each token, float (V,); default uniform.
-        top: Guesses of which one must be right.
-        by: Whether a guess is a ``"word"``, as the attacks count, or a token (``"id"``).
-
-    Returns:
-        A rate in [0, 1]; also a bound on an attacker who knows all other tokens of the text, with
-        the prior of the token given those.
+    k-ary randomised response attains it. Between tokens of a public class it holds in each class,
+    and is the mean over classes. It also bounds an attacker who knows all other tokens of the text,
+    with the prior of the token given those. ``prior`` is float (V,), default uniform.
 
     Raises:
         ParameterError: The certificate is for another space or allows a delta.
@@ -77,3 +71,37 @@ def bound_of(prior: Floats, epsilon: float, top: int) -> float:
     """As :func:`recovery_bound`, for any secrets of which no two lose more than epsilon."""
     likeliest = min(1.0, float(np.sort(prior)[::-1][:top].sum()))
     return 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - likeliest) / likeliest)
+
+
+def bayes_among(
+    candidates: Sequence[str], mechanism: DocumentResponse, encoder: Encoder | None = None
+) -> AttackResult:
+    """Computes how often the best attacker names the released text, one of N >= 2 that he knows.
+
+    Every candidate is as likely. He names the one with the largest P(y|x), so he is right with
+    probability 1/N sum over y of max over x of P(y|x): with D different best sequences, h the
+    probability of the best one and o that of another, (D h + (S - D) o) / N over all S sequences.
+    No mechanism of epsilon allows more than e^epsilon / (e^epsilon + N - 1). ``details`` have
+    ``"candidates"``, ``"blind"`` (1/N), ``"bound"`` and ``"different"`` (D).
+
+    Raises:
+        ParameterError: Fewer than two candidates.
+    """
+    _validate.at_least(2, candidates=len(candidates))
+    response = mechanism.response
+    best = mechanism.best(candidates, encoder if encoder is not None else EmbeddingService())
+    count, different = len(candidates), len(set(best))
+    other = (1 - response.hit) * ((response.size - different) / (response.size - 1))
+    rate = (different * response.hit + other) / count
+    return AttackResult(
+        attack="bayes_among",
+        rate=rate,
+        **exactly(rate),
+        assumptions=("exact; the text is one of the candidates, each as likely",),
+        details={
+            "candidates": float(count),
+            "blind": 1 / count,
+            "bound": bound_of(np.full(count, 1 / count), mechanism.loss, 1),
+            "different": float(different),
+        },
+    )

@@ -1,23 +1,24 @@
-"""The inference attack by a chat model: lists of candidates for every released token."""
+"""The inference attack by a chat model: it lists candidates for every released token."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.attacks._lists import candidates
 from dp_middleware.attacks._pairs import pairs
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
+from dp_middleware.metrics.inputs import Chat
 from dp_middleware.metrics.results import MISSED, AttackResult, of_ranks, sizes
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 from dp_middleware.vocabulary.words import word_of
-
-Chat = Callable[[list[dict[str, str]]], str]
 
 _ASSUMPTIONS = (
     "the attacker is a chat model that sees the released text only, and no mechanism or space",
@@ -45,28 +46,19 @@ def llm_inference(
     top: int | Sequence[int] = (1, 5, 10),
     per_call: int = 50,
 ) -> AttackResult:
-    """Ask a chat model for candidates for every released token, compare with the raw words.
+    """Asks a chat model for candidates for every released token, compares with the raw words.
 
-    Only released tokens are sent. Answers are read as JSON or as a numbered list; one that is
-    neither counts as not recovered and is reported: ``details["malformed"]`` is the share of
+    Only released tokens are sent, ``per_call`` at a time. Answers are read as JSON or as a numbered
+    list; one that is neither counts as not recovered: ``details["malformed"]`` is the share of
     calls without any list, ``details["unanswered"]`` that of tokens without a candidate. A weak
-    model or one that does not keep to the format shows little of what a better one would find.
+    model shows little of what a better one would find.
 
-    Reference:
-        The GPT inference attack of InferDPT, which asks for a list per token; our words.
-
-    Args:
-        raw: Ids of each text, int (n,), -1 for an unknown token. Private; not sent.
-        released: Ids drawn for them, int (n,), aligned token by token.
-        space: V tokens.
-        model: A :class:`dp_middleware.ChatModel` or a function from messages to text.
-        top: Numbers of guesses; as many are asked for as the largest.
-        per_call: Tokens that one call asks for.
+    Reference: the GPT inference attack of InferDPT, in our words. ``raw`` is as for the other
+    attacks, and not sent; as many guesses are asked for as the largest of ``top``.
 
     Raises:
         ParameterError: Ids that are not aligned, or the model does not return text.
-        ChatError: From a :class:`dp_middleware.ChatModel` that fails: a failed call would pass
-            for privacy.
+        ChatError: From a :class:`dp_middleware.ChatModel` that fails: it would pass for privacy.
     """
     _validate.at_least(1, per_call=per_call)
     counts, texts = sizes(top), pairs(raw, released, space)
@@ -120,3 +112,77 @@ def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
         if word in listed:
             places[position] = listed.index(word) + 1
     return places
+
+
+Entries = list[tuple[int, list[str]]]
+
+_LINE = re.compile(r"^[\s>*#-]*[\[(]?\"?(\d{1,6})\"?\s*(?:[.):\]]|->|=>|→|-\s)[.):*\s]*(.*)$")
+_FRAGMENT = re.compile(r"\"(\d{1,6})\"\s*:\s*(\[[^\[\]]*\])")
+_DIGITS = 7  # more than any number asked for has
+# what was asked about is often repeated before the candidates
+_REPEATED = re.compile(r".*(?:->|=>|→)|^[^,;|/:]+:\s+(?=\S)")
+_SEPARATOR = re.compile(r"[,;|/]")
+_AROUND = " \t\r\n\"'`*[](){}<>.“”’\u2018"
+
+
+def candidates(answer: str, count: int) -> list[list[str]]:
+    """Reads the candidates for tokens 1 .. count, in order; an empty list where there are none.
+
+    Read as JSON if the answer holds it: an object from numbers to lists, an array of lists or of
+    such objects, or what is whole of an object that was cut off. Else line by line: a number, then
+    candidates between commas.
+    """
+    listed = _json(answer, "[", "]")
+    readings = [_entries(_json(answer, "{", "}")), _entries(listed), _fragments(answer)]
+    if count == 1 and isinstance(listed, list) and all(isinstance(text, str) for text in listed):
+        readings.insert(1, [(1, _texts(listed))])  # a plain list is that of the only token
+    entries = next((dict(entries) for entries in (*readings, _lines(answer)) if entries), {})
+    return [entries.get(number, []) for number in range(1, count + 1)]
+
+
+def _fragments(answer: str) -> Entries:
+    return [
+        (int(number), _texts(_json(listed, "[", "]")))
+        for number, listed in _FRAGMENT.findall(answer)
+    ]
+
+
+def _json(answer: str, opening: str, closing: str) -> Any:
+    """What lies between the first opening and the last closing bracket; ``None`` if no JSON."""
+    start, end = answer.find(opening), answer.rfind(closing)
+    if not 0 <= start < end:
+        return None
+    try:
+        return json.loads(answer[start : end + 1])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _entries(data: Any) -> Entries:
+    if isinstance(data, dict):
+        keys = [(str(key).strip(), value) for key, value in data.items()]
+        return [
+            (int(key[:_DIGITS]), _texts(value))
+            for key, value in keys
+            if key.isascii() and key.isdigit()
+        ]
+    if not isinstance(data, list):
+        return []
+    if any(isinstance(item, dict) for item in data):
+        return [entry for item in data if isinstance(item, dict) for entry in _entries(item)]
+    return [(number, _texts(value)) for number, value in enumerate(data, start=1)]
+
+
+def _texts(value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [text for guess in values if isinstance(guess, str) and (text := guess.strip())]
+
+
+def _lines(answer: str) -> Entries:
+    entries = []
+    for line in answer.splitlines():
+        if numbered := _LINE.match(line):
+            parts = _SEPARATOR.split(_REPEATED.sub("", numbered[2]))
+            texts = [text for part in parts if (text := part.strip(_AROUND))]
+            entries.append((int(numbered[1]), texts))
+    return entries

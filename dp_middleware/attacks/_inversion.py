@@ -25,20 +25,12 @@ def embedding_inversion(
     *,
     top: int | Sequence[int] = (1, 5, 10),
 ) -> AttackResult:
-    """Share of tokens whose word is among the k nearest words to what was released for them.
+    """Guesses the k words nearest to each released token; the rate is the share of true ones.
 
-    A word is as near as its nearest token; with ``by id`` the guesses are tokens. A context-free
-    attack, and never better than :func:`bayes`; with one guess it guesses that the word was
-    released unchanged.
-
-    Reference:
-        Song and Raghunathan (2020), CCS; as used by InferDPT, STENCIL and Cape, k = 1, 5, 10.
-
-    Args:
-        raw: Ids of each text, int (n,), -1 for an unknown token. Private.
-        released: Ids drawn for them, int (n,), aligned token by token.
-        space: V tokens with vectors.
-        top: Numbers k of guesses; the rate is that of the smallest.
+    A word is as near as its nearest token; with ``by id`` the guesses are tokens. Never better than
+    :func:`bayes`; with one guess it guesses that the word was released unchanged. Reference: Song
+    and Raghunathan (2020), CCS; as used by InferDPT, STENCIL and Cape, k = 1, 5, 10. ``raw`` is int
+    (n,) for each text, -1 for an unknown token, private; the rate is that of the smallest ``top``.
 
     Raises:
         ParameterError: Ids that are not aligned or outside the vocabulary.

@@ -40,27 +40,18 @@ def bayes_with_language_model(
     given: Given = "raw",
     top: int | Sequence[int] = 1,
 ) -> AttackResult:
-    """The strongest attack here: P(x | y, context) proportional to P(y|x) P(x | context).
+    """Runs the strongest attack here: P(x | y, context) proportional to P(y|x) P(x | context).
 
-    P(y|x) is the mechanism's row, exact; P(x | context) the softmax of the model's logits over
-    the V tokens; a word has what its tokens have together. With ``given="raw"`` the attacker knows
-    the rest of the text, which is what a guarantee per token speaks of; with ``"guesses"`` nothing
-    but the releases.
-
-    Args:
-        raw: Ids of each text, int (n,), -1 for a token that is not attacked: an unknown one, or
-            one that a policy keeps. The model reads what was released for it. Private.
-        released: Ids drawn for them, int (n,), aligned token by token.
-        mechanism: The channel that drew them.
-        space: V tokens with vectors.
-        context: ``dp.CausalContext(model)``, or ``dp.MaskedContext(model)``, which with
-            ``given="raw"`` reads both sides.
-        given: What the model reads: ``"raw"`` or ``"guesses"``.
-        top: Guesses of which one must be right, one number or several.
+    P(y|x) is the mechanism's row, exact; P(x | context) the softmax of the model's logits over the
+    V tokens; a word has what its tokens have together. With ``given="raw"`` the attacker knows the
+    rest of the text, which is what a guarantee per token speaks of (a ``dp.MaskedContext`` then
+    reads both sides); with ``"guesses"`` nothing but the releases. ``raw`` is int (n,) for each
+    text, -1 for a token that is not attacked, in whose place the model reads what was released.
+    Private.
 
     Raises:
-        ParameterError: The mechanism is no channel, ids are not aligned, or a release is one
-            that the mechanism does not make.
+        ParameterError: The mechanism is no channel, ids are not aligned, or a release is one that
+            the mechanism does not make.
     """
     _validate.one_of(("raw", "guesses"), given=given)
     counts, law, texts = sizes(top), channel(mechanism), pairs(raw, released, space)

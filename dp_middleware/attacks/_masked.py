@@ -14,9 +14,8 @@ from dp_middleware.contexts import MaskedContext
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics.inputs import library
+from dp_middleware.metrics.inputs import Words, library
 from dp_middleware.metrics.results import AttackResult, of_ranks, sizes
-from dp_middleware.metrics.words import Words
 
 DEFAULT_MODEL = "bert-base-uncased"
 
@@ -36,27 +35,17 @@ def masked_token(
     model: Model = DEFAULT_MODEL,
     top: int | Sequence[int] = 1,
 ) -> AttackResult:
-    """Mask each released token in turn, predict the word there, compare with the raw one.
+    """Masks each released token in turn, predicts the word there, compares with the raw one.
 
-    A word has the probabilities of its tokens together. ``details["rouge_l"]`` is the mean
-    Rouge-L (F measure) of the text made of all likeliest tokens against the raw one.
-
-    Reference:
-        The mask token inference attack of Yue et al. (2021) and Chen et al. (2023), with BERT;
-        as used by InferDPT, STENCIL and Cape.
-
-    Args:
-        raw: Ids of each text, int (n,), -1 for an unknown token. Private.
-        released: Ids drawn for them, int (n,), aligned token by token.
-        space: V tokens.
-        model: What :class:`dp_middleware.MaskedContext` takes, or one, which is not loaded again
-            in the next call.
-        top: Guesses of which one must be right, one number or several.
+    A word has the probabilities of its tokens together. ``details["rouge_l"]`` is the mean Rouge-L
+    (F measure) of the text of all likeliest tokens against the raw one. Reference: the mask token
+    inference attack of Yue et al. (2021) and Chen et al. (2023), with BERT. ``raw`` is int (n,) for
+    each text, -1 for an unknown token, private; ``model`` what :class:`dp_middleware.MaskedContext`
+    takes, or one, which is not loaded again.
 
     Raises:
         MissingExtra: rouge-score is not installed.
-        ParameterError: Ids that are not aligned, the model cannot be loaded or cannot mask, or
-            the context is an unmasked one.
+        ParameterError: Ids that are not aligned, or a model that cannot be loaded or does not mask.
     """
     counts, texts = sizes(top), pairs(raw, released, space)
     scorers = library("rouge_score.rouge_scorer", "rouge-score")

@@ -8,8 +8,8 @@ import numpy as np
 
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError
+from dp_middleware.metrics.inputs import words
 from dp_middleware.metrics.results import AttackResult, over_texts, rate_interval, sizes
-from dp_middleware.metrics.words import words
 
 _ASSUMPTIONS = (
     "words are runs of letters and digits, whatever the case, and each Chinese or Japanese "
@@ -23,23 +23,14 @@ _ASSUMPTIONS = (
 def ngram_leakage(
     raw_texts: Sequence[str], answers: Sequence[str], *, n: int | Sequence[int] = (1, 2, 3)
 ) -> AttackResult:
-    """Share of the raw documents' n-grams that occur in the remote's answers to them.
+    """Counts which n-grams of raw documents occur in the remote's answers to them.
 
-    ``details["1-gram"]`` and so on for each n; ``"chance 1-gram"`` is the share found in the
-    answer to the next text instead, which shows what common words and phrases give away of any
-    text (absent for one text only).
-
-    Reference:
-        InferDPT measures 1- to 3-grams of the raw document in what the remote model generates.
-
-    Args:
-        raw_texts: Private.
-        answers: The remote model's answer to the release of each.
-        n: Lengths in words; the rate is that of the smallest.
+    ``details["1-gram"]`` and so on for each n, in words; ``"chance 1-gram"`` is the share found in
+    the answer to the next text instead: what common phrases give away of any text. The rate is that
+    of the smallest n. Reference: InferDPT measures 1- to 3-grams.
 
     Raises:
-        ParameterError: Other numbers of texts and answers, or no text has an n-gram of the
-            smallest n.
+        ParameterError: Other numbers of texts and answers, or no text has an n-gram.
     """
     if isinstance(raw_texts, str) or isinstance(answers, str) or len(raw_texts) != len(answers):
         raise ParameterError("expected sequences of texts and of answers of one length")

@@ -19,12 +19,7 @@ from dp_middleware.vocabulary.words import word_numbers
 
 @dataclass(frozen=True)
 class Pair(StaysHere):
-    """One text: what it was and what was released for it.
-
-    Attributes:
-        raw: int64 (n,), -1 for an unknown token. Private.
-        released: int64 (n,), each in 0 .. V - 1.
-    """
+    """Holds one text, int64 (n,), -1 for an unknown token, and its release. Private."""
 
     raw: Ids = field(repr=False)
     released: Ids = field(repr=False)
@@ -38,11 +33,7 @@ class Pair(StaysHere):
 def pairs(
     raw: Sequence[ArrayLike], released: Sequence[ArrayLike], space: EmbeddingSpace
 ) -> list[Pair]:
-    """Checked pairs of all texts.
-
-    Raises:
-        ParameterError: Other numbers of texts or tokens, or an id outside the vocabulary.
-    """
+    """Returns checked pairs of all texts; raises ParameterError where they are not aligned."""
     if len(raw) != len(released):
         raise ParameterError(
             f"expected a release for each text, got {len(raw)} texts, {len(released)} releases"
@@ -63,12 +54,7 @@ def pairs(
 
 
 def ranks(scores: Floats, ids: Ids) -> Ids:
-    """Place of each id by descending score, from 1, ties by index; int64 (n,).
-
-    Args:
-        scores: float64 (n, V).
-        ids: int64 (n,).
-    """
+    """Places each id (n,) by descending score (n, V), from 1, ties by index; int64 (n,)."""
     own = scores[np.arange(len(ids)), ids][:, None]
     better = (scores > own).sum(axis=1)
     before = ((scores == own) & (np.arange(scores.shape[1]) < ids[:, None])).sum(axis=1)
@@ -78,14 +64,10 @@ def ranks(scores: Floats, ids: Ids) -> Ids:
 def word_ranks(
     scores: Floats, ids: Ids, vocabulary: Vocabulary, *, pooled: Literal["sum", "best"]
 ) -> Ids:
-    """Place of each id's word among all words, from 1, ties by first token; int64 (n,).
+    """Places each id's word among all words, from 1, ties by first token; int64 (n,).
 
-    Args:
-        scores: float64 (n, V).
-        ids: int64 (n,).
-        vocabulary: V tokens.
-        pooled: The score of a word: ``"sum"``, where scores are logarithms of what its tokens
-            have together, or ``"best"``, that of its best token.
+    The score of a word is pooled from its tokens: their ``"sum"``, of logarithms, or the
+    ``"best"``.
     """
     words = word_numbers(vocabulary)
     if len(words) == words.max() + 1:

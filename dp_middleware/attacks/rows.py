@@ -19,11 +19,7 @@ _SUM_ERROR = 1e-9
 
 
 def channel(mechanism: Mechanism) -> ChannelMechanism:
-    """The mechanism, if it has a row per token.
-
-    Raises:
-        ParameterError: It has none.
-    """
+    """Returns the mechanism, if it has a row per token; else raises ParameterError."""
     if isinstance(mechanism, ChannelMechanism):
         return mechanism
     name = getattr(mechanism, "name", type(mechanism).__name__)
@@ -34,11 +30,7 @@ def channel(mechanism: Mechanism) -> ChannelMechanism:
 
 
 def prior_of(prior: ArrayLike | None, space: EmbeddingSpace) -> Floats:
-    """Checked prior over the tokens, float64 (V,); ``None``: uniform.
-
-    Raises:
-        ParameterError: Another shape, negative or not finite, or its sum is not one.
-    """
+    """Returns a checked prior over the tokens, float64 (V,), or raises; default uniform."""
     if prior is None:
         return np.full(len(space), 1.0 / len(space))
     weights = np.asarray(prior, dtype=np.float64)
@@ -53,12 +45,7 @@ def prior_of(prior: ArrayLike | None, space: EmbeddingSpace) -> Floats:
 
 
 def summed(prior: Floats, units: Ids) -> Floats:
-    """The prior of each word or other unit: the sum over its tokens, float64 (units,).
-
-    Args:
-        prior: float64 (n,).
-        units: Number of each token's unit, int64 (n,).
-    """
+    """Sums a prior (n,) over the tokens of each word or other unit (numbers, (n,))."""
     return np.bincount(units, weights=prior).astype(np.float64)
 
 
@@ -71,18 +58,10 @@ def outputs_of(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Ids:
 def blocks(
     mechanism: ChannelMechanism, space: EmbeddingSpace, inputs: Ids, outputs: Ids
 ) -> Iterator[tuple[Ids, torch.Tensor]]:
-    """(ids, P(outputs | ids)): the integers that are drawn from over their total, float64 (k, m).
+    """Yields (ids, P(outputs | ids)): the integers drawn from over their total, float64 (k, m).
 
-    Words come in the order of their first tokens, and no block ends inside one.
-
-    Args:
-        mechanism: A channel.
-        space: V tokens with vectors.
-        inputs: Rows wanted, int64.
-        outputs: Columns wanted, int64 (m,), some of :func:`outputs_of`.
-
-    Returns:
-        On the space's device.
+    On the space's device. Words come in the order of their first tokens, and no block ends inside
+    one. ``outputs`` are columns of :func:`outputs_of`.
     """
     every = outputs_of(mechanism, space)
     possible = space.on_device(every)
@@ -107,13 +86,9 @@ def _whole_words(inputs: Ids, space: EmbeddingSpace) -> list[Ids]:
 
 
 class Leaders:
-    """The ``count`` largest values of each column so far, with the ids of their rows.
+    """Keeps the ``count`` largest values of each column, float64 (count, m), and ids of rows.
 
-    Of equal values the first stay; a value of zero never leads.
-
-    Attributes:
-        values: float64 (count, m), descending.
-        ids: int64 (count, m), -1 where fewer rows had a value.
+    Of equal values the first stay; a value of zero never leads: its id is -1.
     """
 
     def __init__(self, count: int, columns: int, device: torch.device) -> None:
@@ -137,12 +112,9 @@ class Leaders:
 def leaders(
     mechanism: ChannelMechanism, space: EmbeddingSpace, prior: Floats, outputs: Ids, count: int
 ) -> tuple[Leaders, Leaders]:
-    """For each output y the ``count`` words, and the ``count`` tokens, of largest joint law.
+    """Finds for each output y the ``count`` words, and the ``count`` tokens, of largest joint law.
 
     That of a token x is prior(x) P(y|x), that of a word the sum over its tokens. One pass.
-
-    Returns:
-        Words, whose ids are those of :func:`word_numbers`, and tokens.
     """
     words = word_numbers(space.vocabulary)
     by_word, by_token = (Leaders(count, len(outputs), space.device) for _ in range(2))

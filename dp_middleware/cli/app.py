@@ -29,18 +29,8 @@ app = typer.Typer(
 )
 app.add_typer(ledger.app, name="ledger")
 for command in (
-    sanitize,
-    sanitize_file,
-    pseudonymize,
-    certify,
-    prepare,
-    mechanisms,
-    rewrite,
-    chat,
-    attack,
-    evaluate,
-    serve,
-    demo,
+    *(sanitize, sanitize_file, pseudonymize, certify, prepare, mechanisms, rewrite),
+    *(chat, attack, evaluate, serve, demo),
 ):
     app.command()(command)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
@@ -81,23 +80,23 @@ def _data(law: Mechanism, certificate: Certificate) -> dict[str, Any]:
 
 def _show(names: list[str], certificates: list[Certificate]) -> None:
     """One column per certificate, then what all of them assume."""
-    table = Table("", *names, header_style="bold")
-    for label, values in (
-        ("claimed", [show.claim(c) for c in certificates]),
-        ("certified epsilon", [show.nats(c.epsilon) for c in certificates]),
-        ("guarantee", [show.guarantee(c.guarantee) for c in certificates]),
-        ("metric guarantee", [c.metric and show.guarantee(c.metric) for c in certificates]),
-        ("adjacency", [str(c.adjacency) for c in certificates]),
-        ("method", [c.method for c in certificates]),
-        ("witness", [c.witness and _witness(c.witness) for c in certificates]),
-        ("recovery", [show.percent(c.recovery) for c in certificates]),
-        ("retention", [show.percent(c.retention) for c in certificates]),
-        ("recovery in English", [show.percent(c.recovery_in_english) for c in certificates]),
-        ("retention in English", [show.percent(c.retention_in_english) for c in certificates]),
-    ):
-        table.add_row(Text(label, style="bold"), *(Text(value or "none") for value in values))
+    rows: dict[str, list[str]] = {
+        "claimed": [show.claim(c) for c in certificates],
+        "certified epsilon": [show.nats(c.epsilon) for c in certificates],
+        "guarantee": [show.guarantee(c.guarantee) for c in certificates],
+        "metric guarantee": [
+            show.guarantee(c.metric) if c.metric else "none" for c in certificates
+        ],
+        "adjacency": [str(c.adjacency) for c in certificates],
+        "method": [c.method for c in certificates],
+        "witness": [_witness(c.witness) if c.witness else "none" for c in certificates],
+        "recovery": [show.percent(c.recovery) for c in certificates],
+        "retention": [show.percent(c.retention) for c in certificates],
+        "recovery in English": [show.percent(c.recovery_in_english) for c in certificates],
+        "retention in English": [show.percent(c.retention_in_english) for c in certificates],
+    }
     console = Console()
-    console.print(table)
+    console.print(show.columns("", names, rows))
     console.print("Assumptions:", style="bold")
     for sentence in dict.fromkeys(sentence for c in certificates for sentence in c.assumptions):
         console.print(Text(f"- {sentence}"))

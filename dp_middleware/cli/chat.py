@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.panel import Panel
-from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
@@ -63,6 +61,6 @@ def chat(
         return
     console = Console(stderr=True)
     for title, shown in (("released", answer.release.text), ("remote answer", answer.remote_text)):
-        console.print(Panel(Text(show.printable(shown)), title=title, title_align="left"))
+        show.panel(console, title, shown)
     show.line(show.printable(answer.text))
     show.summary(answer.release, sanitizer, settings.asked)

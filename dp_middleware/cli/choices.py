@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 
 
 def require(what: str, typed: Iterable[str], names: Iterable[str]) -> None:
-    """Refuse a name that is not there, without repeating it: it may be a text.
-
-    Args:
-        what: "a mechanism", for the error.
-        typed: Of a person.
-        names: Ours.
-
-    Raises:
-        ParameterError: With the names that there are, and the nearest.
-    """
+    """Refuses a name that is not there, without repeating it: it may be a text."""
     for word in typed:
         if word not in names:
             raise ParameterError(expected(what, word, names))
@@ -36,12 +27,7 @@ def require(what: str, typed: Iterable[str], names: Iterable[str]) -> None:
 def mechanism_of(
     name: str | None, *epsilons: float, unit: UnitName = UnitName.occurrence
 ) -> type[Mechanism]:
-    """The mechanism of this name, ``None`` for the library's default for the unit.
-
-    Raises:
-        ParameterError: No such mechanism, one of tokens for whole texts, or an epsilon is not
-            positive.
-    """
+    """Returns the mechanism of this name, ``None`` for the library's default for the unit."""
     with working("loading the library"):
         from dp_middleware.mechanisms.text_mechanisms import TextMechanism
         from dp_middleware.sanitizers.calibrated import DEFAULT_MECHANISM
@@ -58,11 +44,7 @@ def mechanism_of(
 def law_of(
     kind: type[Mechanism], epsilon: float, space: dp.EmbeddingSpace, list_size: float | None
 ) -> Mechanism:
-    """The mechanism with public defaults, RANTEXT with the lists that were asked for.
-
-    Raises:
-        ParameterError: Lists for a mechanism whose lists have no random radius.
-    """
+    """Makes the mechanism with public defaults, RANTEXT with the lists that were asked for."""
     if list_size is None:
         with working(f"choosing the parameters of {kind.name}"):
             return kind.with_defaults(epsilon, space)
@@ -81,11 +63,7 @@ def policy_of(lists: Iterable[Keep] | None) -> dp.KeepPolicy:
 
 
 def context_of(spec: str | None) -> Context | None:
-    """The language model behind ``masked:NAME`` or ``causal:NAME``.
-
-    Raises:
-        ParameterError: Another form.
-    """
+    """Returns the language model of ``masked:NAME`` or ``causal:NAME``."""
     if spec is None:
         return None
     kind, _, name = spec.partition(":")
@@ -95,11 +73,7 @@ def context_of(spec: str | None) -> Context | None:
 
 
 def classes_of(mechanism: Mechanism, space: dp.EmbeddingSpace) -> dp.Adjacency:
-    """Substitution within the mechanism's public classes.
-
-    Raises:
-        ParameterError: The mechanism has no classes.
-    """
+    """Returns substitution within the mechanism's public classes, or raises ParameterError."""
     classes = getattr(mechanism, "classes", None)
     if classes is None:
         raise ParameterError(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rich.console import Console
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -39,16 +38,7 @@ _SIGNS = frozenset(".,;:!?")
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A release of the demo's document, as ids, so that tokens can be compared.
-
-    Attributes:
-        epsilon: The exact epsilon asked for, nats per token.
-        sanitizer: Calibrated to it.
-        tokens: The released tokens, in order.
-        same: Which of them are the token of the document at that place.
-        calibrated: Seconds to calibrate and certify.
-        drawn: Seconds to draw.
-    """
+    """Holds a release of the demo's document token by token, what stayed, and seconds spent."""
 
     epsilon: float
     sanitizer: dp.Sanitizer
@@ -108,26 +98,22 @@ def release(space: dp.EmbeddingSpace, epsilon: float) -> Sample:
 def _certificates(samples: list[Sample]) -> Table:
     """What the releases are worth."""
     names = [f"exact epsilon {sample.epsilon:g}" for sample in samples]
-    table = Table("per token", *names, header_style="bold")
     certificates = [sample.sanitizer.certificate for sample in samples]
-    for label, values in (
-        ("mechanism", [s.sanitizer.mechanism.name for s in samples]),
-        ("claimed for its parameter", [f"{show.nats(c.claimed)}-DP" for c in certificates]),
-        ("certified", [f"{show.guarantee(c.guarantee)} ({c.method})" for c in certificates]),
-        (
-            "best context-free attacker recovers, of English words",
-            [show.percent(c.recovery_in_english) for c in certificates],
-        ),
-        (
-            "released as they are, of English words",
-            [show.percent(c.retention_in_english) for c in certificates],
-        ),
-        ("came through here", [f"{sum(s.same)} of {len(s.same)} tokens" for s in samples]),
-        ("calibrated and certified in", [f"{s.calibrated:.1f} s" for s in samples]),
-        ("drawn in", [f"{1000 * s.drawn:.0f} ms" for s in samples]),
-    ):
-        table.add_row(Text(label, style="bold"), *(Text(value) for value in values))
-    return table
+    rows = {
+        "mechanism": [s.sanitizer.mechanism.name for s in samples],
+        "claimed for its parameter": [f"{show.nats(c.claimed)}-DP" for c in certificates],
+        "certified": [f"{show.guarantee(c.guarantee)} ({c.method})" for c in certificates],
+        "best context-free attacker recovers, of English words": [
+            show.percent(c.recovery_in_english) for c in certificates
+        ],
+        "released as they are, of English words": [
+            show.percent(c.retention_in_english) for c in certificates
+        ],
+        "came through here": [f"{sum(s.same)} of {len(s.same)} tokens" for s in samples],
+        "calibrated and certified in": [f"{s.calibrated:.1f} s" for s in samples],
+        "drawn in": [f"{1000 * s.drawn:.0f} ms" for s in samples],
+    }
+    return show.columns("per token", names, rows)
 
 
 def mark(tokens: tuple[str, ...], same: tuple[bool, ...], continuation: str) -> Text:
@@ -205,7 +191,7 @@ def _ask(
         ("what it answered", answer.remote_text),
         ("what the local model made of it", answer.text),
     ):
-        out.print(Panel(Text(show.printable(text)), title=title, title_align="left"))
+        show.panel(out, title, text)
 
 
 def remote_spec() -> str | None:

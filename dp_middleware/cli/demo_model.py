@@ -20,13 +20,9 @@ _TEMPERATURE = 0.8  # decoding greedily, so small a model goes round in circles
 
 
 class DemoModel:
-    """Messages in, a continuation of the last one out; at most 40 sampled tokens.
+    """Continues the last message by at most 40 sampled tokens; loaded at first use, onto the CPU.
 
-    Loaded at first use, with transformers, onto the CPU.
-
-    Args:
-        name: A folder or a name on the hub; ``None``: Gemma 3 270M of the extra ``demo``, put
-            together in the cache folder.
+    ``None`` as its name: Gemma 3 270M of the extra ``demo``, put into the cache folder.
     """
 
     location: Location = IN_PROCESS

@@ -43,8 +43,7 @@ def evaluate(
         typer.Argument(metavar="DATA", help="Files, folders or names of data sets; public texts."),
     ] = None,
     mechanism: Annotated[
-        list[str] | None,
-        typer.Option("--mechanism", "-m", help="Repeatable; default: all."),
+        list[str] | None, typer.Option("--mechanism", "-m", help="Repeatable; default: all.")
     ] = None,
     epsilon: Annotated[
         list[float] | None,
@@ -90,8 +89,7 @@ def evaluate(
         typer.Option("--chat-model", help=f"Is sent every release: {options.MODEL_FORMS}."),
     ] = None,
     extractor: Annotated[
-        str | None,
-        typer.Option("--extractor", help="Sees the texts, and the answers: same forms."),
+        str | None, typer.Option("--extractor", help="Sees the texts, and the answers: same forms.")
     ] = None,
     out: Annotated[
         Path | None,

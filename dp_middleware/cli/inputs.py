@@ -11,15 +11,9 @@ from dp_middleware.errors import ParameterError, withheld
 
 
 def read_text(words: list[str] | None, file: Path | None) -> str:
-    """The text of the command.
+    """Reads the text of a command: its words, a file (``-``: standard input) or standard input.
 
-    Args:
-        words: Arguments, joined by one blank; ``["-"]`` or none: standard input.
-        file: Read instead; ``-`` is standard input.
-
-    Raises:
-        ParameterError: Two sources, no source, an unreadable file, or bytes that are not UTF-8.
-            The message never quotes the text.
+    ParameterError, which never quotes the text: two sources, none, unreadable, or not UTF-8.
     """
     if words and file is not None:
         raise ParameterError("expected one source of text, got arguments and --file")

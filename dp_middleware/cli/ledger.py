@@ -14,7 +14,6 @@ from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.budget import open_ledger
 from dp_middleware.cli.failures import Commands
 from dp_middleware.cli.options import Format
 from dp_middleware.cli.progress import working
@@ -44,7 +43,7 @@ def show_accounts(
     ledger: Ledger = None, subject: Subject = None, as_json: options.AsJson = False
 ) -> None:
     """What every subject has spent and has left."""
-    book = open_ledger(ledger)
+    book = show.open_ledger(ledger)
     accounts = {name: book.account(name) for name in _subjects(book, subject)}
     if not as_json:
         Console().print(_table(book, accounts))
@@ -66,7 +65,7 @@ def export(
     form: Annotated[Format, typer.Option("--format", help="One row a line.")] = Format.jsonl,
 ) -> None:
     """The audit trail on standard output: every row, no text."""
-    book = open_ledger(ledger)
+    book = show.open_ledger(ledger)
     from dp_middleware.privacy.ledger.ledger import Row
 
     if form is Format.csv:
@@ -81,7 +80,7 @@ def export(
 def verify(ledger: Ledger = None, as_json: options.AsJson = False) -> None:
     """Check the file, and recompute every sum from the rows."""
     with working("verifying"):
-        audit = open_ledger(ledger).verify()
+        audit = show.open_ledger(ledger).verify()
     if as_json:
         show.data({"ok": True, **audit.to_dict()})
         return

@@ -45,10 +45,9 @@ def mechanisms(
 
 
 def markdown_table() -> str:
-    """One Markdown table of all mechanisms, from their own documentation; no line feed at the end.
+    """Makes one Markdown table of all mechanisms, from their own documentation.
 
-    One line per mechanism, which starts with its name in backticks. The reference is cut after
-    its first year, or after its first sentence.
+    Each line starts with a name in backticks. References are cut after their first year.
     """
     lines = ["| name | what it does | claimed | guaranteed | reference |", "|---|---|---|---|---|"]
     for row in map(_describe, dp.MECHANISMS.values()):

@@ -71,8 +71,7 @@ CHOICES: dict[str, type[StrEnum]] = {
 MODEL_FORMS = "openai:MODEL, openai:MODEL@URL, ollama:MODEL or hf:PATH"
 
 Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input."),
+    list[str] | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
 Epsilon = Annotated[
@@ -86,8 +85,7 @@ UnitOption = Annotated[
     ),
 ]
 Nominal = Annotated[
-    bool,
-    typer.Option("--nominal", help="Take --epsilon as the mechanism's own parameter instead."),
+    bool, typer.Option("--nominal", help="Take --epsilon as the mechanism's own parameter instead.")
 ]
 MechanismName = Annotated[
     str | None,

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 import dp_middleware as dp
-from dp_middleware.cli import budget, options, show
+from dp_middleware.cli import options, show
 from dp_middleware.cli.failures import expected
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.progress import working
@@ -89,7 +89,7 @@ def pseudonymize(
         terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
         if (ledger, limit, subject) != (None, None, None):
-            terms["ledger"] = budget.open_ledger(ledger, limit)
+            terms["ledger"] = show.open_ledger(ledger, limit)
         pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
         session = _session(pseudonyms, mapping, key)
     with working("finding and drawing"), withheld(_UNREADABLE, OSError, sqlite3.Error):
@@ -135,7 +135,7 @@ def _session(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) 
     """With a mapping that is there, or a new one and, if need be, a new key."""
     if mapping is None:
         return pseudonyms.session()
-    path = key or budget.data_folder(create=not mapping.exists()) / "pseudonyms.key"
+    path = key or show.data_folder(create=not mapping.exists()) / "pseudonyms.key"
     if not mapping.exists():
         _make_key(path)
     with withheld(_UNREADABLE, OSError, sqlite3.Error):

@@ -23,8 +23,7 @@ from dp_middleware.errors import ParameterError
 def rewrite(
     settings: Settings,
     generator: Annotated[
-        str,
-        typer.Option("--generator", help=f"Sees the sanitized text: {options.MODEL_FORMS}."),
+        str, typer.Option("--generator", help=f"Sees the sanitized text: {options.MODEL_FORMS}.")
     ],
     text: options.Words = None,
     file: options.File = None,
@@ -46,8 +45,7 @@ def rewrite(
         SensitivityName, typer.Option("--sensitivity", help="Bound used for the choice.")
     ] = SensitivityName.candidates,
     varied_prompts: Annotated[
-        bool,
-        typer.Option("--varied-prompts", help="Ask for each candidate in other words."),
+        bool, typer.Option("--varied-prompts", help="Ask for each candidate in other words.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

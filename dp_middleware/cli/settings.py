@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dp_middleware as dp
-from dp_middleware.cli import budget, choices, options
+from dp_middleware.cli import choices, options, show
 from dp_middleware.cli.options import SpaceName, UnitName
 from dp_middleware.cli.progress import working
 from dp_middleware.errors import ParameterError
@@ -17,25 +17,10 @@ from dp_middleware.errors import ParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The privacy options of one run, which several commands have; all public.
+    """Holds the privacy options of one run, which several commands have; all public.
 
-    A command gets them by :func:`with_settings`: their names, help and defaults are these.
-
-    Attributes:
-        epsilon: Nats per token or text, see ``unit`` and ``nominal``.
-        unit: What it protects; ``text`` is for mechanisms of whole texts.
-        nominal: Whether ``epsilon`` is the mechanism's parameter; else it is the certified one.
-        mechanism: A name of ``MECHANISMS``; ``None`` for the library's default.
-        space: Vocabulary and vectors.
-        keep: Lists of tokens released unchanged.
-        within_classes: Certify within the mechanism's public classes.
-        accept_infinite: Release even if nothing is guaranteed.
-        context: A language model for a contextual mechanism, ``masked:NAME`` or ``causal:NAME``.
-        ledger: URL of the ledger that is charged. If this, both budgets and ``subject`` are
-            ``None``, nothing is charged.
-        budget: Nats per subject, of a ledger that is created or is there.
-        metric_budget: Nats per unit of distance, of the same; ``None``: as many as ``budget``.
-        subject: Whose budget is charged.
+    A command gets them by :func:`with_settings`: their names, help and defaults are these. If
+    ``ledger``, both budgets and ``subject`` are ``None``, nothing is charged.
     """
 
     epsilon: options.Epsilon = 10.0
@@ -69,13 +54,7 @@ class Settings:
         return replace(self, ledger=None, budget=None, metric_budget=None, subject=None)
 
     def sanitizer(self) -> dp.Sanitizer:
-        """Load the space and calibrate or certify; a ledger is opened or created last.
-
-        Raises:
-            ParameterError: Options that do not go together.
-            CannotCalibrate: No parameter has the exact epsilon.
-            InfiniteEpsilon: The nominal epsilon guarantees nothing.
-        """
+        """Loads the space and calibrates or certifies; a ledger is opened or created last."""
         if self.accept_infinite and not self.nominal:
             raise ParameterError("expected --nominal with --accept-infinite: infinity has no exact")
         kind = choices.mechanism_of(self.mechanism, self.epsilon, unit=self.unit)
@@ -90,7 +69,7 @@ class Settings:
         terms: dict[str, Any] = {"context": context, "policy": policy, "adjacency": adjacency}
         charged = (self.ledger, self.budget, self.metric_budget, self.subject)
         if charged != (None, None, None, None):
-            terms["ledger"] = budget.open_ledger(self.ledger, self.budget, self.metric_budget)
+            terms["ledger"] = show.open_ledger(self.ledger, self.budget, self.metric_budget)
             terms["subject"] = options.DEFAULT_SUBJECT if self.subject is None else self.subject
         if self.nominal:
             with working(f"choosing the parameters of {kind.name}"):
@@ -101,7 +80,7 @@ class Settings:
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of :class:`Settings` in place of its parameter ``settings``.
+    """Gives a command the options of :class:`Settings` in place of its parameter ``settings``.
 
     An option of the command's own takes the place of one with its name. Typer reads options from a
     signature, and has no other way to share a dozen of them.

@@ -1,20 +1,22 @@
-"""What several commands show: rich tables for people, dicts for machines."""
+"""What several commands show and open: tables, JSON, ledgers and their accounts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware.cli import budget
+from dp_middleware.errors import LedgerError, ParameterError, withheld
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
 from dp_middleware.privacy.certificate import json_number as json_number
 from dp_middleware.privacy.wording import (
@@ -26,7 +28,6 @@ from dp_middleware.privacy.wording import (
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
     from dp_middleware.privacy.ledger.ledger import Account
-
 _FEW_ENTRIES = 4
 _MANY_ENTRIES = 100
 
@@ -47,6 +48,19 @@ def pairs(console: Console, *rows: tuple[str, str]) -> None:
     for name, value in rows:
         table.add_row(Text(name, style="bold"), Text(value))
     console.print(table)
+
+
+def panel(console: Console, title: str, text: str) -> None:
+    """A model's text in a frame."""
+    console.print(Panel(Text(printable(text)), title=title, title_align="left"))
+
+
+def columns(first: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
+    """A table with a name and a value of each column on every line."""
+    table = Table(first, *names, header_style="bold")
+    for label, values in rows.items():
+        table.add_row(Text(label, style="bold"), *map(Text, values))
+    return table
 
 
 def printable(text: str) -> str:
@@ -124,7 +138,7 @@ def summary(
 
 def standing(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> list[tuple[str, str]]:
     """A row with what is spent and left, if a ledger was charged."""
-    account = budget.account_of(sanitizer)
+    account = account_of(sanitizer)
     if account is None:
         return []
     also = f" and {metric_spending(account)}" if account.metric else ""
@@ -138,7 +152,7 @@ def release_data(
     asked: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A release, its certificate and, with a ledger, what is left, JSON-ready."""
-    account = budget.account_of(sanitizer)
+    account = account_of(sanitizer)
     charged = {"budget": account_data(str(sanitizer.subject), account)} if account else {}
     own: dict[str, Any] = {}
     if isinstance(sanitizer, dp.Sanitizer):
@@ -175,3 +189,50 @@ def remaining(account: Account) -> str:
 def metric_spending(account: Account) -> str:
     """What was spent per unit of distance, by distance and space; empty if nothing was."""
     return ", ".join(f"{nats(value)} {scale}" for scale, value in account.metric.items())
+
+
+def open_ledger(
+    url: str | None, budget: float | None = None, metric_budget: float | None = None
+) -> dp.PrivacyLedger:
+    """Opens a ledger, by default the file in the user's data folder.
+
+    A budget (nats per subject) creates one that is not there; of one that is, it must be the same.
+    ``metric_budget`` is in nats per unit of distance, by default as many.
+    """
+    try:
+        if not url:
+            url = f"sqlite:///{data_folder(create=budget is not None) / 'ledger.db'}"
+        return dp.PrivacyLedger(url, budget=budget, metric_budget=metric_budget)
+    except ParameterError as error:
+        failed = str(error)
+    raise ParameterError(
+        f"{failed}; on the command line: --budget creates a ledger, --ledger or "
+        "DP_MIDDLEWARE_LEDGER names another"
+    )
+
+
+def account_of(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> Account | None:
+    """Returns the standing of the subject that is charged, if one is; for display.
+
+    A release that was charged is not lost for a ledger that fails now: ``None``, with a note.
+    """
+    if sanitizer.ledger is None or sanitizer.subject is None:
+        return None  # without a look at the ledger's class, whose database takes long to load
+    if not isinstance(sanitizer.ledger, dp.PrivacyLedger):
+        return None
+    try:
+        return sanitizer.ledger.account(sanitizer.subject)
+    except LedgerError:
+        typer.echo("note: this was charged; what is left could not be read", err=True)
+        return None
+
+
+def data_folder(*, create: bool) -> Path:
+    """The user's data folder, which is made for them alone."""
+    from platformdirs import user_data_path
+
+    folder = user_data_path("dp-middleware")
+    if create:
+        with withheld("expected a data folder that can be written, got {}", OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder

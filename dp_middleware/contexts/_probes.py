@@ -16,13 +16,10 @@ _TOLERANCE = 1e-5  # of the largest logit; passes of one shape differ by less
 
 
 def check_sequences_are_apart(network: Any, window: int, name: str) -> None:
-    """Refuse a model whose logits for a sequence depend on the other one of its batch.
+    """Refuses a model whose logits for a sequence depend on the other one of its batch.
 
     A scale shared by the whole batch, as of dynamically quantised activations, is moved by most
     texts: one text of one repeated token is passed beside itself and beside a varied one.
-
-    Raises:
-        ParameterError: They do.
     """
     for steady, varied in trials(network, window):
         first, second = (
@@ -37,11 +34,7 @@ def check_sequences_are_apart(network: Any, window: int, name: str) -> None:
 
 
 def check_causal(network: Any, window: int, name: str) -> None:
-    """Refuse a model whose logits at a position depend on a later token.
-
-    Raises:
-        ParameterError: They do.
-    """
+    """Refuses a model whose logits at a position depend on a later token."""
     for steady, varied in trials(network, window):
         for text in (steady, varied):
             other = np.append(text[:-1], varied[len(varied) // 2])
@@ -76,3 +69,35 @@ def differ(first: Any, second: Any) -> bool:
     """Also where either is not finite."""
     largest = float(first.abs().max())
     return not float((first - second).abs().max()) <= _TOLERANCE * largest
+
+
+def linear_head(network: Any, window: int) -> Any:
+    """Returns the linear layer from the base model's hidden states to the network's logits.
+
+    ``None`` if there is none, or if trial passes tell that there is more to it (scales, caps).
+    """
+    body = getattr(network, "base_model", network)
+    head = getattr(network, "get_output_embeddings", lambda: None)()
+    if body is network or type(head) is not torch.nn.Linear or head.weight.is_meta:
+        return None
+    texts = [varied for _, varied in trials(network, window)]
+    return head if texts and all(_is_all(network, body, head, text) for text in texts) else None
+
+
+def _is_all(network: Any, body: Any, head: Any, text: Ids) -> bool:
+    """Whether the layer, applied to the body's hidden states, says what the network says."""
+    inputs = torch.from_numpy(text)[None].to(network.device)
+    options = {"attention_mask": torch.ones_like(inputs), "return_dict": True}
+    with torch.inference_mode():
+        states = getattr(body(input_ids=inputs, **options), "last_hidden_state", None)
+        if states is None or states.shape[-1] != head.in_features:
+            return False
+        found, logits = head(states), network(input_ids=inputs, **options).logits
+        return found.shape == logits.shape and not differ(logits.float(), found.float())
+
+
+def outputs_of(head: Any, tokens: Ids) -> tuple[Any, Any]:
+    """Weight (V, d) and bias (V,) or ``None`` of some of the layer's outputs, copied."""
+    places = torch.from_numpy(tokens).to(head.weight.device)
+    with torch.no_grad():
+        return head.weight[places], None if head.bias is None else head.bias[places]

@@ -24,13 +24,11 @@ class _Form(NamedTuple):
 
 
 def model_ids(vocabulary: Vocabulary, tokenizer: Any) -> Ids:
-    """The model's id for each token of the vocabulary, int64 (V,).
+    """Maps each token of the vocabulary to one of the model's, int64 (V,): positions stay aligned.
 
     The model's own token of the same letters that also starts (or continues) a word, and of a
-    closing sign the one that follows without a blank; where there
-    is none, the first piece into which the model's tokenizer splits the token; where there is no
-    piece, the model's unknown token. One model token per vocabulary token, so that positions
-    stay aligned: a token that the model would split is an approximation.
+    closing sign the one that follows without a blank; else the first piece into which the model's
+    tokenizer splits the token, an approximation; else its unknown token.
     """
     own = _own_tokens(tokenizer)
     forms = _forms(vocabulary)
@@ -51,11 +49,7 @@ def model_ids(vocabulary: Vocabulary, tokenizer: Any) -> Ids:
 
 
 def unknown_id(tokenizer: Any) -> int:
-    """What the model is fed for a token outside the vocabulary.
-
-    Raises:
-        ParameterError: The tokenizer has no token for it.
-    """
+    """Returns what the model is fed for an unknown token, or raises ParameterError."""
     names = ("unk_token_id", "mask_token_id", "bos_token_id", "eos_token_id")
     numbers = [getattr(tokenizer, name, None) for name in names]
     known = [int(number) for number in numbers if number is not None]

@@ -1,13 +1,14 @@
-"""What a context is: logits for every position of a text, from tokens or from releases."""
+"""What a context is: logits for every position of a text, or step by step from releases."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.contexts.streams import Apart, Stream, Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -23,30 +24,18 @@ class Context(ABC):
 
     @abstractmethod
     def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """What the raw tokens of one text say of each position.
+        """Returns what the raw tokens of one text say of each position, float64 (n, V).
 
-        Args:
-            ids: int (n,), each in 0 .. V - 1 or -1 for an unknown token. Private.
-            space: V tokens.
-
-        Returns:
-            float64 (n, V).
-
-        Raises:
-            ParameterError: An id outside -1 .. V - 1.
+        ``ids`` are int (n,), -1 for an unknown token. Private. ParameterError: one outside -1 .. V
+        - 1.
         """
 
     def blocks(
         self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
     ) -> Iterator[Floats]:
-        """The rows of :meth:`logits` in order, float64 (k, V), at most ``size`` at a time.
+        """Yields the rows of :meth:`logits` in order, float64 (k, V), at most ``size`` at a time.
 
-        Args:
-            ids: As for :meth:`logits`.
-            space: V tokens.
-            size: At least 1.
-            places: Positions whose rows are asked for, ascending; ``None``: all. Given only where
-                tokens of the text are public, which are read and not drawn for.
+        ``places`` are positions asked for, ascending, where some tokens are public; ``None``: all.
         """
         rows = self.logits(ids, space)
         rows = rows if places is None else rows[places]
@@ -62,23 +51,15 @@ class Context(ABC):
         return Apart([self.start(space) for _ in range(texts)])
 
     def start_among(self, space: EmbeddingSpace, releases: Sequence[Ids]) -> Streams:
-        """Streams for texts with what is public of them before the draw, also ahead.
+        """Starts streams for texts with what is public of them before the draw, also ahead.
 
-        By default those of :meth:`start_together`, which look ahead at nothing.
-
-        Args:
-            space: V tokens.
-            releases: For each text int64 (m,): ids of public tokens, and -1 where one is to be
-                drawn.
+        By default those of :meth:`start_together`, which look ahead at nothing. ``releases`` hold
+        int64 (m,) for each text: ids of public tokens, and -1 where one is to be drawn.
         """
         return self.start_together(space, len(releases))
 
     def logit_bound(self, texts: Sequence[str], space: EmbeddingSpace) -> float:
-        """The largest logit over texts: a bound for CAPE.
-
-        Args:
-            texts: **Public** calibration texts: the result depends on them.
-            space: V tokens.
+        """Finds the largest logit over **public** calibration texts: a bound for CAPE.
 
         Raises:
             ParameterError: There are no tokens, or no logit is above zero.
@@ -91,3 +72,46 @@ class Context(ABC):
         if not largest > 0:
             raise ParameterError("expected public texts with a logit above zero; pass more text")
         return float(largest)
+
+
+class Stream(Protocol):
+    """Logits position by position, from what was released to the left; sees nothing else."""
+
+    def logits(self) -> Floats:
+        """For the next position, float64 (1, V)."""
+
+    def append(self, number: int) -> None:
+        """The id released at the next position, 0 .. V - 1."""
+
+
+class Streams(Protocol):
+    """Streams of n texts that go on together, position by position."""
+
+    def logits(self, texts: Ids, /) -> Floats:
+        """For the next position of k of the texts, int64 (k,) in 0 .. n - 1; float64 (k, V)."""
+
+    def append(self, numbers: Ids, /) -> None:
+        """The ids released at the next position of each text, int64 (n,)."""
+
+    def keep(self, count: int, /) -> None:
+        """Go on with the first ``count`` texts; the others have ended."""
+
+
+class Apart:
+    """A stream for each text, which knows nothing of the others."""
+
+    def __init__(self, streams: list[Stream]) -> None:
+        self._streams = streams
+
+    def logits(self, texts: Ids) -> Floats:
+        """Asks those streams."""
+        return np.concatenate([self._streams[text].logits() for text in texts])
+
+    def append(self, numbers: Ids) -> None:
+        """Tells each stream its own."""
+        for stream, number in zip(self._streams, numbers.tolist(), strict=True):
+            stream.append(number)
+
+    def keep(self, count: int) -> None:
+        """Forgets the others."""
+        del self._streams[count:]

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware._torch import torch
-from dp_middleware.contexts._heads import linear_head, outputs_of
-from dp_middleware.contexts._probes import check_causal
+from dp_middleware.contexts._probes import check_causal, linear_head, outputs_of
+from dp_middleware.contexts.base import Streams
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift
-from dp_middleware.contexts.streams import Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -124,14 +123,10 @@ class CausalContext(ModelContext):
         return CausalStream(self, space, texts)
 
     def passed(self, tokens: Ids, cache: Any) -> tuple[Any, Any]:
-        """What the model holds after each token of n texts, and its key-value cache.
+        """Returns what the model holds after each token of n texts, and its key-value cache.
 
-        Args:
-            tokens: int64 (n, t), of the model, behind those in the cache.
-            cache: From an earlier call, whose tokens come before; ``None``: nothing does.
-
-        Returns:
-            (n, t, d), for :meth:`rows`: hidden states, or logits where those do not suffice.
+        ``tokens`` are the model's, int64 (n, t), behind those in the cache. (n, t, d), for
+        :meth:`rows`: hidden states, or logits where those do not suffice.
         """
         loaded = self.ready()
         network = loaded.network if self._head is None else loaded.network.base_model
@@ -184,10 +179,10 @@ class CausalContext(ModelContext):
 
 
 class CausalStream:
-    """Logits of the next position of n texts, from what was released, with a key-value cache.
+    """Gives logits of the next position of n texts, from what was released, with a key-value cache.
 
-    All texts are as long, so that all have the same window. What rounding makes of a text's
-    logits may depend on what was released for the others.
+    All texts are as long and have the same window. What rounding makes of a text's logits may
+    depend on what was released for the others.
     """
 
     def __init__(self, context: CausalContext, space: EmbeddingSpace, texts: int = 1) -> None:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
+from dp_middleware.contexts.base import Apart, Streams
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift
-from dp_middleware.contexts.streams import Apart, Streams
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -115,14 +115,7 @@ class MaskedContext(ModelContext):
         return Apart([MaskedStream(self, space, known) for known in releases])
 
     def scores(self, sequences: Ids, rows: Ids, columns: Ids, space: EmbeddingSpace) -> Floats:
-        """Logits at some places of sequences of model tokens, float64 (k, V).
-
-        Args:
-            sequences: int64 (b, t), without special tokens.
-            rows: int64 (k,), in 0 .. b - 1.
-            columns: int64 (k,), in 0 .. t - 1.
-            space: V tokens.
-        """
+        """Returns logits at k places (rows, columns) of model tokens (b, t), float64 (k, V)."""
         loaded = self.ready()
         before, after = (np.tile(end, (len(sequences), 1)) for end in _ends(loaded))
         whole = np.concatenate([before, sequences, after], axis=1).astype(np.int64)
@@ -153,14 +146,10 @@ class MaskedContext(ModelContext):
 
 
 class MaskedStream:
-    """Logits of the next position: a mask behind the last released tokens, a pass each.
+    """Gives logits of the next position: a mask behind the last released tokens, a pass each.
 
-    Args:
-        context: Of the model.
-        space: V tokens.
-        public: Ids of the text's public tokens, -1 for others, as far as it is known. A position
-            sees those ahead of it up to the last public one, with masks for the others, in a
-            window of the model as :class:`MaskedContext` chooses it.
+    ``public`` are ids of the text's public tokens, -1 for others: a position sees those ahead up to
+    the last public one, with masks for the others, in a window as in :class:`MaskedContext`.
     """
 
     def __init__(
@@ -192,10 +181,10 @@ class MaskedStream:
 
 
 def window_starts(size: int, length: int, stride: int) -> Ids:
-    """First token of the window in which each of ``size`` positions is predicted, int64 (size,).
+    """Returns the first token of the window in which each position is predicted, int64 (size,).
 
-    Windows of ``length`` tokens start at multiples of ``stride``, or lower at the end of the
-    text; a position lies as near to the middle of its window as that allows.
+    Windows of ``length`` start at multiples of ``stride``, or lower at the end of the text; a
+    position lies as near to the middle as that allows.
     """
     margin = max(0, length - stride) // 2
     starts: Ids = (np.arange(size) - margin) // stride * stride

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.contexts._own_space import own_space
 from dp_middleware.contexts._probes import check_sequences_are_apart
 from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
 from dp_middleware.contexts.base import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError, needs
+from dp_middleware.vocabulary.model_tokens import vocabulary_of
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Shift = Literal["mean", "none"]
@@ -181,22 +181,27 @@ class ModelContext(Context):
             return self._maps[key]
 
     def space(self, size: int | None = None) -> EmbeddingSpace:
-        """The model's own tokens, with its input embeddings as vectors, as they are.
+        """Makes a space of the model's own tokens, with its input embeddings as vectors.
 
-        As CAPE has it, with BERT's vocabulary or GPT-2's: a token is fed as itself. Special and
-        added tokens, blanks and parts of characters are left out.
-
-        Args:
-            size: The first so many tokens in the model's order; default all.
+        As CAPE has it, with BERT's vocabulary or GPT-2's. Special and added tokens, blanks and
+        parts of characters are left out; ``size``: the first so many.
 
         Raises:
             ParameterError: A tokenizer that is not a fast one of bytes, SentencePiece or
-                WordPieces, or that has fewer tokens.
+                WordPieces, one of fewer tokens, or a model without a row of input embeddings for
+                each token.
         """
         loaded = self.ready()
         with loaded.lock:
-            own = loaded.network, loaded.tokenizer
-            space, ids = own_space(self.model, *own, size, self.device)
+            vocabulary, numbers = vocabulary_of(self.model, loaded.tokenizer, size)
+            ids = np.array(numbers, dtype=np.int64)
+            weight = getattr(loaded.network.get_input_embeddings(), "weight", None)
+            if weight is None or weight.is_meta or len(weight) <= ids.max():
+                raise ParameterError(
+                    "expected a model with a row of input embeddings for each token"
+                )
+            vectors = weight.detach()[numbers].double().cpu().numpy()
+            space = EmbeddingSpace(vocabulary, vectors, device=self.device)
             self._maps[space.vocabulary.fingerprint] = ids
         return space
 

@@ -44,9 +44,9 @@ async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "t
     raise textless.with_traceback(None)
 
 
-def without_text(error: Exception, what: str) -> DPMiddlewareError:
+def without_text(error: Exception, what: str, then: str = "nothing was sent") -> DPMiddlewareError:
     """Returns what stands for an exception: what others raise may quote the text."""
     if not isinstance(error, DPMiddlewareError):
-        return DPMiddlewareError(f"{what} failed with {type(error).__name__}; nothing was sent")
+        return DPMiddlewareError(f"{what} failed with {type(error).__name__}; {then}")
     error.__cause__ = error.__context__ = None
     return error

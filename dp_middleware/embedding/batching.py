@@ -52,10 +52,12 @@ class Request:
 
     Attributes:
         texts: What is to be embedded.
+        apart: Whether no other request may be with the model at that time.
         answer: Their unit rows, or an error without text.
     """
 
     texts: list[str]
+    apart: bool = False
     answer: Future[Rows] = field(default_factory=Future)
 
 
@@ -67,6 +69,9 @@ class Batcher:
     caller never waits. Equal texts of a batch are computed once; nothing is kept of them. Requests
     of a batch that the model fails on are tried once more, each alone, so that only those fail that
     it cannot answer; if it is out of reach (an ``OSError``), all of the batch fail at once.
+
+    A request that is to be apart is a batch of its own: its rows would move with its neighbours by
+    rounding.
 
     A cancelled request is not computed. The thread starts with the first request, ends when there
     has been none for 10 s, and starts again. A forked child has a queue and a thread of its own.
@@ -85,15 +90,17 @@ class Batcher:
         self._start_anew()
         _all.add(self)
 
-    def submit(self, texts: list[str]) -> Future[Rows]:
+    def submit(self, texts: list[str], *, apart: bool = False) -> Future[Rows]:
         """Queue 1 to ``backend.batch`` texts; the future will hold their unit rows.
+
+        Rows of a request ``apart`` depend on no other request.
 
         The future fails with an :class:`EmbeddingError` only, which holds no text.
 
         Raises:
             EmbeddingError: The interpreter exits, or no thread can be started.
         """
-        request = Request(texts)
+        request = Request(texts, apart)
         with self._more:
             if self._closed:
                 raise EmbeddingError("the interpreter exits; nothing is embedded any more")
@@ -172,13 +179,19 @@ class Batcher:
                 return False
             self._more.wait_for(lambda: self._is_full() or self._closed, _LINGER)
             room = self.backend.batch
-            while self._queue and len(self._queue[0].texts) <= room:
+            while self._queue and self._fits(batch, self._queue[0], room):
                 request = self._queue.popleft()
                 if request.answer.set_running_or_notify_cancel():
                     room -= len(request.texts)
                     batch.append(request)
             self._expected = max(1, len(batch))
             return True
+
+    @staticmethod
+    def _fits(batch: list[Request], request: Request, room: int) -> bool:
+        if batch and (request.apart or batch[0].apart):
+            return False
+        return len(request.texts) <= room
 
     def _answer(self, batch: list[Request]) -> None:
         """Answer requests together; if the model fails on them, try each one alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from functools import lru_cache, partial
@@ -46,7 +46,8 @@ class EmbeddingService:
     Services of equal arguments have one worker, one queue and one model, which is loaded at first
     use and then kept for the life of the process. What many callers ask for at the same time is
     computed together. Rows depend on that by rounding only: at most 1e-5 in length for float32,
-    for half precision as in :class:`~dp_middleware.embedding.backends.SentenceModel`.
+    for half precision as in :class:`~dp_middleware.embedding.backends.SentenceModel`. What a
+    certified release is drawn from, and the vectors of a space, are computed :func:`apart`.
 
     Texts to encode are private: none is cached, logged or quoted in an error. How long a call
     takes is not protected: it depends on the lengths of the texts of all callers at that time and
@@ -129,7 +130,10 @@ class EmbeddingService:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of whole texts, float32 (n, d), rows of unit length; blocks the thread."""
-        with closing(self._answers(check_texts(texts))) as answers:
+        return self._encode(texts)
+
+    def _encode(self, texts: Sequence[str], *, apart: bool = False) -> NDArray[np.float32]:
+        with closing(self._answers(check_texts(texts), apart=apart)) as answers:
             parts = [(places, answer.result()) for places, answer in answers]
         return _in_order(parts) if parts else np.empty((0, self._width()), np.float32)
 
@@ -144,7 +148,9 @@ class EmbeddingService:
             return _in_order(parts)
         return np.empty((0, await asyncio.to_thread(self._width)), np.float32)
 
-    def _answers(self, texts: list[str]) -> Generator[tuple[_Places, Future[Rows]]]:
+    def _answers(
+        self, texts: list[str], *, apart: bool = False
+    ) -> Generator[tuple[_Places, Future[Rows]]]:
         """Batch by batch the places of its texts and their rows; when closed, cancels the rest.
 
         Texts of like length share a batch, which saves padding.
@@ -156,7 +162,8 @@ class EmbeddingService:
         try:
             while True:
                 for places in islice(batches, _AHEAD - len(pending)):
-                    pending.append((places, self._batcher.submit([texts[k] for k in places])))
+                    some = [texts[k] for k in places]
+                    pending.append((places, self._batcher.submit(some, apart=apart)))
                 if not pending:
                     return
                 yield pending[0]
@@ -184,9 +191,9 @@ class EmbeddingService:
         _validate.one_of(("input", "raw", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
             model, precision = self.backend.model, self.backend.precision
-            space = _vector_tables.named_space(model, precision, vocabulary, vectors, self.encode)
+            space = _vector_tables.named_space(model, precision, vocabulary, vectors, apart(self))
         elif vectors == "encoded":
-            table = _vector_tables.encode_tokens(vocabulary, self.encode)
+            table = _vector_tables.encode_tokens(vocabulary, apart(self))
             space = EmbeddingSpace(vocabulary, unit_rows(table))
         else:
             raise ParameterError(
@@ -200,6 +207,19 @@ class EmbeddingService:
         if self._batcher.width is None:
             self.warm_up()
         return self._batcher.width or 0
+
+
+def apart(encoder: Any) -> Callable[[Sequence[str]], NDArray[np.float32]]:
+    """Returns the ``encode`` of an encoder whose rows depend on the texts of the call alone.
+
+    In a common batch a row moves by rounding with its neighbours, which are private texts of other
+    callers, so what is released must not be drawn from it. What a server does with the calls that
+    it is sent is out of reach, as is what another encoder than a service does.
+    """
+    if isinstance(encoder, EmbeddingService):
+        return partial(encoder._encode, apart=True)
+    encode: Callable[[Sequence[str]], NDArray[np.float32]] = encoder.encode
+    return encode
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -16,28 +16,18 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cuts import passage
-from dp_middleware.evaluation._laws import Law
-from dp_middleware.evaluation._pipelines import Pipeline
+from dp_middleware.evaluation._laws import Law, Pipeline
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
 from dp_middleware.mechanisms import Mechanism
-from dp_middleware.metrics.inputs import Encoder
+from dp_middleware.metrics.inputs import Chat, Encoder
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Vector = NDArray[np.float32]
 
 
 class Encoded:
-    """Vectors of an encoder, kept in memory as long as this object.
-
-    Args:
-        service: Asked for what is not known, all of it at once.
-        known: Vectors by text. Private, if the texts are.
-
-    Attributes:
-        backend: Of the service, whose name results give.
-        rows: What is known by now.
-    """
+    """Keeps vectors of an encoder in memory as long as this object; private, if the texts are."""
 
     def __init__(self, service: Encoder, known: Mapping[str, Vector] | None = None) -> None:
         self.backend = getattr(service, "backend", service)
@@ -52,7 +42,6 @@ class Encoded:
         return np.stack([self.rows[text] for text in texts])
 
 
-Chat = Callable[[list[dict[str, str]]], str]
 Model = Literal["context", "masked", "chat"]
 
 _WANTED: dict[Model, str] = {
@@ -82,11 +71,7 @@ class Models:
     extractor: Chat | None = None
 
     def need(self, kind: Model) -> Any:
-        """The model of this kind.
-
-        Raises:
-            ParameterError: There is none.
-        """
+        """Returns the model of this kind, or raises ParameterError."""
         model = getattr(self, kind)
         if model is None:
             raise ParameterError(f"needs {_WANTED[kind]}")
@@ -95,21 +80,12 @@ class Models:
 
 @dataclass(frozen=True, kw_only=True)
 class Case(StaysHere):
-    """A release of a data set. Private: it holds both sides.
+    """Holds a release of a data set, both sides: private.
 
-    Attributes:
-        law: The mechanism and its certificate, or a pipeline, which has its own.
-        space: V tokens with vectors.
-        data: What was released, cut.
-        raw: Ids of each text, -1 for a token that is not attacked: an unknown or a kept one.
-        released: Ids drawn for them, or kept.
-        models: Language models.
-        encoder: Of sentence vectors.
-        sample: How many texts the slow measures take.
-        seconds: To draw.
-        spelt: The released texts where they are more than what was drawn: public parts too.
-        fresh: Which tokens were drawn for, bool (n,) each; ``None``: all.
-        generated: Tokens of an answer that count; 0: all.
+    ``raw`` has ids of each text, -1 for a token that is not attacked: an unknown or a kept one;
+    ``spelt`` the released texts where they are more than what was drawn; ``fresh``, bool (n,) each,
+    which tokens were drawn for, ``None``: all. ``seconds`` are to draw, ``sample`` texts are taken
+    by slow measures, and ``generated`` tokens of an answer count; 0: all.
     """
 
     law: Law | Pipeline
@@ -127,11 +103,7 @@ class Case(StaysHere):
 
     @property
     def mechanism(self) -> Mechanism:
-        """What the tokens were drawn by.
-
-        Raises:
-            ParameterError: A pipeline releases texts, not tokens.
-        """
+        """Returns what the tokens were drawn by; a pipeline raises ParameterError."""
         if isinstance(self.law, Pipeline):
             raise ParameterError(NOT_ALIGNED)
         return self.law.mechanism
@@ -186,11 +158,7 @@ class Case(StaysHere):
 
     @property
     def compared(self) -> tuple[list[str], list[str]]:
-        """References and continuations, of the texts that have a reference.
-
-        Raises:
-            ParameterError: None has one.
-        """
+        """Returns references and continuations of the texts that have a reference."""
         if not any(self.data.references):
             raise ParameterError(
                 "needs references: a column 'reference', or generated=, --generated, for the "

@@ -1,16 +1,19 @@
-"""Data sets cut to some tokens a text: what is released, and what comes behind it."""
+"""Data sets cut to some tokens a text: what is released, token by token, and what follows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.evaluation.data import Texts
+from dp_middleware.mechanisms.drawing import Drawer
+from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.draft import Draft, read
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
@@ -18,14 +21,10 @@ from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A data set cut to so many tokens a text. Private.
+    """Holds a data set cut to so many tokens a text. Private.
 
-    Attributes:
-        data: With the texts as they were cut.
-        digest: Of the data set before that.
-        ids: int64 (n,) each.
-        known: Vectors of texts that are encoded again and again.
-        drafts: Of the texts, where a policy keeps some of their tokens; else none.
+    ``digest`` is of the data before that, ``ids`` int64 (n,) each, ``known`` vectors of texts that
+    are encoded again, ``drafts`` of the texts where a policy keeps some tokens.
     """
 
     data: Texts
@@ -48,7 +47,7 @@ class Cut:
 
 
 def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy, generated: int) -> Cut:
-    """The data set with the first ``tokens`` tokens of each text, of which a policy keeps some.
+    """Cuts each text to its first ``tokens`` tokens, of which a policy keeps some.
 
     The next ``generated`` tokens are its references, where it has none.
     """
@@ -76,3 +75,28 @@ def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy, gen
 def passage(text: str, tokens: Sequence[Occurrence]) -> str:
     """The part of a text in which these tokens stand."""
     return text[tokens[0].start : tokens[-1].end].strip() if tokens else ""
+
+
+def drawn(drafts: Iterable[Draft], drawer: Drawer, space: EmbeddingSpace) -> list[Draft]:
+    """The drafts with a release of each token that is not kept, by the system's entropy."""
+    own = list(drafts)
+    fresh, around = [d.fresh for d in own], [d.releases(space.vocabulary) for d in own]
+    outputs = drawer.draw(fresh, sampler.os_entropy, around)
+    return [draft.fill(ids) for draft, ids in zip(own, outputs, strict=True)]
+
+
+class Aligned(NamedTuple):
+    """Holds raw and released ids of a text, int64 (n,), and which were drawn for. Private."""
+
+    raw: Ids
+    released: Ids
+    fresh: NDArray[np.bool_]
+
+
+def aligned(draft: Draft) -> Aligned:
+    """Token by token; a kept word that is not in the vocabulary has no id, and is left out."""
+    fresh = draft.perturbed
+    raw = np.where(fresh, draft.ids, UNKNOWN)
+    released = np.where(fresh, draft.outputs, draft.ids)
+    has_id = fresh | (draft.ids != UNKNOWN)
+    return Aligned(raw[has_id], released[has_id], fresh[has_id])

@@ -11,16 +11,15 @@ from typing import Any, Literal
 
 from dp_middleware import _validate
 from dp_middleware._files import code_fingerprint, folders_fingerprint
+from dp_middleware.attacks import AttackResult
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.errors import ParameterError, RemoteError
+from dp_middleware.errors import MissingExtra, ParameterError, RemoteError
 from dp_middleware.evaluation import _cases
-from dp_middleware.evaluation._cases import Case, Encoded, Models
-from dp_middleware.evaluation._cells import Cell, Row
-from dp_middleware.evaluation._cuts import Cut
-from dp_middleware.evaluation._drawing import aligned, drawn
-from dp_middleware.evaluation._laws import Chosen, Law, law_of
-from dp_middleware.evaluation._pipelines import Pipeline
-from dp_middleware.evaluation._rows import MISSING, measure, row, skip
+from dp_middleware.evaluation._cases import Case, Encoded, Models, label
+from dp_middleware.evaluation._cuts import Cut, aligned, drawn
+from dp_middleware.evaluation._laws import Chosen, Law, Pipeline, law_of
+from dp_middleware.evaluation.measures import MEASURES
+from dp_middleware.evaluation.results import COLUMNS, Cell, Row
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
 from dp_middleware.metrics.inputs import Encoder
@@ -40,21 +39,7 @@ _FORMAT = 2  # raised when what a cell holds changes
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What all parts of an evaluation share; see ``evaluate``.
-
-    Attributes:
-        measures: Names of attacks and metrics.
-        asked: What epsilons are: the mechanisms' own parameters, certified ones, or certified
-            budgets of whole texts.
-        list_size: Share of the vocabulary in the lists of RANTEXT, or ``None``.
-        tokens: Of each text.
-        policy: Which of them are kept.
-        generated: Tokens of an answer that count; 0: all.
-        sample: Texts that slow measures take.
-        space: V tokens with vectors.
-        models: Language models.
-        service: An encoder of texts.
-    """
+    """Holds what all parts of an evaluation share; see ``evaluate``."""
 
     measures: tuple[str, ...]
     asked: Literal["nominal", "exact", "text"]
@@ -83,8 +68,7 @@ class Part:
     def filename(self, whole: Cut) -> str | None:
         """Names all that decides the cell of this data set, code included; public.
 
-        ``None`` for a pipeline, or a model without a name, which cannot be told from another:
-        nothing is kept.
+        ``None``, and nothing is kept, for a pipeline or a model without a name.
         """
         if isinstance(self.chosen, Pipeline):
             return None
@@ -256,3 +240,49 @@ def _certified(certificate: Certificate) -> Row:
         "method": certificate.method,
         "guarantee": type(certificate.guarantee).__name__,
     }
+
+
+MISSING = "missing package"  # marks a result that an installation changes; no column
+_RESULT = ("by_id", "low", "high", "trials", "confidence")
+
+
+def measure(name: str, case: Case) -> Row:
+    """One result, or the reason why there is none."""
+    own, started = MEASURES[name], time.perf_counter()
+    law = case.law if isinstance(case.law, Pipeline) else case.law.mechanism
+    chosen = case.sampled if own.slow else case
+    try:
+        own.check(case.models, law)
+        result = own.run(chosen)
+    except MissingExtra as error:
+        return {**skip(name, str(error)), MISSING: True}
+    except ParameterError as error:
+        return skip(name, str(error))
+    notes = list(result.assumptions)
+    if own.needs is not None:
+        model = case.models.need(own.needs)
+        notes.append(f"model: {label(model) or 'without a name'}")
+    if len(chosen.data) < len(case.data):
+        notes.append(f"on {len(chosen.data)} of {len(case.data)} texts, evenly spaced")
+    if case.law.note:
+        notes.append(case.law.note)
+    return {
+        "kind": own.kind,
+        "name": name,
+        "value": result.rate if isinstance(result, AttackResult) else result.value,
+        **{column: getattr(result, column) for column in _RESULT},
+        "details": dict(result.details),
+        "assumptions": "; ".join(notes),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def skip(name: str, reason: str) -> Row:
+    """A row without a result."""
+    return {"kind": MEASURES[name].kind, "name": name, "reason": reason}
+
+
+def row(about: Row, result: Row) -> Row:
+    """A row with every column, in order."""
+    values = about | result
+    return {column: values.get(column) for column in COLUMNS}

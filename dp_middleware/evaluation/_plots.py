@@ -8,9 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from dp_middleware.evaluation._cells import Row
 from dp_middleware.evaluation.measures import MEASURES
-from dp_middleware.evaluation.results import Results
+from dp_middleware.evaluation.results import Results, Row
 
 _SIZE = (7.2, 4.2)  # inches
 _MARKERS = "osD^v<>Ph"
@@ -36,13 +35,9 @@ _METADATA = re.compile(r"<metadata>.*?</metadata>", flags=re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot of one data set: a line for each mechanism.
+    """Describes a plot of one data set, a line for each mechanism.
 
-    Attributes:
-        key: Its name in the report.
-        title: What it shows.
-        x: ``"exact"``, ``"text"``, ``"nominal"``, or the name of a measure.
-        y: Name of a measure.
+    ``y`` is a measure; ``x`` one too, or ``"exact"``, ``"text"`` or ``"nominal"``, an epsilon.
     """
 
     key: str
@@ -65,10 +60,7 @@ PLOTS = (
 
 
 def drawn(plot: Plot, table: Results, data: str) -> str | None:
-    """An ``<svg>``; ``None`` if no mechanism has a point.
-
-    An infinite epsilon stands at the right edge, behind a dashed line.
-    """
+    """Draws an ``<svg>``, infinity behind a dashed line; ``None`` if no mechanism has a point."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

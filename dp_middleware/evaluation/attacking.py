@@ -9,7 +9,7 @@ from dp_middleware import _validate
 from dp_middleware.attacks import AttackResult
 from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cases import Case, Encoded, Models
-from dp_middleware.evaluation._drawing import aligned
+from dp_middleware.evaluation._cuts import aligned
 from dp_middleware.evaluation._laws import Law
 from dp_middleware.evaluation.data import Texts
 from dp_middleware.evaluation.measures import MEASURES, named
@@ -22,16 +22,11 @@ from dp_middleware.sanitizers.sanitizer import Sanitizer
 def attack(
     name: str, texts: Sequence[str], sanitizer: Sanitizer, *, models: Models | None = None
 ) -> AttackResult:
-    """Release texts, as :meth:`Sanitizer.release_batch` does, and attack the releases.
+    """Releases private texts, as :meth:`Sanitizer.release_batch` does, and attacks the releases.
 
     Tokens that the policy keeps are no trials, but attackers read them as context. The ledger is
-    charged once it is known that the attack can be run.
-
-    Args:
-        name: Of an attack of :data:`~dp_middleware.evaluation.measures.MEASURES`.
-        texts: Private.
-        sanitizer: What releases them.
-        models: Language models of the attacker. A chat model is sent what was released.
+    charged once it is known that the attack can be run. A chat model among ``models``, the
+    attacker's, is sent what was released.
 
     Raises:
         ParameterError: An unknown attack, one whose model is missing, or no token to attack.

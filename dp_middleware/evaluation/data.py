@@ -69,10 +69,7 @@ class Texts(StaysHere):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over texts and labels, hexadecimal.
-
-        Tells whoever can guess all of the texts that the guess is right; nothing else.
-        """
+        """Returns a SHA-256 over texts and labels: confirms a guess of all, tells nothing else."""
         digest = hashlib.sha256()
         labels = (*map(repr, self.labels), *map(repr, self.training))
         added = (*map(repr, self.questions), *map(repr, self.references))

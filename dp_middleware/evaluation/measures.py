@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from dp_middleware import attacks, metrics
@@ -12,7 +13,7 @@ from dp_middleware.attacks import AttackResult
 from dp_middleware.attacks.rows import channel
 from dp_middleware.errors import ParameterError
 from dp_middleware.evaluation._cases import NOT_ALIGNED, Case, Model, Models
-from dp_middleware.evaluation._pipelines import Pipeline
+from dp_middleware.evaluation._laws import Pipeline
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.metrics import MetricResult
@@ -34,16 +35,11 @@ _OF_THESE_TEXTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """An attack or a metric.
+    """Describes an attack or a metric: what it needs, and whether it is run by default.
 
-    Attributes:
-        kind: Which.
-        run: From a release to a result; raises what tells why it cannot.
-        slow: Whether it takes a sample of the texts.
-        default: Whether it is run unless something else is asked for.
-        channel: Whether the mechanism must have a law per token.
-        aligned: Whether it compares each token with the one released for it.
-        needs: The language model without which it cannot be run; then it is no default.
+    ``slow`` ones take a sample of the texts; ``channel`` ones need a law per token; ``aligned``
+    ones compare each token with the one released for it; ``needs`` names the language model without
+    which it cannot be run; then it is no default.
     """
 
     kind: Kind
@@ -55,12 +51,7 @@ class Measure:
     needs: Model | None = None
 
     def check(self, models: Models, law: Mechanism | Pipeline) -> None:
-        """Refuse what cannot be run, before anything is drawn or charged.
-
-        Raises:
-            ParameterError: A model is missing, the mechanism has no law per token, or it releases
-                a text for a text where tokens are compared.
-        """
+        """Refuses with ParameterError what cannot be run, before anything is drawn or charged."""
         if self.needs is not None:
             models.need(self.needs)
         if isinstance(law, Pipeline):
@@ -170,27 +161,25 @@ def _cost(case: Case) -> MetricResult:
     )
 
 
+_attack = partial(Measure, kind="attack")
+_metric = partial(Measure, kind="metric")
+_answers = partial(Measure, kind="metric", slow=True, needs="chat")
+
 MEASURES: dict[str, Measure] = {
-    "bayes": Measure(kind="attack", run=_bayes, channel=True),
-    "bayes-uniform": Measure(kind="attack", run=_bayes_uniform, channel=True),
-    "bayes-on-text": Measure(kind="attack", run=_bayes_on_text, default=False, channel=True),
-    "bayes-language-model": Measure(
-        kind="attack", run=_bayes_with_language_model, slow=True, channel=True, needs="context"
+    "bayes": _attack(run=_bayes, channel=True),
+    "bayes-uniform": _attack(run=_bayes_uniform, channel=True),
+    "bayes-on-text": _attack(run=_bayes_on_text, default=False, channel=True),
+    "bayes-language-model": _attack(
+        run=_bayes_with_language_model, slow=True, channel=True, needs="context"
     ),
-    "embedding-inversion": Measure(
-        kind="attack",
+    "embedding-inversion": _attack(
         run=lambda case: attacks.embedding_inversion(case.raw, case.released, case.space, top=TOP),
         slow=True,
         aligned=True,
     ),
-    "masked-token": Measure(
-        kind="attack", run=_masked_token, slow=True, aligned=True, needs="masked"
-    ),
-    "llm-inference": Measure(
-        kind="attack", run=_llm_inference, slow=True, aligned=True, needs="chat"
-    ),
-    "ngram-leakage": Measure(
-        kind="attack",
+    "masked-token": _attack(run=_masked_token, slow=True, aligned=True, needs="masked"),
+    "llm-inference": _attack(run=_llm_inference, slow=True, aligned=True, needs="chat"),
+    "ngram-leakage": _attack(
         run=lambda case: attacks.ngram_leakage(case.data.texts, case.answers),
         slow=True,
         needs="chat",
@@ -200,56 +189,32 @@ MEASURES: dict[str, Measure] = {
         run=lambda case: metrics.retention_on(*case.perturbed, case.space),
         aligned=True,
     ),
-    "mapping-set-size": Measure(kind="metric", run=_mapping_set_size, aligned=True),
-    "rouge-l": Measure(
-        kind="metric", run=lambda case: metrics.rouge_l(case.data.texts, case.texts)
+    "mapping-set-size": _metric(run=_mapping_set_size, aligned=True),
+    "rouge-l": _metric(run=lambda case: metrics.rouge_l(case.data.texts, case.texts)),
+    "bert-score": _metric(
+        run=lambda case: metrics.bert_score(case.data.texts, case.texts), slow=True
     ),
-    "bert-score": Measure(
-        kind="metric", run=lambda case: metrics.bert_score(case.data.texts, case.texts), slow=True
-    ),
-    "sbert-cosine": Measure(
-        kind="metric",
+    "sbert-cosine": _metric(
         run=lambda case: metrics.sbert_cosine(case.data.texts, case.texts, service=case.encoder),
         slow=True,
     ),
-    "diversity": Measure(kind="metric", run=lambda case: metrics.diversity(case.texts)),
-    "probe-accuracy": Measure(kind="metric", run=_probe_accuracy, slow=True),
-    "cost": Measure(kind="metric", run=_cost),
-    "mauve": Measure(
-        kind="metric",
+    "diversity": _metric(run=lambda case: metrics.diversity(case.texts)),
+    "probe-accuracy": _metric(run=_probe_accuracy, slow=True),
+    "cost": _metric(run=_cost),
+    "mauve": _metric(
         run=lambda case: metrics.mauve(case.data.texts, case.texts, service=case.encoder),
         slow=True,
         default=False,
     ),
-    "coherence": Measure(
-        kind="metric",
+    "coherence": _answers(
         run=lambda case: metrics.coherence(
             case.data.texts, case.continuations, service=case.encoder
-        ),
-        slow=True,
-        needs="chat",
+        )
     ),
-    "alignment": Measure(
-        kind="metric",
-        run=lambda case: metrics.alignment(*case.compared, service=case.encoder),
-        slow=True,
-        needs="chat",
-    ),
-    "answer-diversity": Measure(
-        kind="metric",
-        run=lambda case: metrics.diversity(case.continuations),
-        slow=True,
-        needs="chat",
-    ),
-    "answer-mauve": Measure(
-        kind="metric",
-        run=lambda case: metrics.mauve(*case.compared, service=case.encoder),
-        slow=True,
-        needs="chat",
-    ),
-    "classification-accuracy": Measure(
-        kind="metric", run=_classification_accuracy, slow=True, needs="chat"
-    ),
+    "alignment": _answers(run=lambda case: metrics.alignment(*case.compared, service=case.encoder)),
+    "answer-diversity": _answers(run=lambda case: metrics.diversity(case.continuations)),
+    "answer-mauve": _answers(run=lambda case: metrics.mauve(*case.compared, service=case.encoder)),
+    "classification-accuracy": _answers(run=_classification_accuracy),
 }
 """Every attack and metric by the name that the command line takes."""
 

@@ -8,8 +8,7 @@ from html import escape
 from pathlib import Path
 
 from dp_middleware.evaluation import _plots
-from dp_middleware.evaluation._cells import Row, write
-from dp_middleware.evaluation.results import Results
+from dp_middleware.evaluation.results import Results, Row, write
 
 UTILITY = ("sbert-cosine", "rouge-l", "bert-score", "probe-accuracy")
 """Measures of what a text keeps, in the order of the report's tables."""
@@ -159,15 +158,8 @@ def _law_table(table: Results) -> str:
         ]
         for _, row in sorted(seen.items(), key=lambda item: item[0])
     ]
-    heads = [
-        "mechanism",
-        "asked",
-        "nominal epsilon",
-        "exact epsilon",
-        "of a text",
-        "known by",
-        "guarantee",
-    ]
+    names = ("nominal epsilon", "exact epsilon", "of a text", "known by", "guarantee")
+    heads = ["mechanism", "asked", *names]
     return f"<h2>Nominal and exact epsilon</h2>{_html(heads, rows)}"
 
 

@@ -1,4 +1,4 @@
-"""The results of an evaluation: rows, comparisons at equal epsilon, and files of four kinds."""
+"""The results of an evaluation: rows, comparisons at equal epsilon, files, finished parts."""
 
 from __future__ import annotations
 
@@ -8,44 +8,20 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from dp_middleware.errors import MissingExtra
-from dp_middleware.evaluation._cells import Row, pack_row
+from dp_middleware import _files
+from dp_middleware.errors import MissingExtra, withheld
 from dp_middleware.metrics.inputs import library
+from dp_middleware.privacy.certificate import json_number
 
 COLUMNS = (
-    "data",
-    "data_digest",
-    "texts",
-    "tokens",
-    "unknown_share",
-    "mechanism",
-    "fingerprint",
-    "asked",
-    "asked_epsilon",
-    "nominal_epsilon",
-    "exact_epsilon",
-    "text_epsilon",
-    "method",
-    "guarantee",
-    "kind",
-    "name",
-    "value",
-    "by_id",
-    "low",
-    "high",
-    "trials",
-    "confidence",
-    "details",
-    "assumptions",
-    "reason",
-    "space",
-    "space_tokens",
-    "library",
-    "torch",
-    "numpy",
-    "seconds",
+    *("data", "data_digest", "texts", "tokens", "unknown_share", "mechanism", "fingerprint"),
+    *("asked", "asked_epsilon", "nominal_epsilon", "exact_epsilon", "text_epsilon"),
+    *("method", "guarantee", "kind", "name", "value", "by_id", "low", "high"),
+    *("trials", "confidence", "details", "assumptions", "reason"),
+    *("space", "space_tokens", "library", "torch", "numpy", "seconds"),
 )
 
 _ROUNDING = 1e-9
@@ -138,11 +114,7 @@ class Results:
 
 
 def check_extras() -> None:
-    """Refuse before a long run what cannot be written after it.
-
-    Raises:
-        MissingExtra: pandas, pyarrow or matplotlib is not installed.
-    """
+    """Raises MissingExtra before a run whose results could not be written."""
     from importlib.util import find_spec
 
     for package in ("pandas", "pyarrow", "matplotlib"):
@@ -157,3 +129,62 @@ def _flat(rows: list[Row]) -> list[Row]:
 def _details(row: Row) -> dict[str, Any]:
     details = row["details"] or {}
     return {name: None if math.isnan(value) else value for name, value in details.items()}
+
+
+Row = dict[str, Any]
+
+_UNWRITABLE = "expected a folder that can be written, got {}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Holds the rows of one mechanism at one epsilon on one data set, and its example.
+
+    It is not complete, and not kept, where a package was missing.
+    """
+
+    rows: list[Row]
+    example: dict[str, Any] | None
+    complete: bool = True
+
+
+class Cells:
+    """Keeps finished cells in a folder, made if it is not there; ``None``: nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        if folder is not None:
+            with withheld(_UNWRITABLE, OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+
+    def load(self, name: str | None) -> Cell | None:
+        """The finished cell of this name; ``None`` if it was not finished, or is damaged."""
+        if self._folder is None or name is None:
+            return None
+        try:
+            data = json.loads((self._folder / name).read_text(encoding="utf-8"))
+            rows = [
+                {name: math.inf if value == "inf" else value for name, value in row.items()}
+                for row in data["rows"]
+            ]
+            return Cell(rows=rows, example=data["example"])
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def store(self, name: str | None, cell: Cell) -> None:
+        """Write whole or not at all; a cell without a name is not kept."""
+        if self._folder is None or name is None or not cell.complete:
+            return
+        data = {"rows": [pack_row(row) for row in cell.rows], "example": cell.example}
+        write(self._folder / name, json.dumps(data, indent=1).encode())
+
+
+def write(path: Path, data: bytes) -> None:
+    """Writes whole or not at all, or raises ParameterError."""
+    with withheld(_UNWRITABLE, OSError), _files.unfinished(path) as file:
+        file.write(data)
+
+
+def pack_row(row: Row) -> Row:
+    """The row with infinity as a string, as JSON has none."""
+    return {k: json_number(v) if isinstance(v, float) else v for k, v in row.items()}

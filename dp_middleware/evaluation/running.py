@@ -11,20 +11,18 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.evaluation._cases import Chat, Models
-from dp_middleware.evaluation._cells import Cell, Cells
+from dp_middleware.evaluation._cases import Models
 from dp_middleware.evaluation._cuts import Cut, cut
-from dp_middleware.evaluation._laws import Chosen, Named
+from dp_middleware.evaluation._laws import Chosen, Named, Pipeline, pipeline_of
 from dp_middleware.evaluation._parts import Part, Setup
-from dp_middleware.evaluation._pipelines import Pipeline, pipeline_of
 from dp_middleware.evaluation.data import NAME, Texts, load
 from dp_middleware.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.evaluation.report import save
-from dp_middleware.evaluation.results import Results, check_extras
+from dp_middleware.evaluation.results import Cell, Cells, Results, check_extras
 from dp_middleware.frameworks import PrivRewrite
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
-from dp_middleware.metrics.inputs import Encoder, default_encoder
+from dp_middleware.metrics.inputs import Chat, Encoder, default_encoder
 from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import Vocabulary
@@ -155,10 +153,10 @@ def evaluate(
 
 
 def default_space() -> EmbeddingSpace:
-    """What evaluations are on: 11,000 WordPieces, so that a certificate takes seconds.
+    """Makes 11,000 WordPieces, so that a certificate takes seconds.
 
-    Rarer words are split, and less than 1 % of the tokens of English texts are unknown; of those
-    of 11,000 words of cl100k it is about a third.
+    Rarer words are split, and less than 1 % of the tokens of English texts are unknown; of those of
+    11,000 words of cl100k it is about a third.
     """
     return EmbeddingService().space(Vocabulary.from_encoder(size=11_000, unknown="split"))
 
@@ -231,11 +229,7 @@ def _check_mechanisms(asked: Iterable[Named | PrivRewrite | Pseudonyms]) -> list
 
 
 def _load_all(data: Source | Sequence[Source]) -> list[Texts]:
-    """The data sets, each once.
-
-    Raises:
-        ParameterError: None, or two of one name, by which rows are told apart.
-    """
+    """Returns the data sets, each once; none, or two of one name, raise ParameterError."""
     sources = [data] if isinstance(data, str | Path | Texts) else list(data)
     if not sources:
         raise ParameterError("expected data: a file, a folder or the name of a data set")

@@ -11,8 +11,7 @@ from dp_middleware._forks import LeavesWithout
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.models.chat import chat_model
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import chat_model, local_model
 from dp_middleware.privacy.certificate import Unit
 from dp_middleware.privacy.releases import Release
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dp_middleware.conversation.messages import Message
 from dp_middleware.frameworks.inferdpt import for_extractor
 from dp_middleware.gateway.settings import Policy
+from dp_middleware.models.chat import local_model
 from dp_middleware.models.endpoints import open_model
-from dp_middleware.models.local import local_model
 
 _THREADS = 8  # requests to the local model at once
 _INSTRUCTION = "Answer the message that is the Original Text."

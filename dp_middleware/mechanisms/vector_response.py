@@ -135,7 +135,10 @@ class VectorResponse(Mechanism):
             raise ParameterError("expected finite vectors, got NaN or infinity from the encoder")
         lengths = np.abs(rows).max(axis=1, initial=0.0)
         centred = unit_rows(rows) - np.where(lengths > 0, 1.0, 0.0)[:, None] * self.basis.mean
-        projected = centred @ self.basis.directions[: self.cap.dimensions].T
+        basis = self.basis.directions[: self.cap.dimensions]
+        projected = np.empty((len(rows), len(basis)))
+        for place, row in enumerate(centred):  # a product of matrices rounds by the other rows
+            projected[place] = basis @ row
         projected[np.abs(projected).max(axis=1) < _NOTHING] = 0.0
         parts = unit_rows(projected)
         parts[~parts.any(axis=1)] = np.eye(1, self.cap.dimensions)

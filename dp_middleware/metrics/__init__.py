@@ -17,17 +17,12 @@ from dp_middleware.metrics.deniability import (
     mapping_set_size,
     mapping_set_size_drawn,
     retention,
+    retention_bound,
+    retention_on,
 )
 from dp_middleware.metrics.generation import diversity, mauve
 from dp_middleware.metrics.results import MetricResult
-from dp_middleware.metrics.retained import retention_bound, retention_on
-from dp_middleware.metrics.similarity import (
-    alignment,
-    bert_score,
-    coherence,
-    rouge_l,
-    sbert_cosine,
-)
+from dp_middleware.metrics.similarity import alignment, bert_score, coherence, rouge_l, sbert_cosine
 
 __all__ = [
     "QNLI",

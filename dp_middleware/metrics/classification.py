@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError
-from dp_middleware.metrics.inputs import Encoder, check_pairs, check_texts, default_encoder
+from dp_middleware.metrics.inputs import Chat, Encoder, check_pairs, check_texts, default_encoder
 from dp_middleware.metrics.results import MetricResult, of_rate
 
-Chat = Callable[[list[dict[str, str]]], str]
 Label = str | int
 
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
@@ -23,12 +22,10 @@ _DENIED = r"(?:(?:\b(?:not|neither|nor|never)|n't)\s+(?:\w+\s+){0,2}|\b(?:no|non
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A classification task as a prompt.
+    """Describes a classification task as a prompt.
 
-    Attributes:
-        name: What the data set is called.
-        labels: The labels, in the order of GLUE's numbers; the prompt names them.
-        template: The question, with ``{text}``, and ``{question}`` for pairs.
+    ``labels`` are in the order of GLUE's numbers, the ``template`` has ``{text}``, and
+    ``{question}`` for pairs.
     """
 
     name: str
@@ -36,11 +33,7 @@ class Task:
     template: str
 
     def label(self, label: Label) -> str:
-        """The name of a label given by name or number.
-
-        Raises:
-            ParameterError: It is not one of this task.
-        """
+        """Names a label given by name or number; one of another task raises ParameterError."""
         if isinstance(label, int) and 0 <= label < len(self.labels):
             return self.labels[label]
         if not isinstance(label, str) or _plain(label) not in map(_plain, self.labels):
@@ -80,17 +73,12 @@ def classification_accuracy(
     task: Task = SST2,
     questions: Sequence[str] | None = None,
 ) -> MetricResult:
-    """Share of texts that a chat model classifies correctly, as Cape measures it.
+    """Counts the texts that a chat model classifies correctly, as Cape measures it.
 
-    An answer that names no label or several, or denies one, is wrong and counted. The interval is
-    exact (Clopper-Pearson) for independent texts.
-
-    Args:
-        texts: What the model is sent: **give released texts**, or raw ones that are public.
-        labels: The true ones, by name or by number.
-        model: From messages to text: a :class:`dp_middleware.ChatModel`, or a function.
-        task: The prompt and its labels.
-        questions: Of a task on pairs, one for each text; sent as they are.
+    An answer that names no label or several, or denies one, is wrong. The interval is exact
+    (Clopper-Pearson) for independent texts. The model is sent ``texts``: **give released ones**, or
+    raw ones that are public; ``questions``, of a task on pairs, are sent as they are. Labels are
+    the true ones, by name or by number.
 
     Raises:
         ChatError: The model failed; nothing is known of the remaining texts.
@@ -114,17 +102,10 @@ def probe_accuracy(
     *,
     service: Encoder | None = None,
 ) -> MetricResult:
-    """Share of texts that a classifier trained on public raw text gets right; no language model.
+    """Counts the texts that a classifier trained on public raw text gets right.
 
     Logistic regression on sentence vectors. Train once on public texts and test on the same held
-    out texts, raw and released: the difference is what perturbation costs.
-
-    Args:
-        train_texts: Public raw texts.
-        train_labels: Their labels, at least two different ones.
-        texts: Released texts, none of whose originals was trained on.
-        labels: The true ones.
-        service: An encoder; default the bundled one.
+    out texts, none of them trained on, raw and released: the difference is what perturbation costs.
 
     Raises:
         ParameterError: No texts, not as many labels, a single label to train on, or one to test

@@ -17,20 +17,13 @@ T = TypeVar("T")
 def cost(
     setup: Callable[[], T], work: Callable[[T], object], *, tokens: int, runs: int = 6
 ) -> MetricResult:
-    """Seconds per token of a program, and as details its setup time and peak memory.
+    """Measures seconds per token of a program, and as details its setup time and peak memory.
 
-    The value is the median of the runs, between the fastest and the slowest: for independent runs
-    that interval holds the true median with probability 1 - 2^(1 - runs).
-
-    Args:
-        setup: Makes what the work needs, for instance a sanitizer with its certificate. Called
-            twice: timed, and again with memory traced, when its files on disk may be there.
-        work: Does the work once, on as many tokens as are given.
-        tokens: Number of tokens of one run.
-        runs: How often the work is timed, after one run that is not.
-
-    Returns:
-        Seconds per token; details ``"setup seconds"``, ``"peak bytes"`` and ``"tokens"``.
+    The median of ``runs``, after one that is not timed, between the fastest and the slowest: for
+    independent runs that interval holds the true median with probability 1 - 2^(1 - runs).
+    ``setup`` makes what the work needs; it is called twice: timed, and again with memory traced,
+    when its files on disk may be there. ``tokens`` are those of one run. Details: ``"setup
+    seconds"``, ``"peak bytes"``, ``"tokens"``.
 
     Raises:
         ParameterError: Fewer than one token or two runs.

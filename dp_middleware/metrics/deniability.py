@@ -1,8 +1,9 @@
-"""Plausible deniability: how often a token stays itself (N_x) and how many outputs it has (S_x)."""
+"""Plausible deniability: how often a token stays itself (N_x), how many outputs it has (S_x)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,14 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
-from dp_middleware.metrics.results import BY_WORD, MetricResult, exactly, of_mean
+from dp_middleware.metrics.results import (
+    BY_WORD,
+    MetricResult,
+    exactly,
+    of_mean,
+    over_texts,
+    rate_interval,
+)
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.words import word_numbers
 
@@ -28,25 +36,18 @@ _ROUNDED = 1e-12  # of a cumulative sum of probabilities
 def retention(
     mechanism: ChannelMechanism, space: EmbeddingSpace, *, ids: ArrayLike | None = None
 ) -> MetricResult:
-    """N_x, the probability that a word is released as itself: its mean over tokens, exact.
+    """Computes N_x, the probability that a word is released as itself: its mean over tokens, exact.
 
     Feyisetan et al. (2020) and SANTEXT define it as N_x = Pr[M(x) = x] and, as InferDPT, count it
     over repeated draws; here it is read off the integers that are drawn from. Another token of the
-    same word (see :func:`~dp_middleware.vocabulary.words.word_of`) is the same word; ``by_id`` is
-    that of the tokens themselves. Over the whole vocabulary this is at most
+    same word (:func:`~dp_middleware.vocabulary.words.word_of`) is the same word; ``by_id`` is that
+    of the tokens. Over the whole vocabulary this is at most
     :func:`~dp_middleware.metrics.retention_bound`, and equal to the certificate's ``retention``;
-    weighted by the words of a text it may be more.
-
-    Args:
-        mechanism: A channel; for others see :func:`~dp_middleware.metrics.retention_on`.
-        space: V tokens with vectors.
-        ids: Tokens to average over, each as often as it is listed; default each of V once.
-
-    Returns:
-        The mean, and quantiles over the tokens as details.
+    weighted by ``ids``, each as often as it is listed, it may be more. Details are quantiles over
+    the tokens.
 
     Raises:
-        ParameterError: Not a channel, or an id outside 0 .. V - 1.
+        ParameterError: Not a channel (see :func:`retention_on`), or an id outside 0 .. V - 1.
     """
     tokens, counted = _tokens(space, ids)
     words, own, own_by_id = space.on_device(word_numbers(space.vocabulary).copy()), [], []
@@ -75,23 +76,14 @@ def mapping_set_size(
     threshold: float = 1e-3,
     mass: float = 0.95,
 ) -> MetricResult:
-    """S_x, how many outputs a token has, exact: the mean over tokens, by every definition in use.
+    """Computes S_x, how many outputs a token has, exact: the mean over tokens, by every definition.
 
-    The value is what papers count (SANTEXT, InferDPT): distinct outputs in n draws, here as its
-    exact expectation, the sum over y of 1 - (1 - P(y|x))^n. An output is a word, of whatever
-    token; ``by_id`` counts tokens. The details hold means over tokens of: ``"smallest set"``, the
-    fewest outputs that have the mass together, which is how Feyisetan et al. (2020) define S_x;
-    ``"effective size"``, e to the entropy; ``"likely"``, outputs of at least the threshold;
-    ``"support"``, outputs that are possible at all.
-
-    Args:
-        mechanism: A channel; for others see :func:`mapping_set_size_drawn`.
-        space: V tokens with vectors.
-        ids: Tokens to average over, each as often as it is listed; default each of V once, which
-            takes O(V^2 log V) time.
-        draws: Number n of draws.
-        threshold: Probability from which on an output is likely.
-        mass: Probability of the smallest set.
+    The value is what papers count (SANTEXT, InferDPT): distinct outputs in n ``draws``, here as its
+    exact expectation, the sum over y of 1 - (1 - P(y|x))^n. An output is a word, of whatever token;
+    ``by_id`` counts tokens. Details hold means of: ``"smallest set"``, the fewest outputs that have
+    the ``mass`` together, as Feyisetan et al. (2020) define S_x; ``"effective size"``, e to the
+    entropy; ``"likely"``, outputs of at least the ``threshold``; ``"support"``, outputs that are
+    possible. The default, each of V tokens once, takes O(V^2 log V) time.
 
     Raises:
         ParameterError: Not a channel, an id outside 0 .. V - 1, or a parameter out of range.
@@ -142,19 +134,10 @@ def mapping_set_size_drawn(
     context: Context | None = None,
     entropy: sampler.Entropy = sampler.os_entropy,
 ) -> MetricResult:
-    """S_x as papers count it: distinct outputs in n draws, for a mechanism of any shape.
+    """Counts S_x as papers do: distinct outputs in n draws, for a mechanism of any shape.
 
-    Args:
-        mechanism: Any. Each token is a text of its own, without others around it; a noise
-            mechanism sees it repeated, whose mean over a window is its own vector.
-        space: V tokens with vectors.
-        ids: Distinct tokens to try, public.
-        draws: Number n of draws for each.
-        context: Of a contextual mechanism; for others none.
-        entropy: Source of random bytes.
-
-    Returns:
-        The mean over the tokens, with a bootstrap interval over them.
+    Each of the distinct, public ``ids`` is a text of its own; a noise mechanism sees it repeated,
+    whose mean over a window is its own vector. The mean over the tokens has a bootstrap interval.
 
     Raises:
         ParameterError: An id outside 0 .. V - 1, none at all, or a context missing or not used.
@@ -220,3 +203,48 @@ def _quantiles(values: Floats) -> dict[str, float]:
 
 def _weighting(ids: ArrayLike | None) -> str:
     return "tokens uniform over the vocabulary" if ids is None else "mean over the tokens listed"
+
+
+def retention_bound(epsilon: float, size: int) -> float:
+    """Bounds the mean N_x of tokens (``by_id``) of any epsilon-DP mechanism over V = size tokens.
+
+    For every output y and all x, P(y|y) <= e^epsilon P(y|x). Summed over y and averaged over x: the
+    mean N_x is at most e^epsilon / (e^epsilon + V - 1), which randomised response attains.
+    """
+    _validate.at_least(1, size=size)
+    if not epsilon >= 0:
+        raise ParameterError(f"expected epsilon >= 0, got {epsilon!r}")
+    return 1.0 / (1.0 + (size - 1) * math.exp(-epsilon))
+
+
+def retention_on(
+    raw: Sequence[Ids], released: Sequence[Ids], space: EmbeddingSpace | None = None
+) -> MetricResult:
+    """Counts the tokens of texts that were released as themselves, for any mechanism.
+
+    ``raw`` holds int64 (n,) for each text; -1, an unknown token, never stays itself. With ``space``
+    another token of the same word is the same, and ``by_id`` is the share of the tokens; without it
+    ids are counted. The interval is a bootstrap over texts that have any token.
+
+    Raises:
+        ParameterError: Not aligned, or no token at all.
+    """
+    if [len(ids) for ids in raw] != [len(ids) for ids in released]:
+        raise ParameterError("expected a released token for each raw token of each text")
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(raw, released, strict=True) if len(x)]
+    if not pairs:
+        raise ParameterError("expected at least one token, got texts without any")
+    lengths = np.array([len(text) for text, _ in pairs])
+    kept = by_id = np.array([(x == y).sum() for x, y in pairs])
+    unit = "counted by id: another token of the same word is another token"
+    if space is not None:
+        words, unit = word_numbers(space.vocabulary), BY_WORD
+        kept = np.array([((x >= 0) & (words[x] == words[y])).sum() for x, y in pairs])
+    return MetricResult(
+        metric="retention",
+        value=float(kept.sum() / lengths.sum()),
+        **over_texts(rate_interval(kept, lengths), len(lengths)),
+        assumptions=("counted on draws; tokens weigh as often as they occur", unit),
+        details={"tokens": float(lengths.sum())},
+        by_id=float(by_id.sum() / lengths.sum()),
+    )

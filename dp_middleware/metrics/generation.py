@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError
-from dp_middleware.metrics.inputs import Encoder, check_texts, default_encoder, library
+from dp_middleware.metrics.inputs import Encoder, check_texts, default_encoder, library, pieces
 from dp_middleware.metrics.results import MetricResult, over_texts, resampled_interval
-from dp_middleware.metrics.words import pieces
 
 ORDERS = (2, 3, 4)
 """Lengths of the n-grams of :func:`diversity`."""
@@ -22,18 +21,11 @@ _WEIGHTS = np.linspace(1e-6, 1 - 1e-6, 25)  # of mauve-text
 
 
 def diversity(texts: Sequence[str]) -> MetricResult:
-    """Product over n = 2, 3, 4 of the share of distinct n-grams, as InferDPT has it.
+    """Multiplies, over n = 2, 3, 4, the share of distinct n-grams, as InferDPT has it.
 
-    The measure of contrastive search and contrastive decoding: n-grams are distinct within a text,
-    and both counts are summed over texts before the division. Words are cut at blanks; a Chinese
-    or Japanese character is one. Where no text has an n-gram of some length, nothing repeats and
-    its share is 1.
-
-    Args:
-        texts: What a model wrote.
-
-    Raises:
-        ParameterError: No texts.
+    The measure of contrastive search: n-grams are distinct within a text, and both counts are
+    summed over texts before the division. Words are cut at blanks; a Chinese or Japanese character
+    is one. Where no text has an n-gram of some length its share is 1. No texts: ParameterError.
     """
     counts = np.array([_count(pieces(text)) for text in check_texts(texts)], dtype=np.float64)
     distinct, total = counts[:, 0], counts[:, 1]
@@ -64,19 +56,12 @@ def mauve(
     service: Encoder | None = None,
     buckets: int | None = None,
 ) -> MetricResult:
-    """MAUVE (Pillutla et al. 2021): how close two sets of texts are in distribution, 0 to 1.
+    """Computes MAUVE (Pillutla et al. 2021): how close two sets of texts are, 0 to 1.
 
     From ``mauve-text`` (extra ``mauve``: its licence is the GPL 3), imported only here. Its
-    features are GPT-2's by default, and InferDPT's figures are of language-model features; here
-    they are sentence vectors, so that no further model is needed, and figures are not comparable
-    with the paper's. The measure is made for thousands of texts: with few, read the interval, a
-    bootstrap over texts with the buckets held fixed.
-
-    Args:
-        human: Texts by people.
-        generated: Texts by a model, or released ones; the two sets need not be of equal size.
-        service: An encoder; default the bundled one.
-        buckets: Number of k-means buckets; default a tenth of the smaller set, at least two.
+    features are GPT-2's by default; here they are sentence vectors, so figures are not comparable
+    with InferDPT's. Made for thousands of texts: with few, read the interval, a bootstrap over
+    texts with the buckets held fixed: by default a tenth of the smaller set, at least two.
 
     Raises:
         MissingExtra: ``mauve-text`` is not installed.

@@ -1,9 +1,10 @@
-"""Checks of texts that are the same for all metrics, optional libraries and the default encoder."""
+"""What all metrics need: checked texts, their words, optional libraries, the default encoder."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import MissingExtra, ParameterError
+
+Chat = Callable[[list[dict[str, str]]], str]
 
 
 class Encoder(Protocol):
@@ -28,11 +31,7 @@ def default_encoder() -> EmbeddingService:
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
-    """At least one text.
-
-    Raises:
-        ParameterError: No list of texts, or an empty one.
-    """
+    """Returns the texts as a list of at least one, or raises ParameterError."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise ParameterError("expected a list of texts, each a str")
     if not texts:
@@ -41,11 +40,7 @@ def check_texts(texts: Sequence[str]) -> list[str]:
 
 
 def check_pairs(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Two lists of texts that belong together one by one.
-
-    Raises:
-        ParameterError: As :func:`check_texts`, or of different lengths.
-    """
+    """Returns two lists of texts that belong together one by one, or raises ParameterError."""
     if len(first) != len(second):
         raise ParameterError(
             f"expected as many texts on both sides, got {len(first)} and {len(second)}"
@@ -54,12 +49,32 @@ def check_pairs(first: Sequence[str], second: Sequence[str]) -> tuple[list[str],
 
 
 def library(module: str, package: str, extra: str = "eval") -> Any:
-    """An optional library, imported where it is used.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """Imports an optional library where it is used, or raises MissingExtra."""
     try:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtra(package, extra) from None
+
+
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana, Chinese characters
+_UNSEEN = "\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff"  # joiners, variation selectors
+_WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])[^\W_])+|[^\x00-\x7f\w\s{_UNSEEN}]")
+_PIECE = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+
+
+def words(text: str) -> list[str]:
+    """Runs of letters and digits in lower case; beyond ASCII also each symbol."""
+    return _WORD.findall(text.lower())
+
+
+class Words:
+    """The interface that ``rouge-score`` asks of a tokenizer."""
+
+    def tokenize(self, text: str) -> list[str]:
+        """As :func:`words`."""
+        return words(text)
+
+
+def pieces(text: str) -> list[str]:
+    """What stands between blanks."""
+    return _PIECE.findall(text)

@@ -104,29 +104,17 @@ def over_texts(interval: Ends, texts: int) -> Spread:
 
 
 def resampled_interval(draw: Callable[[np.random.Generator], float]) -> Ends:
-    """The middle 95 % of a statistic of resampled texts.
-
-    Args:
-        draw: The statistic of one resample, drawn with the generator.
-    """
+    """Returns the middle 95 % of a statistic of resampled texts, drawn with the generator."""
     generator = np.random.default_rng(_SEED)
     low, high = np.quantile([draw(generator) for _ in range(_RESAMPLES)], _TAILS)
     return float(low), float(high)
 
 
 def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> Ends:
-    """An interval for sum(numerators) / sum(denominators): the bootstrap over texts.
+    """Bootstraps an interval for sum(numerators) / sum(denominators), float (m,), one per text.
 
     Whole texts are drawn with replacement, 2,000 times with a fixed seed; the 2.5 and 97.5
-    percentiles of the ratio. Too narrow for few texts, as every bootstrap is: below about 20 it
-    is a rough guide.
-
-    Args:
-        numerators: float (m,), one per text.
-        denominators: float (m,), positive; ones for a plain mean.
-
-    Returns:
-        Lower and upper end; both the ratio itself if all texts have the same.
+    percentiles of the ratio. Below about 20 texts it is a rough guide, and too narrow.
     """
     above = np.asarray(numerators, dtype=np.float64)
     below = np.asarray(denominators, dtype=np.float64)
@@ -142,15 +130,11 @@ def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> Ends:
 
 
 def rate_interval(hits: ArrayLike, trials: ArrayLike) -> Ends:
-    """An interval for a rate in [0, 1] from successes and trials of each text.
+    """Returns an interval for a rate in [0, 1] from successes and trials, int (m,), of texts.
 
-    Clopper-Pearson where every text is one trial; else the bootstrap of :func:`ratio_interval`.
-    A rate of 0 or 1 has no spread to resample: there the far end is Clopper-Pearson's with one
-    trial per text. Of one text nothing is known: [0, 1].
-
-    Args:
-        hits: int (m,), successes of each text.
-        trials: int (m,), at least 1 each.
+    Clopper-Pearson where every text is one trial; else the bootstrap of :func:`ratio_interval`. A
+    rate of 0 or 1 has no spread to resample: there the far end is Clopper-Pearson's with one trial
+    per text. Of one text nothing is known: [0, 1].
     """
     successes, counts = np.asarray(hits), np.asarray(trials)
     if (counts == 1).all():
@@ -202,11 +186,7 @@ def of_rate(
 
 
 def sizes(top: int | Sequence[int]) -> tuple[int, ...]:
-    """How many guesses count as one success, ascending.
-
-    Raises:
-        ParameterError: None, or one that is not a positive integer.
-    """
+    """Returns how many guesses count as one success, ascending, or raises ParameterError."""
     asked = tuple(top) if isinstance(top, Sequence) else (top,)
     if not asked:
         raise ParameterError("expected top as one or more numbers of guesses, got none")
@@ -224,18 +204,11 @@ def of_ranks(
     *,
     by_id: Sequence[Ids] | None = None,
 ) -> AttackResult:
-    """A result from the place that the true word has among the attacker's guesses.
+    """Makes a result of the place that the true word has among the attacker's guesses.
 
-    Args:
-        attack: Name of the attack.
-        ranks: For each text int64 (n,), from 1; :data:`MISSED` if not named.
-        top: As from :func:`sizes`; the rate is that of the fewest guesses.
-        by_id: The places of the true tokens where guesses are tokens, for ``"top k by id"``.
-        assumptions: Of the attacker; those of the interval are added.
-        details: Further numbers.
-
-    Raises:
-        ParameterError: There is no token to attack.
+    ``ranks`` and ``by_id``, where guesses are tokens, hold int64 (n,) for each text, from 1,
+    :data:`MISSED` if not named; ``top`` is from :func:`sizes`. The assumptions of the interval are
+    added. ParameterError: there is no token to attack.
     """
     texts = [places for places in ranks if len(places)]
     if not texts:

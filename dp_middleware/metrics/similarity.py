@@ -11,23 +11,25 @@ import numpy as np
 from dp_middleware import _files
 from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.errors import withheld
-from dp_middleware.metrics.inputs import Encoder, check_pairs, default_encoder, library
+from dp_middleware.metrics.inputs import (
+    Encoder,
+    Words,
+    check_pairs,
+    default_encoder,
+    library,
+    words,
+)
 from dp_middleware.metrics.results import MetricResult, of_mean
-from dp_middleware.metrics.words import Words, words
 
 _OTHER_ENCODERS = "the papers' figures may be of another encoder"
 
 
 def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
-    """ROUGE-L (Lin 2004): F1 of the longest common subsequence of words, mean over texts.
+    """Computes ROUGE-L (Lin 2004): F1 of the longest common subsequence of words, mean over texts.
 
     From ``rouge-score``, without stemming. Words are runs of letters and digits in lower case, as
     there; beyond ASCII also each Chinese or Japanese character, and each symbol. Two texts without
     any word are alike (1); one without is unlike any other (0).
-
-    Args:
-        raw: Reference texts.
-        released: Texts to compare, one for each.
 
     Raises:
         MissingExtra: ``rouge-score`` is not installed.
@@ -52,18 +54,12 @@ def bert_score(
     model: str = DEFAULT_ENCODER,
     layers: int | None = None,
 ) -> MetricResult:
-    """BERTScore (Zhang et al. 2020): F1 of greedily matched contextual vectors, mean over texts.
+    """Computes BERTScore (Zhang et al. 2020): F1 of greedily matched contextual vectors, mean.
 
-    From ``bert-score``, without idf weights and without rescaling, on the CPU or CUDA. The default
-    model is the bundled encoder, so that nothing is downloaded: compare figures of one model only.
-    Two blank texts are alike (1); one blank text is unlike any other (0).
-
-    Args:
-        raw: Reference texts.
-        released: Texts to compare, one for each; each is cut to the model's window.
-        model: Name or folder of a BERT-like model.
-        layers: Layer whose vectors count; default the last one of a folder, and for a model of
-            the hub the layer that ``bert-score`` recommends.
+    From ``bert-score``, without idf weights and without rescaling. The default model is the bundled
+    encoder: compare figures of one model only. ``layers`` counts to the last one of a folder, and
+    for a model of the hub to the one that ``bert-score`` recommends. Texts are cut to the model's
+    window; two blank ones are alike (1), one is unlike any other (0).
 
     Raises:
         MissingExtra: ``bert-score`` is not installed.
@@ -89,35 +85,17 @@ def bert_score(
 def sbert_cosine(
     raw: Sequence[str], released: Sequence[str], *, service: Encoder | None = None
 ) -> MetricResult:
-    """Cosine of sentence vectors (Reimers and Gurevych 2019), mean over texts.
-
-    Args:
-        raw: Reference texts.
-        released: Texts to compare, one for each.
-        service: An encoder; default the bundled one.
-
-    Raises:
-        ParameterError: No texts, or not as many on both sides.
-    """
+    """Computes the cosine of sentence vectors (Reimers and Gurevych 2019), mean over texts."""
     return _cosine("sbert cosine", raw, released, service)
 
 
 def coherence(
     prompts: Sequence[str], continuations: Sequence[str], *, service: Encoder | None = None
 ) -> MetricResult:
-    """How well a continuation fits its prompt: cosine of their sentence vectors, mean over texts.
+    """Tells how well continuations fit raw prompts: cosine of their sentence vectors, the mean.
 
-    InferDPT takes it from work on contrastive search, where SimCSE makes the vectors. Here a
-    Sentence-BERT model makes them, so that no further model is needed: figures are not comparable
-    with the paper's.
-
-    Args:
-        prompts: Raw prefixes or prompts.
-        continuations: What a model wrote, one for each.
-        service: An encoder; default the bundled one.
-
-    Raises:
-        ParameterError: No texts, or not as many on both sides.
+    InferDPT takes it from work on contrastive search, where SimCSE makes the vectors; here a
+    Sentence-BERT model does, so figures are not comparable with the paper's.
     """
     return _cosine("coherence", prompts, continuations, service)
 
@@ -125,16 +103,7 @@ def coherence(
 def alignment(
     references: Sequence[str], continuations: Sequence[str], *, service: Encoder | None = None
 ) -> MetricResult:
-    """How close an answer stays to the one without privacy: cosine of their sentence vectors.
-
-    Args:
-        references: What the model wrote about the raw texts.
-        continuations: What it wrote about the released texts, one for each.
-        service: An encoder; default the bundled one.
-
-    Raises:
-        ParameterError: No texts, or not as many on both sides.
-    """
+    """Tells how close answers stay to those without privacy: cosine of their sentence vectors."""
     return _cosine("alignment", references, continuations, service)
 
 

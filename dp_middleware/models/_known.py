@@ -59,12 +59,7 @@ def is_local(x: Any) -> bool:
 
 
 def is_open(x: Any, local: frozenset[str] = frozenset()) -> bool:
-    """Tells whether it is as local as its parts: a collection, or of a known class.
-
-    Args:
-        x: An object, a function or a module.
-        local: Classes as ``package.Name``.
-    """
+    """Tells whether it is as local as its parts: a collection, or of a known or ``local`` class."""
     kind = type(x)
     if issubclass(kind, ModuleType | FunctionType | BuiltinFunctionType):
         return is_in(_module_of(x), _OPEN) and not is_in(_module_of(x), _ELSEWHERE)

@@ -1,4 +1,4 @@
-"""The addresses that a model calls, and the proxies that it may pass on the way."""
+"""The addresses that a model calls, the proxies on the way, and redirects, which stay."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
+
+from dp_middleware._quiet import is_unrecorded
 from dp_middleware.models.parts import fields_of, values_of
 
 _ADDRESS = re.compile(r"(^|_)(url|uri|endpoint|host|api_base)$")
@@ -21,11 +24,7 @@ _OPENAI = (("openai", "OpenAI"), ("openai", "AsyncOpenAI"))
 _LIBRARIES = (("requests", "Session"), ("aiohttp", "ClientSession"), ("urllib3", "PoolManager"))
 _CLIENTS = (*_HTTPX_CLIENTS, *_OPENAI, *_LIBRARIES)
 _TRANSPORTS = (
-    "HTTPTransport",
-    "AsyncHTTPTransport",
-    "MockTransport",
-    "WSGITransport",
-    "ASGITransport",
+    *("HTTPTransport", "AsyncHTTPTransport", "MockTransport", "WSGITransport", "ASGITransport"),
 )
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9]+)?")
 _DEPTH = 4
@@ -35,9 +34,8 @@ _NOWHERE = "http://localhost"  # where a client's proxies are looked up that kno
 def wire_of(x: Any) -> tuple[set[str], set[str], set[str]]:
     """Reads what an object and the clients in its fields call.
 
-    Returns:
-        URLs; URLs of proxies that may read what is sent to one of them; names of classes that send
-        where one cannot tell.
+    URLs; URLs of proxies that may read what is sent to one of them; names of classes that send
+    where one cannot tell.
     """
     holders = _holders(x)
     urls, proxies = set[str](), set[str]()
@@ -57,11 +55,6 @@ def wire_of(x: Any) -> tuple[set[str], set[str], set[str]]:
             passed, strange = _passed(client, url)
             proxies, unknown = proxies | passed, unknown | strange
     return urls, proxies, unknown
-
-
-def httpx_clients(model: Any) -> list[Any]:
-    """Lists the httpx clients in the fields of a model and of its clients."""
-    return [holder for holder in _holders(model) if is_httpx(holder)]
 
 
 def is_httpx(x: Any) -> bool:
@@ -159,3 +152,32 @@ def _behind(transport: Any, library: Any) -> tuple[set[str], set[str]]:
     found = [_behind(each, library) for each in inner]
     is_known = bool(found) and not any(unknown for _, unknown in found)
     return {p for proxies, _ in found for p in proxies}, set() if is_known else {kind.__name__}
+
+
+_MADE_LATER = {"_http_client": httpx.Client, "_async_http_client": httpx.AsyncClient}
+
+
+def stay(model: Any) -> None:
+    """Adds a response hook, httpx's own, to the model's clients: private calls stay.
+
+    A redirect is then the answer itself. Reached are clients of httpx that the model has by now,
+    and LlamaIndex's, which are made here; one made later, or another library, follows redirects.
+    """
+    names = [name for name, value in fields_of(model) if value is None]
+    for name, make in _MADE_LATER.items():
+        if name in names:
+            setattr(model, name, make(follow_redirects=False))
+    for client in filter(is_httpx, _holders(model)):
+        hook: Any = _astay if isinstance(client, httpx.AsyncClient) else _stay
+        hooks = client.event_hooks["response"]
+        if hook not in hooks:
+            hooks.append(hook)
+
+
+def _stay(response: httpx.Response) -> None:
+    if is_unrecorded():
+        response.headers.pop("location", None)
+
+
+async def _astay(response: httpx.Response) -> None:
+    _stay(response)

@@ -15,13 +15,10 @@ _starting = Lock()
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on the background loop, in the caller's context.
+    """Runs a coroutine to its end on the background loop, in the caller's context.
 
-    An asynchronous client keeps its connections on the loop they were opened on, so all
-    synchronous calls share one loop instead of opening a loop each.
-
-    Raises:
-        RuntimeError: Called on the background loop itself, which would wait for ever.
+    An asynchronous client keeps its connections on the loop they were opened on, so all synchronous
+    calls share one. RuntimeError: called on that loop itself, it would wait for ever.
     """
     with _starting:
         loop = _loop(os.getpid())
@@ -37,10 +34,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate(chunks: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-    """The items of an asynchronous generator, one by one; closes it at the end.
-
-    An item of ``None`` ends the iteration.
-    """
+    """Yields the items of an asynchronous generator up to ``None``; closes it at the end."""
     try:
         while (chunk := run(_following(chunks))) is not None:
             yield chunk

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from dp_middleware.errors import ChatError, ParameterError
-from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages, Unrecorded
-from dp_middleware.models.adapters.functions import FunctionAdapter
+from dp_middleware.errors import ChatError, ExtractorError, ParameterError
+from dp_middleware.models.adapters.base import (
+    Adapter,
+    AdapterError,
+    FunctionAdapter,
+    Messages,
+    Unrecorded,
+)
 from dp_middleware.models.adapters.langchain import LangChainAdapter
 from dp_middleware.models.adapters.llama_index import LlamaIndexAdapter
 from dp_middleware.models.adapters.openai_client import AsyncOpenAIAdapter, OpenAIAdapter
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.recorders import Recorded
-from dp_middleware.models.trust import Location, locate
+from dp_middleware.models.trust import Location, locate, require_trusted
 
 T = TypeVar("T")
 
@@ -23,18 +28,11 @@ _ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, kw_only=True)
 class ChatModel:
-    """A chat model: messages in, text out. Made by :func:`chat_model`.
+    """Answers messages with text; made by :func:`chat_model`.
 
-    Messages are ``[{"role": "system" | "user" | "assistant", "content": str}]``.
-
-    All calls raise ``error`` if the model fails, and those for one answer if it is blank. It
-    names the kind of failure and the HTTP status only, and does not hang on to the vendor's
-    exception: that may quote the messages.
-
-    Attributes:
-        adapter: Speaks to the model.
-        location: Where the model runs.
-        error: The type of error raised.
+    Messages are ``[{"role": "system" | "user" | "assistant", "content": str}]``. All calls raise
+    ``error`` if the model fails, and those for one answer if it is blank. It names the kind of
+    failure and the HTTP status only, and drops the vendor's exception: that may quote the messages.
     """
 
     adapter: Adapter = field(repr=False)
@@ -52,15 +50,10 @@ class ChatModel:
         return self._answered(await self._aguarded(self.adapter.aask(messages)))
 
     async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        """Several answers to one call, without blocking the event loop.
+        """Asks for several answers in one call, without blocking the event loop.
 
-        Args:
-            messages: As for any call.
-            count: How many are asked for.
-
-        Returns:
-            As many as came, which may be fewer or more, blank ones as empty texts; ``None`` if
-            the model has no such call, and then nothing was sent.
+        As many as came, which may be fewer or more, blank ones as empty texts; ``None`` if the
+        model has no such call, and then nothing was sent.
         """
         _check(messages)
         return await self._aguarded(self.adapter.amany(messages, count))
@@ -81,16 +74,13 @@ class ChatModel:
             self._answered("")
 
     def private(self) -> ChatModel:
-        """The same model for raw text: tracers, callbacks, caches and vendors' logs see no call.
+        """Returns the same model for raw text: its calls are not traced, cached or logged.
 
         Told to leave a call out are LangChain's callbacks and caches, LangSmith, OpenTelemetry, the
-        logs of named vendors, and whatever is inherited by context variable. LlamaIndex has no
-        such switch: its recorders are refused, see ``llama_index_dp_middleware.quiet_recorders``.
-        The model's httpx clients follow no redirect. What a function of your own records, and
-        where it sends, is yours.
-
-        Raises:
-            ParameterError: A recorder of LlamaIndex would be told.
+        logs of named vendors, and whatever is inherited by context variable. LlamaIndex has no such
+        switch: its recorders are refused with ParameterError, see
+        ``llama_index_dp_middleware.quiet_recorders``. The model's httpx clients follow no redirect.
+        What a function of your own records, and where it sends, is yours.
         """
         return replace(self, adapter=Unrecorded(self.adapter))
 
@@ -143,8 +133,16 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
 
 def _adapter_of(x: Any, model: str | None) -> Adapter:
     if _is_openai(x):
-        return _openai_adapter(x, model)
-    if _is_langchain(x):
+        if not model:
+            raise ParameterError(
+                "expected model= with an openai client: the name of its chat model"
+            )
+        is_async = inherits(x, "openai", "AsyncOpenAI")
+        return (AsyncOpenAIAdapter if is_async else OpenAIAdapter)(x, model)
+    inner = x
+    while inherits(inner, "langchain_core", "RunnableBinding"):  # a model with bound arguments
+        inner = inner.bound
+    if inherits(inner, "langchain_core", "BaseChatModel"):
         return LangChainAdapter(x)
     if inherits(x, "llama_index", "BaseLLM"):
         return LlamaIndexAdapter(x)
@@ -157,22 +155,8 @@ def _adapter_of(x: Any, model: str | None) -> Adapter:
     )
 
 
-def _openai_adapter(client: Any, model: str | None) -> Adapter:
-    if not model:
-        raise ParameterError("expected model= with an openai client: the name of its chat model")
-    kind = AsyncOpenAIAdapter if inherits(client, "openai", "AsyncOpenAI") else OpenAIAdapter
-    return kind(client, model)
-
-
 def _is_openai(x: Any) -> bool:
     return inherits(x, "openai", "OpenAI") or inherits(x, "openai", "AsyncOpenAI")
-
-
-def _is_langchain(x: Any) -> bool:
-    """A chat model, or one with bound arguments; not any other composition."""
-    while inherits(x, "langchain_core", "RunnableBinding"):
-        x = x.bound
-    return inherits(x, "langchain_core", "BaseChatModel")
 
 
 def _is_function(x: Any) -> bool:
@@ -209,3 +193,19 @@ def status_of(error: Exception) -> int:
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", getattr(response, "status_code", None))
     return status if isinstance(status, int) else 0
+
+
+def local_model(x: Any, trusted_hosts: Iterable[str] = ()) -> ChatModel:
+    """Lets in a model that may be given raw text: nothing records a call, none is redirected.
+
+    It is what :func:`chat_model` takes; in process, on loopback or on a trusted host. A function
+    and a class of your own must be declared: ``chat_model(function, local=True)``.
+
+    Raises:
+        UntrustedHost: Raw text would go elsewhere, or one cannot tell where.
+        ParameterError: Not a chat model, or ``trusted_hosts`` no collection of host names.
+        ExtractorError: From a call: the model failed, or was redirected.
+    """
+    model = chat_model(x)
+    require_trusted(model, trusted_hosts)
+    return replace(model.private(), error=ExtractorError)

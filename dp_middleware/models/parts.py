@@ -12,14 +12,10 @@ from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 _MODELS = (
-    ("langchain_core", "BaseLanguageModel"),
-    ("langchain_core", "RunnableBinding"),
-    ("langchain_core", "RunnableWithFallbacks"),
-    ("llama_index", "BaseLLM"),
-    ("langchain_core", "Embeddings"),
-    ("llama_index", "BaseEmbedding"),
-    ("openai", "OpenAI"),
-    ("openai", "AsyncOpenAI"),
+    *(("langchain_core", "BaseLanguageModel"), ("langchain_core", "RunnableBinding")),
+    *(("langchain_core", "RunnableWithFallbacks"), ("langchain_core", "Embeddings")),
+    *(("llama_index", "BaseLLM"), ("llama_index", "BaseEmbedding")),
+    *(("openai", "OpenAI"), ("openai", "AsyncOpenAI")),
 )
 _DATA = frozenset(  # by id: a metaclass may say that its classes equal these
     map(id, (str, bytes, bytearray, int, float, complex, bool, type(None)))

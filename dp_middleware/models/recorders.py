@@ -42,10 +42,8 @@ def quiet_recorders(*managers: Any) -> None:
     """Makes all handlers discreet that LlamaIndex has by now: they skip private calls only.
 
     Call it once, when your tracing is set up. It puts a :class:`Discreet` in the place of each
-    handler, in the lists of dispatchers, of ``Settings.callback_manager`` and of ``managers``.
-
-    Args:
-        managers: Callback managers of components that have one of their own.
+    handler, in the lists of dispatchers, of ``Settings.callback_manager`` and of ``managers``,
+    those of components that have one of their own.
     """
     import llama_index.core
 
@@ -60,20 +58,12 @@ def quiet_recorders(*managers: Any) -> None:
 
 
 def refuse_dispatched() -> None:
-    """Raises if a handler of spans or events would be told of private calls.
-
-    Raises:
-        ParameterError: Names the classes of handlers.
-    """
+    """Raises ParameterError if a handler of spans or events would be told of private calls."""
     _refuse([x for d in _dispatchers() for x in (*d.event_handlers, *d.span_handlers)])
 
 
 def refuse_recorders() -> None:
-    """Raises if a handler of spans or events, or a global callback handler, would be told.
-
-    Raises:
-        ParameterError: Names the classes of handlers.
-    """
+    """Raises ParameterError as :func:`refuse_dispatched`, or if a global handler would be told."""
     import llama_index.core
 
     refuse_dispatched()

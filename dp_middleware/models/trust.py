@@ -28,12 +28,9 @@ _MANAGERS = (("langchain_core", "BaseCallbackManager"), ("llama_index", "Callbac
 
 @dataclass(frozen=True, kw_only=True)
 class Location:
-    """Where a model runs. With no field set: in process.
+    """Says where a model runs: its hosts, proxies in the clear, and classes of which it is unknown.
 
-    Attributes:
-        hosts: Names of the hosts that it calls.
-        proxies: Hosts of proxies through which it may call one of them in the clear.
-        unknown: Classes and functions of which it is not known where they run.
+    With no field set: in process.
     """
 
     hosts: frozenset[str] = field(default=frozenset())
@@ -66,15 +63,11 @@ class Located(Protocol):
 
 
 def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()) -> None:
-    """Refuses a model that would take raw text out of this computer.
-
-    Args:
-        model: A :class:`~dp_middleware.models.chat.ChatModel`, or where something else runs.
-        trusted_hosts: Host names, without scheme or port, that may see raw text.
+    """Refuses a model, or a location, that would take raw text out of this computer.
 
     Raises:
         UntrustedHost: It is not in process, on loopback or on a trusted host, or it is unknown.
-        ParameterError: ``trusted_hosts`` is not a collection of host names.
+        ParameterError: ``trusted_hosts`` is not a collection of names, without scheme or port.
     """
     trusted = _trusted(trusted_hosts)
     location = model if isinstance(model, Location) else model.location
@@ -129,12 +122,9 @@ def locate_all(
 ) -> Location:
     """Finds where anything runs that sees what an object, such as a retriever, is given.
 
-    As :func:`locate`, but a framework's object with callback handlers is unknown.
-
-    Args:
-        root: Such as a retriever.
-        local: Classes that are known to stay in process, as ``package.Name``: looked into.
-        releases: Tells whether an object releases by itself what it sends.
+    As :func:`locate`, but a framework's object with callback handlers is unknown. ``local`` names
+    classes that stay in process, as ``package.Name``, and are looked into; ``releases`` tells
+    whether an object releases by itself what it sends.
     """
     place, unknown = _places(root, releases, local)
     return place | Location(unknown=unknown)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from dp_middleware.certification import certify
 from dp_middleware.embedding import EmbeddingService
-from dp_middleware.embedding.arrays import Floats
+from dp_middleware.embedding.batching import check_texts
+from dp_middleware.embedding.service import apart
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import VectorResponse
 from dp_middleware.privacy import Certificate
@@ -60,13 +59,12 @@ class VectorSanitizer:
             ParameterError: Not texts, or an encoder of another width than the components have.
             EmbeddingError: The encoder failed.
         """
-        vectors: Floats = self.service.encode(texts).astype(np.float64)
-        if not len(vectors):
-            return []
-        directions = self.mechanism.directions(vectors)  # refuses before anything is charged
+        encode = apart(self.service)  # one by one: no vector depends on another text
+        rows = [encode([text]) for text in check_texts(texts)]
+        directions = [self.mechanism.directions(row) for row in rows]  # refuses before a charge
         if self.ledger is not None and self.subject is not None:
             certificate = self.certificate
-            for _ in range(len(vectors)):
+            for _ in rows:
                 self.ledger.charge(self.subject, certificate, 1)
-        released: list[list[float]] = self.mechanism.release(directions, bulk_entropy).tolist()
-        return released
+        released = [self.mechanism.release(row, bulk_entropy) for row in directions]
+        return [vector for drawn in released for vector in drawn.tolist()]

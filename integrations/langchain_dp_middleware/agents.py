@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
@@ -11,12 +12,13 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import dp_middleware as dp
+from dp_middleware.conversation.boundary import without_text
 from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError
+from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError, raise_alone
 from dp_middleware.frameworks import inferdpt
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
     ModelCall,
     PublicResults,
@@ -41,6 +43,7 @@ try:
         PrivateStateAttr,
         hook_config,
     )
+    from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
     from langgraph.types import Command
@@ -106,7 +109,8 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             or a tracer.
         EventRefused: From a call: an AI message that the remote model did not write.
         ExtractorError: From a call: the extractor failed.
-        DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
+        DPMiddlewareError: From a call: the release failed, and nothing was sent; or a tool failed
+            that was called with originals. Holds no text.
     """
 
     state_schema = DPAgentState
@@ -197,14 +201,34 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
-        """Mark what a public tool returned."""
-        return self._public.mark(handler(request), request.tool_call["name"])
+        """Mark what a public tool returned; of what one with originals raises, keep the kind."""
+        tool = request.tool_call["name"]
+        with self._textless(tool):
+            result = handler(request)
+        return self._public.mark(result, tool)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """As :meth:`wrap_tool_call`."""
-        return self._public.mark(await handler(request), request.tool_call["name"])
+        tool = request.tool_call["name"]
+        with self._textless(tool):
+            result = await handler(request)
+        return self._public.mark(result, tool)
+
+    @contextmanager
+    def _textless(self, tool: str) -> Iterator[None]:
+        """A call of a tool: what it raises may quote the originals that it was given."""
+        failure: dp.DPMiddlewareError | None = None
+        try:
+            yield
+        except GraphBubbleUp:  # an interrupt or a command to the parent graph
+            raise
+        except Exception as error:
+            if self._tools != "all" and tool not in self._tools:
+                raise
+            failure = without_text(error, f"the tool {tool!r}", "it was called with originals")
+        raise_alone(failure)
 
     def _releaser(self) -> Releaser:
         """For the run in which this is called, which must not be recorded."""

@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 from dp_middleware.privacy.receipts import receipts
 from llama_index_dp_middleware._blocks import unspanned
 from llama_index_dp_middleware._responses import apieces, for_extractor, restored

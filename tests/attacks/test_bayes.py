@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 
 import numpy as np
@@ -148,11 +147,6 @@ def test_blocks_and_codebooks_change_nothing():
         assert found.details["blind 5"] == pytest.approx(prior[-5:].sum())
 
 
-def test_a_result_is_ready_for_json():
-    found = attacks.bayes(dp.SanText(epsilon=1.0), random_space(), top=(1, 5))
-    assert json.loads(json.dumps(dataclasses.asdict(found), allow_nan=False))["attack"] == "bayes"
-
-
 def drawn(mechanism, space, prior, *, texts=60, length=30, seed=0):
     generator = np.random.default_rng(seed)
     raw = [generator.choice(len(space), length, p=prior) for _ in range(texts)]
@@ -278,10 +272,3 @@ def test_memory_does_not_grow_with_the_square_of_the_vocabulary():
     finally:
         tracemalloc.stop()
     assert peak < 3000 * 3000 * 8 / 4
-
-
-def test_tokens_that_are_kept_are_no_trials():
-    space = random_space(tokens=20)
-    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
-    found = attacks.bayes_on([[-1, 3]], [[7, 1]], mechanism, space)
-    assert found.details["tokens"] == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from dp_middleware.attacks._lists import candidates
+from dp_middleware.attacks._chat import candidates
 
 WANTED = [["cat", "dog"], ["sat"]]
 

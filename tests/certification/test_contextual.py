@@ -257,13 +257,6 @@ def test_calibration_meets_the_target(size, epsilon):
         assert twice.epsilon > found.epsilon
 
 
-def test_the_strict_mechanism_gains_by_calibration():
-    """The loss of m buckets is below epsilon, so the nominal parameter is above the target."""
-    space = space_of(np.ones((1000, 1)))
-    found = calibrate_contextual(CapeStrict(epsilon=1.0, logit_bound=3.0), space, 6.0, ANY, None)
-    assert found.epsilon > 6.4
-
-
 def test_sizes_alone_can_exceed_the_target():
     space = space_of(np.ones((29_523, 1)))
     with pytest.raises(dp.CannotCalibrate, match=r"below 13\.5.*epsilon=10"):

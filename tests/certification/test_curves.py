@@ -109,13 +109,6 @@ def test_the_bound_holds_for_any_channel(drawn):
 
 
 @given(drawn=channels())
-def test_delta_at_zero_is_the_largest_total_variation(drawn):
-    rows = probabilities(*drawn)
-    distance = max(0.5 * np.abs(p - q).sum() for p in rows for q in rows)
-    assert delta_curve(*drawn, [0.0]).deltas[0] == pytest.approx(distance, abs=SLACK)
-
-
-@given(drawn=channels())
 def test_delta_at_the_certified_loss_is_zero_and_positive_below(drawn):
     loss = dp.certify(*drawn).epsilon
     at, below = delta_curve(*drawn, [loss, 0.9 * loss]).deltas

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from support.commands import toy_space
+from support.letters import Letters
 
 from dp_middleware import embedding
-
-
-class Letters:
-    """An encoder without a model."""
-
-    model = "letters"
-
-    def encode(self, texts):
-        rows = np.array([[len(text) + 1, text.count("e") + 1] for text in texts], np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture(autouse=True)

@@ -63,13 +63,6 @@ def test_a_budget_is_spent_release_by_release_and_then_refused(data):
     assert run("ledger", "verify").exit_code == 0
 
 
-def test_an_exhausted_budget_is_not_to_be_evaded():
-    sanitize("--budget", "1", code=3)
-    hint = sanitize("--budget", "1", code=3).stderr
-    assert "on the command line: a smaller --epsilon" in hint
-    assert "another" not in hint
-
-
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_ledger_that_fails_after_the_draw_loses_no_release(data, monkeypatch, as_json):
     """The file is taken away between the draw and the display."""
@@ -116,12 +109,6 @@ def test_without_a_ledger_there_must_be_a_budget(option, data, tmp_path):
     assert not (tmp_path / "l.db").exists()
 
 
-def test_another_budget_is_refused():
-    sanitize("--budget", "5")
-    assert "expected the terms of the ledger" in sanitize("--budget", "50", code=2).stderr
-    assert accounts() == {"default": pytest.approx(2)}
-
-
 def test_a_url_by_option_and_by_environment(data, tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path}/own.db"
     sanitize("--ledger", url, "--budget", "10")
@@ -135,17 +122,6 @@ def test_a_url_by_option_and_by_environment(data, tmp_path, monkeypatch):
 NOISE = ("--mechanism", "metric-noise", "--nominal")
 
 
-def test_a_metric_guarantee_has_its_own_column_and_a_budget_of_the_same_number():
-    told = flat(sanitize("--budget", "5", *NOISE).stderr)
-    assert "default: spent 0 nats and 2 euclidean@" in told
-    assert "remaining 5" in told
-    sanitize("--budget", "5", *NOISE)
-    assert "1 nats per unit of distance" in sanitize("--budget", "5", *NOISE, code=3).stderr
-    sanitize("--budget", "5")  # the other column has all that it had
-    assert accounts() == {"default": pytest.approx(2)}
-    assert "5 per unit of distance" in flat(run("ledger", "show").stdout)
-
-
 def test_a_metric_budget_of_its_own_or_none():
     terms = ("--budget", "5", "--metric-budget", "inf")
     for _ in range(4):
@@ -154,27 +130,10 @@ def test_a_metric_budget_of_its_own_or_none():
     assert json.loads(run("ledger", "show", "--json").stdout)["metric_budget"] == "inf"
 
 
-def test_a_metric_budget_alone_is_refused(data):
-    assert "--budget" in sanitize("--metric-budget", "5", code=2).stderr
-    assert not data.exists()
-
-
-def test_a_metric_channel_is_charged_nats():
-    told = flat(sanitize("--budget", "5", "--mechanism", "santext").stderr)
-    assert "euclidean@" not in told
-    assert accounts() == {"default": pytest.approx(2, rel=2e-3)}
-
-
 def test_nothing_guaranteed_needs_an_infinite_budget():
     options = ("--mechanism", "custext-aggressive", "--nominal", "--accept-infinite")
     sanitize(*options, "--budget", "5", "--subject", "anna", code=3)
     assert accounts() == {}
-
-
-def test_an_infinite_budget_records_it():
-    options = ("--mechanism", "custext-aggressive", "--nominal", "--accept-infinite")
-    found = json.loads(sanitize(*options, "--budget", "inf", "--json").stdout)["budget"]
-    assert (found["spent"], found["remaining"]) == ("inf", 0)
 
 
 def test_a_dry_run_charges_nothing(data):
@@ -186,10 +145,6 @@ def test_a_dry_run_charges_nothing(data):
 def test_a_budget_is_a_positive_number(value, data):
     assert sanitize("--budget", value, code=2).stdout == ""
     assert not (data / "ledger.db").exists()
-
-
-def test_a_subject_is_a_name():
-    assert "subject" in sanitize("--budget", "5", "--subject", "", code=2).stderr
 
 
 def test_chat_is_charged_once_and_an_exhausted_budget_sends_nothing():

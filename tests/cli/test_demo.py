@@ -11,7 +11,6 @@ from rich.console import Console
 import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import demo, demo_model
-from dp_middleware.models.trust import Location
 from dp_middleware.testing import OpenAIServer
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DP_EXTRACTOR", "DP_DEMO_MODEL")
@@ -36,10 +35,6 @@ def shown(width=100):
     return console.file.getvalue()
 
 
-def test_the_document_is_a_paragraph():
-    assert 60 <= len(demo.DOCUMENT.split()) <= 90
-
-
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_shows_both_releases_and_what_they_are_worth(width):
     text = shown(width)
@@ -62,19 +57,6 @@ def test_marks_are_the_tokens_that_came_through(toy, epsilon):
     assert list(sample.same) == expected
     assert sample.sanitizer.certificate.epsilon <= epsilon
     assert sample.sanitizer.certificate.method == "exact"
-
-
-def test_more_epsilon_lets_more_through(toy):
-    """At exact epsilon 10 and 0.01 the expected shares lie far apart on this space."""
-    strong, weak = demo.release(toy, 0.01), demo.release(toy, 10.0)
-    assert weak.sanitizer.certificate.recovery > 4 * strong.sanitizer.certificate.recovery
-
-
-def test_marking_joins_word_pieces_and_tight_signs():
-    text = demo.mark(("card", "##iac", ".", "pain"), (False, True, False, True), "##")
-    assert text.plain == "card[iac]. [pain]"
-    plain = demo.mark(("#x", "y"), (False, False), "")
-    assert plain.plain == "#x y"
 
 
 @pytest.mark.parametrize(
@@ -127,42 +109,3 @@ def test_the_round_trip_on_a_local_server(monkeypatch):
     first, second = (str(request) for request in server.requests)
     assert demo.DOCUMENT not in first
     assert demo.DOCUMENT in second
-
-
-def test_the_round_trip_on_a_small_model_in_process(monkeypatch):
-    class Small:
-        location = Location()
-
-        def __init__(self):
-            self.asked = []
-
-        def __call__(self, messages):
-            self.asked.append(messages[-1]["content"])
-            return f"continuation {len(self.asked)}"
-
-    small = Small()
-    monkeypatch.setattr(demo_model, "demo_model", lambda: small)
-    text = shown()
-    for part in ("what the remote model was sent", "continuation 1", "continuation 2"):
-        assert part in text
-    remote, local = small.asked
-    assert demo.DOCUMENT not in remote
-    assert demo.DOCUMENT in local
-    assert "continuation 1" in local
-
-
-@pytest.mark.slow
-def test_a_model_from_a_folder(tmp_path, monkeypatch):
-    from support.chat_models import save_llama
-
-    save_llama(tmp_path, length=512)
-    monkeypatch.setenv("DP_DEMO_MODEL", str(tmp_path))
-    model = demo_model.demo_model()
-    assert 1 <= len(model([{"role": "user", "content": "w1 w2 w3"}]).split()) <= 40
-    assert "what the local model made of it" in shown()
-
-
-@pytest.mark.slow
-def test_a_folder_without_a_model_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("DP_DEMO_MODEL", str(tmp_path))
-    assert "No InferDPT round trip: the chat model (in process) failed: " in shown()

@@ -65,18 +65,6 @@ def test_verify(url, tmp_path):
     assert "missing row" in ledger("verify", url, code=3).stderr
 
 
-def test_looking_for_no_ledger_creates_none(tmp_path):
-    assert "existing ledger" in ledger("show", f"sqlite:///{tmp_path}/l.db", code=2).stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_url_may_stay_out_of_the_command(url, monkeypatch):
     monkeypatch.setenv("DP_MIDDLEWARE_LEDGER", url)
     assert "intact: 3 subjects" in run("ledger", "verify").stdout
-
-
-def test_without_a_verb_it_tells_what_it_can_do():
-    refused = run("ledger", code=2)
-    assert refused.stderr == "error: expected a command, one of show, export, verify\n"
-    assert "did you mean show?" in run("ledger", "shw", code=2).stderr
-    assert refused.stdout == ""

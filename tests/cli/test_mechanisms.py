@@ -38,16 +38,3 @@ def test_mechanisms_as_markdown_has_one_row_each_that_any_reader_splits_alike():
         documented = " ".join(mechanism.__doc__.split())
         assert documented.startswith(does.replace("\\|", "|") + ".")
         assert f"Reference: {reference}" in documented
-
-
-def test_references_in_the_table_end_at_the_year_if_they_have_one():
-    rows = {row.split("`")[1]: row for row in markdown_table().splitlines()[2:]}
-    assert rows["custext"].endswith("| Chen et al. (2023) |")
-    assert rows["custext-strict"].endswith("| This library; zero-extension of Chen et al. (2023) |")
-    assert rows["cape"].count(r"\|b_i\|/\|b_j\|") == 1
-
-
-def test_one_format_at_a_time():
-    result = run("mechanisms", "--markdown", "--json")
-    assert result.exit_code == 2
-    assert "--markdown or --json" in result.stderr

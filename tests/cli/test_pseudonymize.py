@@ -48,28 +48,7 @@ def restored(answer, mapping, *arguments, code=0):
     return pseudonymize("--restore", "--mapping", mapping, *arguments, stdin=answer, code=code)
 
 
-def hears_nothing(text):
-    return not [value for value in PRIVATE if value in text]
-
-
 # a text ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("source", ["arguments", "words", "stdin", "-", "file"])
-def test_a_text_from_anywhere(source, tmp_path):
-    file = tmp_path / "contract.txt"
-    file.write_text(CONTRACT, encoding="utf-8-sig")
-    arguments, stdin = {
-        "arguments": ([CONTRACT], None),
-        "words": (CONTRACT.split(" "), None),
-        "stdin": ([], CONTRACT),
-        "-": (["-"], CONTRACT),
-        "file": (["--file", file], None),
-    }[source]
-    result = pseudonymize(*arguments, stdin=stdin, code=0)
-    assert hears_nothing(result.output)
-    assert result.stdout.count(" signed ") == 1
-    assert result.stdout.endswith(" agreed.\n")
 
 
 def test_the_summary_is_on_stderr_and_true():
@@ -94,11 +73,6 @@ def test_json():
     assert document["tokens_verbatim"] == 1
     assert set(document["certificate"]) >= CERTIFICATE
     assert document["certificate"]["epsilon"] == 0
-
-
-@pytest.mark.parametrize("text", ["", "\n", " \n"])
-def test_an_empty_text(text):
-    assert pseudonymize(stdin=text, code=0).stdout == text.removesuffix("\n") + "\n"
 
 
 def test_lines_stay_lines(mapping):
@@ -168,15 +142,6 @@ def test_nothing_is_detected_or_charged_on_the_way_back(mapping, asked):
     assert back.stdout == "Mirela Tamburi\n"
     assert len(asked) == 1
     assert run("ledger", "show", code=2).stdout == ""
-
-
-def test_answers_in_other_cases(mapping):
-    released = pseudonymize("Mirela Tamburi in Berlin", "--mapping", mapping, code=0).stdout.strip()
-    name, _, place = released.partition(" in ")
-    given, family = name.split()
-    answer = f"{name.upper()}, {name.lower()}: Ms {family}'s {place}, {given}. Others stay."
-    expected = "MIRELA TAMBURI, mirela tamburi: Ms Tamburi's Berlin, Mirela. Others stay."
-    assert restored(answer, mapping).stdout == expected + "\n"
 
 
 def test_the_same_value_has_the_same_pseudonym_in_a_conversation(mapping):
@@ -299,15 +264,6 @@ def test_only_what_stays_near_is_charged_and_once(mapping):
     assert "12,500" not in refused.output
     [account] = json.loads(run("ledger", "show", "--json").stdout)["subjects"]
     assert account["spent"] == pytest.approx(1, abs=1e-5)
-
-
-def test_help_names_every_option():
-    said = pseudonymize("--help", code=0).stdout
-    names = "file restore mapping key conversation kind perturb pass-empty ledger budget subject"
-    for name in (*names.split(), "json"):
-        assert f"--{name} " in said
-    assert "**" not in said
-    assert "what is not found goes out as it is" in flat(said)
 
 
 # the real detector -------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ NEEDED = {  # what a command needs before it reads a text
     "attack": ("masked-token", "--model", "/nowhere"),
 }
 TAKES_NAMES = {  # of a person's choice; they are used, not refused
-    *("--subject", "--ledger", "--instruction"),
+    *("--subject", "--ledger", "--instruction")
 }
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import httpx
 import psutil
@@ -69,30 +69,38 @@ key_hash = "{hash_of(SECRET, key)}"
 """
 
 
+@contextmanager
+def two_workers(tmp_path, config, **variables):
+    """A process that serves, its address and the file of its log; it ends as it is told."""
+    port = free_port()
+    (tmp_path / "gateway.toml").write_text(config)
+    code = "from dp_middleware.cli import app; app()"
+    command = [sys.executable, "-c", code, "serve", "--config", str(tmp_path / "gateway.toml")]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--port", str(port), "--workers", "2"],
+            env={**os.environ, "DP_GATEWAY_SECRET": SECRET, **variables},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            wait_for(process, f"http://127.0.0.1:{port}")
+            yield process, f"http://127.0.0.1:{port}", tmp_path / "log"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_two_workers(tmp_path):
     """One is killed; the other has its memo, and no log has text, whatever is asked for."""
     key = new_key()
-    port = free_port()
     with OpenAIServer(mode="echo") as upstream:
-        config = tmp_path / "gateway.toml"
-        config.write_text(lines_of(tmp_path, upstream.url, key))
-        code = "from dp_middleware.cli import app; app()"
-        command = [sys.executable, "-c", code, "serve", "--config", str(config)]
-        with (tmp_path / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [*command, "--port", str(port), "--workers", "2"],
-                env={**os.environ, "DP_GATEWAY_SECRET": SECRET, "DP_GATEWAY_UPSTREAM_KEY": CANARY},
-                stdout=log,
-                stderr=log,
-            )
-            try:
-                talk(process, f"http://127.0.0.1:{port}", key)
-            finally:
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(60) == 0
-    text = (tmp_path / "log").read_text()
+        config = lines_of(tmp_path, upstream.url, key)
+        with two_workers(tmp_path, config, DP_GATEWAY_UPSTREAM_KEY=CANARY) as (process, root, log):
+            talk(process, root, key)
+    text = log.read_text()
     assert CANARY not in text
     assert key not in text
     assert not upstream.saw("Mirela")
@@ -103,22 +111,11 @@ def test_two_workers(tmp_path):
 def test_two_workers_on_postgresql_share_a_budget_and_lose_no_charge(tmp_path):
     """Many callers at once, one worker killed among them, until nothing is left."""
     key, ledger = new_key(), new_database()
-    port = free_port()
-    root, headers = f"http://127.0.0.1:{port}", {"authorization": f"Bearer {key}"}
+    headers = {"authorization": f"Bearer {key}"}
     price = dp.Pseudonyms(lambda _: [], kinds=["age"]).certificate.epsilon
     with OpenAIServer(mode="echo") as upstream:
-        config = tmp_path / "gateway.toml"
-        config.write_text(lines_of(tmp_path, upstream.url, key, ledger, 40.5 * price))
-        code = "from dp_middleware.cli import app; app()"
-        command = [sys.executable, "-c", code, "serve", "--config", str(config)]
-        process = subprocess.Popen(
-            [*command, "--port", str(port), "--workers", "2"],
-            env={**os.environ, "DP_GATEWAY_SECRET": SECRET},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            wait_for(process, root)
+        config = lines_of(tmp_path, upstream.url, key, ledger, 40.5 * price)
+        with two_workers(tmp_path, config) as (process, root, _):
 
             def ask(number):
                 text = f"She is {20 + number % 60} years old, says letter {number}."
@@ -135,9 +132,6 @@ def test_two_workers_on_postgresql_share_a_budget_and_lose_no_charge(tmp_path):
                 workers_of(process)[0].kill()
                 answers = [each.result() for each in before]
                 answers += callers.map(ask, range(20, 100))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
         sent = len(upstream.requests)
     statuses = Counter(each.status_code for each in answers if each is not None)
     assert {*statuses} == {200, 429}
@@ -166,7 +160,6 @@ def wait_for(process, root):
 
 
 def talk(process, root, key):
-    wait_for(process, root)
     headers = {"authorization": f"Bearer {key}"}
     body = {"model": "m", "messages": [{"role": "user", "content": "Ask Mirela Tamburi."}]}
 

@@ -8,8 +8,7 @@ import os
 import subprocess
 import sys
 import time
-import weakref
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import Future, wait
 from threading import Event, Thread
 
 import numpy as np
@@ -111,18 +110,17 @@ def test_equal_texts_of_a_batch_are_computed_once_and_not_kept():
     assert model.seen[2] == ["same"]
 
 
-def test_a_single_caller_never_waits_for_others():
+def test_a_request_apart_is_with_the_model_alone():
     model = Model()
     batcher = Batcher(model)
-    batcher.submit(["warm"]).result(20)
-    seconds = []
-    for k in range(5000):
-        started = time.perf_counter()
-        batcher.submit([str(k)]).result(20)
-        seconds.append(time.perf_counter() - started)
-        if seconds[-1] < 0.002:
-            break
-    assert min(seconds) < 0.002  # less than it would linger
+    first = held(batcher, model)
+    kinds = [False, False, True, False, True, True, False, False]
+    answers = [batcher.submit([str(k)], apart=apart) for k, apart in enumerate(kinds)]
+    model.go.set()
+    wait([first, *answers], 20)
+    assert model.seen[1:] == [["0", "1"], ["2"], ["3"], ["4"], ["5"], ["6", "7"]]
+    for k, answer in enumerate(answers):
+        np.testing.assert_allclose(answer.result(), [row(str(k))], atol=1e-7)
 
 
 def test_requests_are_answered_in_order_in_full_batches():
@@ -194,33 +192,6 @@ def test_a_text_that_the_model_refuses_fails_its_own_caller_only():
     assert len(model.seen) == 1 + 1 + 5
 
 
-def test_a_backend_out_of_reach_is_asked_once_for_a_batch():
-    model, _, answers = busy_worker([str(k)] for k in range(8))
-    model.fails = TimeoutError
-    model.go.set()
-    for answer in answers:
-        assert str(answer.exception(20)) == "the embedding model failed with TimeoutError"
-    assert len(model.seen) == 2
-
-
-def test_a_backend_that_dies_while_requests_are_tried_alone_is_asked_no_more():
-    class Dying(Model):
-        faults = iter([None, ValueError, SystemExit])
-
-        def encode(self, texts):
-            found = super().encode(texts)
-            if fault := next(self.faults):
-                raise fault(f"cannot embed {texts}")
-            return found
-
-    model, _, (first, *answers) = busy_worker(([str(k)] for k in range(8)), Dying())
-    model.go.set()
-    assert first.exception(20) is None
-    for answer in answers:
-        assert answer.exception(20) is not None
-    assert len(model.seen) == 3
-
-
 class Odd(str):
     """Equal to everything and without a hash."""
 
@@ -246,48 +217,18 @@ def test_a_subclass_of_str_is_the_text_that_it_holds():
     assert {type(text) for texts in model.seen for text in texts} == {str}
 
 
-def test_a_worker_that_breaks_fails_all_who_wait_and_another_starts():
-    requests = [[Odd(CANARY)], *([str(k)] for k in range(4))]
-    model, batcher, (first, *answers) = busy_worker(requests, Model(batch=1))
-    thread = batcher._thread
-    batcher._expected = None  # what the worker compares with: it cannot go on
-    model.go.set()
-    assert np.allclose(first.result(20), row("first"))
-    for answer in answers:
-        assert str(answer.exception(20)) == "the embedding model failed with TypeError"
-    thread.join(20)
-    batcher._expected = 1
-    assert np.allclose(batcher.submit(["later"]).result(20), row("later"))
-    assert batcher._thread is not thread
-
-
-def test_a_thread_that_cannot_start_fails_its_caller_only(monkeypatch):
-    model = Model()
-    service = dp.EmbeddingService.of(model)
-    start = Thread.start
-
-    def refused(thread):
-        if thread.name == "dp-middleware-embed":
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(Thread, "start", refused)
-    with pytest.raises(dp.EmbeddingError, match=r"no thread can be started .*RuntimeError"):
-        service.encode([CANARY])
-    monkeypatch.undo()
-    assert np.allclose(service.encode(["later"]), row("later"))
-    assert model.seen == [["later"]]
-
-
-@pytest.mark.parametrize("dead", [SystemExit, KeyboardInterrupt])
-def test_a_dead_backend_fails_all_waiters_once(dead):
+@pytest.mark.parametrize(
+    ("dead", "batch", "calls"),
+    [(SystemExit, 1, 1), (KeyboardInterrupt, 1, 1), (TimeoutError, 64, 2)],  # not one by one
+)
+def test_a_dead_backend_fails_all_waiters_once(dead, batch, calls):
     requests = ([f"{CANARY} {k}"] for k in range(6))
-    model, batcher, answers = busy_worker(requests, Model(batch=1))
+    model, batcher, answers = busy_worker(requests, Model(batch=batch))
     model.fails = dead
     model.go.set()
     for answer in answers:
         assert str(answer.exception(20)) == f"the embedding model failed with {dead.__name__}"
-    assert len(model.seen) == 1
+    assert len(model.seen) == calls
     model.fails = None
     assert np.allclose(batcher.submit(["later"]).result(20), row("later"))
 
@@ -319,26 +260,6 @@ def test_wrong_answers_are_refused(wrong):
         service.encode([CANARY, "b"])
 
 
-def test_several_event_loops_and_threads_at_once():
-    model = Model(seconds=0.002)
-    service = dp.EmbeddingService.of(model)
-    found = []
-
-    async def ask(k):
-        texts = [f"text {k}"]
-        found.append((texts, await service.aencode(texts)))
-
-    async def many(start):
-        await asyncio.gather(*(ask(start + k) for k in range(50)))
-
-    loops = [lambda start=start: asyncio.run(many(start)) for start in (0, 100, 200)]
-    in_threads([*loops, lambda: found.append((["x"], service.encode(["x"])))])
-    assert len(found) == 151
-    for texts, rows in found:
-        np.testing.assert_allclose(rows, [row(text) for text in texts], atol=1e-7)
-    assert len(model.seen) < 40
-
-
 @pytest.mark.asyncio
 async def test_the_event_loop_is_never_blocked():
     model = Model(batch=2)
@@ -349,22 +270,6 @@ async def test_the_event_loop_is_never_blocked():
     model.go.set()
     np.testing.assert_allclose(await task, [row(str(k)) for k in range(9)], atol=1e-7)
     assert (await service.aencode([])).shape == (0, 2)
-
-
-@pytest.mark.asyncio
-async def test_a_cancelled_request_is_not_computed():
-    model, _, (first, *answers) = busy_worker([[CANARY] * 4, ["a", "b"], ["c"]], Model(batch=4))
-    waiting = asyncio.ensure_future(asyncio.wrap_future(answers[0]))
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    await asyncio.sleep(0)
-    assert answers[2].cancel()
-    model.go.set()
-    wait([first, answers[1]], 20)
-    with pytest.raises(CancelledError):
-        answers[2].result()
-    assert model.seen == [["first"], ["a", "b"]]
 
 
 @pytest.mark.asyncio
@@ -405,21 +310,6 @@ def test_only_lists_of_texts(bad):
     service = dp.EmbeddingService.of(Model())
     with pytest.raises(dp.ParameterError, match=r"expected (a list of texts|texts of type str)"):
         service.encode(bad)
-
-
-def test_a_worker_goes_with_its_last_service():
-    model = Model()
-    service = dp.EmbeddingService.of(model)
-    assert dp.EmbeddingService.of(model)._batcher is service._batcher
-    service.encode(["a"])
-    worker = weakref.ref(service._batcher)
-    with service._batcher._more:
-        thread = service._batcher._thread
-    service._batcher.close()
-    thread.join(20)
-    del service
-    gc.collect()
-    assert worker() is None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

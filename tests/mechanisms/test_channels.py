@@ -7,15 +7,13 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-import torch
 from scipy import integrate, stats
 from support.spaces import host_rows, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.custext import CusTextPlus
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
-from dp_middleware.mechanisms.kernels.density import Density, _log_normal, density, table_noise
-from dp_middleware.mechanisms.kernels.lists import smallest
+from dp_middleware.mechanisms.kernels.density import _log_normal, density, table_noise
 from dp_middleware.mechanisms.santext import SanTextPlus
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
 
@@ -50,12 +48,6 @@ def test_santext_plus_by_hand():
     assert probabilities(mechanism, space, 1) == pytest.approx(second)
 
 
-def test_santext_plus_with_nothing_public_is_santext():
-    space = random_space(tokens=9)
-    plus = SanTextPlus(epsilon=2.0, non_sensitive=[])
-    assert np.array_equal(matrix(plus, space), matrix(dp.SanText(epsilon=2.0), space))
-
-
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.9])
 def test_santext_plus_is_private_towards_sensitive_outputs_only(keep):
     space = random_space(tokens=14, seed=4)
@@ -69,12 +61,6 @@ def test_santext_plus_is_private_towards_sensitive_outputs_only(keep):
     assert (loss <= bound + 1e-9).all()
 
 
-def test_santext_plus_loses_the_rest_between_a_public_and_a_sensitive_twin():
-    space = space_of([[0.0], [0.0], [2.0]])
-    rows = SanTextPlus(epsilon=3.0, non_sensitive=["w0"], keep=0.5).log_probs([0, 1], space)
-    assert rows[1, 1:] - rows[0, 1:] == pytest.approx(math.log(2))  # at distance 0
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 50.0])
 def test_santext_plus_has_delta_of_at_least_keep(epsilon):
     space = random_space(tokens=10, seed=1)
@@ -83,11 +69,6 @@ def test_santext_plus_has_delta_of_at_least_keep(epsilon):
         assert rows[2, 2] == pytest.approx(0.4)
         assert rows[other, 2] == 0
         assert hockey_stick(rows[2], rows[other], epsilon) >= 0.4 - 1e-12
-
-
-def test_santext_plus_that_keeps_nothing_is_finite():
-    space = random_space(tokens=8)
-    assert dp.certify(SanTextPlus(epsilon=1.0, non_sensitive=["w5"], keep=0), space).finite
 
 
 def test_an_unknown_token_is_drawn_from_the_sensitive_set():
@@ -199,33 +180,6 @@ def test_dyntext_by_hand():
     )
     rows = matrix(DynTextStrict(epsilon=2.0, candidates=2, table_seed=1), space)
     assert rows == pytest.approx((1 + (E - 1) * np.eye(4)) / (E + 3))  # only the own score is 1
-
-
-def test_equation_6_by_hand():
-    """The extremes are those of the noisy f, here 2 and 4.5; the clean ones would be 1 and 4."""
-    listed, counts = np.zeros((4, 5), dtype=np.int64), np.array([4, 4, 2, 1])
-    log_sigma = np.array([0.0, 0.0, -math.inf, math.log(2)])
-    public = Density(listed, np.zeros((4, 5)), counts, log_sigma)
-    # f' = 4.5, 3.1, 2 and 4, so (1 - F) K = 0, 2.8, 5, 1 (above 0.98)
-    assert public.lengths(np.array([0.5, -0.9, 7.0, 1.49])).tolist() == [1, 2, 5, 1]
-    # f' = 4, 4, 2, 1: without noise (1 - F) K = 0, 0, 10/3, 5
-    assert public.lengths(np.zeros(4)).tolist() == [1, 1, 3, 5]
-    # f' = 2, 2, 2, 2: no token is denser than another
-    assert public.lengths(np.array([-2.0, -2.0, 0.0, 0.5])).tolist() == [5, 5, 5, 5]
-    # a sigma beyond all numbers
-    far = Density(listed, np.zeros((4, 5)), counts, np.array([800.0, 800.0, -math.inf, 799.0]))
-    assert far.lengths(np.array([1.0, -1.0, 0.0, 0.1])).tolist() == [1, 5, 2, 2]
-
-
-def test_fresh_dyntext_by_hand():
-    space = space_of(LINE)
-    mechanism = DynText(epsilon=2.0, candidates=2, reading="fresh")
-    # f = 3, 3, 3, 1 as above, and its own extremes
-    for token in range(3):  # F = 1, no noise, k = 1
-        assert probabilities(mechanism, space, token)[token] == 1.0
-    # F = N/2, k = floor((1 - N/2) 2): 1 or 2 with equal chances; list w3, w2 with scores 1, 0
-    expected = [0, 0, 0.5 / (E + 1), 0.5 + 0.5 * E / (E + 1)]
-    assert probabilities(mechanism, space, 3) == pytest.approx(expected)
 
 
 def test_fresh_dyntext_with_three_candidates_by_hand():
@@ -570,10 +524,3 @@ def test_equal_vectors_are_equally_likely():
     expected = np.array([E, 1, 1, E]) / (2 * E + 2)
     assert probabilities(strict, space, 3) == pytest.approx(expected)
     assert probabilities(TruncatedExponential(epsilon=2.0), space, 3) == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize("count", [1, 4, 9, 30, 40])
-def test_the_smallest_are_those_of_a_stable_sort(count):
-    values = np.random.default_rng(count).integers(0, 6, size=(25, 30)).astype(float)
-    expected = np.argsort(values, axis=1, kind="stable")[:, :count]
-    assert np.array_equal(smallest(torch.from_numpy(values), count).numpy(), expected)

@@ -77,11 +77,6 @@ def test_equal_distances_score_one():
     )
 
 
-def test_one_candidate_releases_the_token():
-    space = random_space(tokens=4)
-    assert probabilities(dp.CusTextAggressive(epsilon=1.0, candidates=1), space, 2)[2] == 1.0
-
-
 def test_custext_reveals_the_class_and_is_private_within():
     space = random_space(tokens=20, seed=2)
     mechanism = dp.CusText(epsilon=3.0, candidates=5)

@@ -135,16 +135,6 @@ def test_only_the_largest_shares_decide(epsilon, spread, ties):
     assert np.array_equal(codebook, np.sort(order[: len(codebook)]))
 
 
-def test_ties_go_by_index_and_codebooks_follow_the_logits_alone():
-    equal = ranking.codebook(np.full(50, 0.02), 1.0)
-    assert equal.tolist() == list(range(8))
-    peaked, flat = np.zeros(300), np.zeros(300)
-    peaked[7] = 20.0
-    mechanism, space = dp.ContextualResponse(epsilon=6.0), random_space(tokens=300)
-    sizes = [len(mechanism.outputs(space, logits)) for logits in (peaked, flat)]
-    assert sizes[0] == 8 < sizes[1]
-
-
 @settings(max_examples=25, deadline=None)
 @given(space=spaces(), epsilon=st.sampled_from([1e-3, 2.0, 6.0, 40.0]), seed=st.integers(0, 99))
 def test_given_a_history_the_loss_is_exactly_epsilon(space, epsilon, seed):

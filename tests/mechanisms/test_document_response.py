@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -60,16 +59,6 @@ def test_it_is_exactly_epsilon_over_fifty_texts(epsilon, rounds):
     assert certificate.epsilon == pytest.approx(epsilon, abs=1e-12)
     assert certificate.epsilon <= epsilon
     assert (certificate.method, certificate.unit) == ("exact", "text")
-
-
-def test_given_the_first_units_the_rest_loses_no_more():
-    """What a reader of the beginning of a release knows is bounded, too."""
-    mechanism = dp.DocumentResponse(epsilon=4.0, rounds=2, codebook=UNITS)
-    first = [
-        np.array([sum(law[joined(mechanism, (a, b))] for b in range(5)) for a in range(5)])
-        for law in (exact_law(mechanism, text, Letters()) for text in TEXTS)
-    ]
-    assert 0 < np.ptp(np.log(first), axis=0).max() < 4.0
 
 
 @settings(max_examples=30)
@@ -130,15 +119,6 @@ def test_without_a_direction_the_best_units_are_distinct(shortlist):
         best = pursuit.best_units(nothing, count, vectors, nan, shortlist)
         assert len(set(best)) == count
         assert set(best) <= set(range(len(UNITS)))
-
-
-@given(st.integers(1, 9), st.data())
-def test_places_and_sequences_are_the_same_thing(rounds, data):
-    mechanism = dp.DocumentResponse(epsilon=30.0, rounds=rounds, codebook=tuple("abcdefghij"))
-    place = data.draw(st.integers(0, 10**rounds - 1))
-    sequence = mechanism._sequence(place)
-    assert mechanism._place(sequence) == place
-    assert "".join(map(str, sequence)) == f"{place:0{rounds}}"
 
 
 def test_texts_of_a_batch_are_encoded_alone():
@@ -223,11 +203,3 @@ def test_the_english_codebook_is_the_one_of_this_version():
     assert units.checked(listed) == listed
     assert len(listed) == 36_300
     assert dp.DocumentResponse.version == 1
-
-
-def test_it_is_a_value():
-    mechanism = dp.DocumentResponse(epsilon=25.0)
-    assert mechanism == dp.DocumentResponse(epsilon=25.0) != dp.DocumentResponse(epsilon=24.0)
-    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert hash(mechanism) == hash(dp.DocumentResponse(epsilon=25.0))
-    assert dp.calibrate(mechanism, SPACE, 10.0).epsilon == 10.0

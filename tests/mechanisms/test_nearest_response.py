@@ -76,30 +76,11 @@ def test_a_codebook_by_hand():
     assert rows == pytest.approx(np.array(expected) / (E + 1))
 
 
-def test_a_token_listed_twice_is_two_codewords_of_one_name():
-    space = space_of([[0.0], [1.0], [5.0]])
-    mechanism = dp.NearestResponse(epsilon=1.0, candidates=3, codebook=(0, 0, 1, 2, 2))
-    rows = probabilities(mechanism, space)
-    total = 3 * E + 2
-    # token 0: both copies of 0 and that of 1; token 2: both copies of 2 and that of 1
-    assert rows[0] == pytest.approx(np.array([2 * E, E, 2]) / total)
-    assert rows[1] == pytest.approx(np.array([2 * E, E, 2]) / total)
-    assert rows[2] == pytest.approx(np.array([2, E, 2 * E]) / total)
-
-
 def test_a_list_cut_inside_the_copies_of_a_token():
     space = space_of([[0.0], [5.0]])
     mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 0, 1))
     rows = probabilities(mechanism, space)
     assert rows == pytest.approx(np.array([[E + 1, 1], [2, E]]) / (E + 2))
-
-
-def test_ties_go_to_the_smaller_index_and_the_token_itself_is_first():
-    space = space_of([[1.0], [0.0], [2.0], [0.0]])
-    rows = probabilities(dp.NearestResponse(epsilon=1.0, candidates=1), space)
-    assert rows.argmax(axis=1).tolist() == [0, 1, 2, 3]
-    pairs = probabilities(dp.NearestResponse(epsilon=1.0, candidates=2), space)
-    assert np.flatnonzero(pairs[0] > pairs[0].min()).tolist() == [0, 1]  # 1 and 2 equally far
 
 
 def test_centred_cosines_take_what_all_tokens_share_away():
@@ -361,21 +342,6 @@ def test_the_default_prior_is_uniform_over_whole_words():
     assert tuned == dp.NearestResponse.tuned(space, epsilon=3.0, prior=prior)
     assert tuned != dp.NearestResponse.tuned(
         space, epsilon=3.0, prior=np.ones(40), outputs=range(20)
-    )
-
-
-def test_the_witness_names_a_codeword():
-    space = random_space(tokens=9, seed=2)
-    mechanism = dp.NearestResponse(epsilon=3.0, candidates=1, codebook=(3, 7))
-    certificate = dp.certify(mechanism, space)
-    ids = {token: number for number, token in enumerate(space.vocabulary.tokens)}
-    row, other = mechanism.log_probs(
-        [ids[certificate.witness.token], ids[certificate.witness.other]], space
-    )
-    output = ids[certificate.witness.output]
-    assert row[output] - other[output] == pytest.approx(3.0)
-    assert certificate.retention == pytest.approx(
-        np.exp(mechanism.log_probs([3, 7], space)[[0, 1], [3, 7]]).sum() / 9
     )
 
 

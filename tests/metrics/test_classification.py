@@ -144,13 +144,3 @@ def test_a_probe_learns_from_raw_texts_only(letters):
         metrics.probe_accuracy(train, labels, ["a"], ["0"], service=letters)
     with pytest.raises(dp.ParameterError, match="one label per text"):
         metrics.probe_accuracy(train, labels[:2], ["a"], [0], service=letters)
-
-
-def test_a_probe_with_the_bundled_encoder():
-    good = ["a wonderful film", "I loved it", "great acting", "a delight", "superb and moving"]
-    bad = ["a terrible film", "I hated it", "awful acting", "a bore", "dull and stupid"]
-    labels = ["positive"] * 5 + ["negative"] * 5
-    found = metrics.probe_accuracy(
-        good + bad, labels, ["an excellent picture", "a dreadful picture"], ["positive", "negative"]
-    )
-    assert found.value == 1.0

@@ -128,34 +128,6 @@ def test_adapters_say_where_the_model_runs(service):
             assert embedding_service(adapter(remote)).encode(["x"]).shape == (1, 6)
 
 
-class Elsewhere:
-    base_url = "overridden"
-
-    def __init__(self):
-        self.base_url = "https://evil.example/v1"
-
-    def encode(self, texts):
-        return [vector(text) for text in texts]
-
-
-@pytest.mark.parametrize("adapter", [ServiceEmbeddings, ServiceEmbedding])
-def test_adapters_around_an_object_that_calls_a_host_elsewhere(adapter):
-    found = adapter(dp.EmbeddingService.of(Elsewhere()))
-    assert locate(found).hosts == {"evil.example"}
-    with pytest.raises(dp.UntrustedHost, match=r"evil\.example"):
-        embedding_service(found)
-
-
-@pytest.mark.parametrize("adapter", [ServiceEmbeddings, ServiceEmbedding])
-def test_a_server_is_located_without_the_proxies_that_it_does_not_use(adapter, monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
-    monkeypatch.setenv("NO_PROXY", "")
-    monkeypatch.setenv("no_proxy", "")
-    server = EmbeddingServer("http://127.0.0.1:9/v1", "bge")
-    assert locate(server) == Location(hosts=frozenset({"127.0.0.1"}))
-    assert locate(adapter(dp.EmbeddingService.of(server))) == locate(server)
-
-
 def test_no_cache_of_texts(service):
     found = ServiceEmbedding(service)
     found.embeddings_cache = SimpleKVStore()

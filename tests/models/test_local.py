@@ -22,7 +22,7 @@ import dp_middleware as dp
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.errors import ExtractorError
 from dp_middleware.frameworks import EmbeddingServer, chat_model, embedding_service
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 from dp_middleware.models.trust import Location, locate
 from dp_middleware.testing import OpenAIServer, Probe
 
@@ -101,15 +101,6 @@ def test_a_client_that_others_use_at_the_same_time_follows_for_them(
     assert not remote.saw(CANARY)
 
 
-def test_what_the_user_raises_is_still_not_quoted() -> None:
-    def failing(messages: list[dict[str, str]]) -> str:
-        raise dp.UntrustedHost(messages[0]["content"])
-
-    assert_stays(
-        lambda: local_model(chat_model(failing, local=True))(RAW), ExtractorError, "UntrustedHost$"
-    )
-
-
 def test_a_redirected_embedding_model_fails(
     redirecting: OpenAIServer, remote: OpenAIServer
 ) -> None:
@@ -182,6 +173,9 @@ BEHIND: dict[str, Callable[[], Any]] = {
     "langchain async": lambda: langchain_model(
         LOOPBACK, http_async_client=httpx.AsyncClient(proxy=PROXY)
     ),
+    "openai": lambda: chat_model(
+        openai.OpenAI(base_url=LOOPBACK, api_key="x", http_client=httpx.Client(proxy=PROXY)), "m"
+    ),
     "langchain openai_proxy": lambda: langchain_model(LOOPBACK, openai_proxy=PROXY),
     "transport": lambda: llama_index_llm(LOOPBACK, http_client=httpx.Client(transport=proxied())),
     "transport in another": lambda: llama_index_llm(
@@ -204,7 +198,7 @@ def test_a_model_behind_a_proxy_is_refused(kind: str) -> None:
     location = locate(model)
     assert location.proxies == {"proxy.example"}
     assert location.hosts == {"127.0.0.1"}
-    if kind.startswith(("llama", "lang", "transport")):
+    if kind.startswith(("llama", "lang", "openai", "transport")):
         with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.example"):
             local_model(model)
         local_model(model, ["proxy.example"])
@@ -256,20 +250,6 @@ def test_a_transport_that_is_not_known_is_refused(transport: httpx.BaseTransport
         local_model(model)
 
 
-def test_a_proxy_reads_what_it_would_be_refused_for(
-    remote: OpenAIServer, local: OpenAIServer
-) -> None:
-    proxy = remote.url.removesuffix("/v1")
-    with httpx.Client(proxy=proxy) as client:
-        model = llama_index_llm(local.url, http_client=client)
-        model.complete(CANARY)  # without us
-        assert remote.saw(CANARY)
-        assert not local.raw
-        named = httpx.Client(proxy=proxy.replace("127.0.0.1", "proxy.example"))
-        with pytest.raises(dp.UntrustedHost):
-            local_model(llama_index_llm(local.url, http_client=named))
-
-
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
 def test_proxies_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     direct = {
@@ -280,13 +260,18 @@ def test_proxies_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) 
 
     def models() -> Iterator[Any]:
         yield llama_index_llm(LOOPBACK)
-        yield llama_index_llm(LOOPBACK, http_client=direct["http_client"])  # not the other
+        for one, client in direct.items():  # not the other
+            yield llama_index_llm(LOOPBACK, **{one: client})
         yield chat_model(openai.OpenAI(base_url=LOOPBACK, api_key="x"), "m")
         yield chat_model(openai.AsyncOpenAI(base_url=LOOPBACK, api_key="x"), "m")
 
-    for model in models():
+    sync, tasks = direct.values()
+    chained = ({}, {"http_client": sync}, {"http_async_client": tasks})
+    for model in (*models(), *(langchain_model(LOOPBACK, **clients) for clients in chained)):
         with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.example; .* NO_PROXY"):
             local_model(model)
+    local_model(llama_index_llm(LOOPBACK, **direct))
+    local_model(langchain_model(LOOPBACK, http_client=sync, http_async_client=tasks))
     client = openai.OpenAI(base_url=LOOPBACK, api_key="x", http_client=direct["http_client"])
     local_model(chat_model(client, "m"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -320,11 +305,6 @@ class Elsewhere(Own):
     location = Location(hosts=frozenset({"models.example"}))
 
 
-class Holding(Own):
-    def __init__(self, url: str) -> None:
-        self.client = openai.OpenAI(base_url=url, api_key="x")
-
-
 @pytest.mark.parametrize("function", [answer, slow_answer, Own(), Own().__call__])
 def test_a_function_sees_raw_text_only_if_it_is_declared_local(function: Any) -> None:
     for bare in (function, chat_model(function)):
@@ -341,13 +321,6 @@ def test_an_object_says_itself_where_it_runs() -> None:
     with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
         local_model(chat_model(Elsewhere(), local=True))
     local_model(Elsewhere(), ["models.example"])
-
-
-def test_a_declaration_does_not_hide_fields() -> None:
-    far = Holding("http://models.example/v1")
-    with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
-        local_model(chat_model(far, local=True))
-    local_model(chat_model(Holding(LOOPBACK), local=True))
 
 
 def test_an_address_counts_whatever_is_declared() -> None:

@@ -28,7 +28,7 @@ from support.chat_models import langchain_model, llama_index_llm
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware._quiet import is_unrecorded, unrecorded, within
+from dp_middleware._quiet import is_unrecorded
 from dp_middleware.frameworks import ChatModel, chat_model
 from dp_middleware.models.recorders import quiet_recorders
 from dp_middleware.testing import OpenAIServer
@@ -366,31 +366,3 @@ def test_a_private_call_stays_in_the_callers_task() -> None:
         assert not is_unrecorded()
 
     asyncio.run(main())
-
-
-def test_a_wait_in_a_context_is_cancelled_and_gets_errors() -> None:
-    caught: list[str] = []
-
-    async def waiting() -> None:
-        try:
-            with unrecorded():
-                await asyncio.sleep(10)
-        except asyncio.CancelledError:
-            caught.append(str(is_unrecorded()))
-            raise
-
-    async def main() -> None:
-        import contextvars
-
-        task = asyncio.create_task(_coroutine(contextvars.Context(), waiting()))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
-    assert caught == ["False"]
-
-
-async def _coroutine(context: Any, work: Any) -> None:
-    await within(context, work)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
 import openai
@@ -72,12 +70,6 @@ def test_the_default_host_of_a_vendor_is_found(monkeypatch: pytest.MonkeyPatch) 
     assert locate(ChatOpenAI(model="gpt-4o-mini")).hosts == {"evil.com"}
 
 
-def test_a_model_with_a_proxy_of_its_own_is_as_far_as_the_proxy() -> None:
-    model = langchain_model("http://localhost:1/v1", openai_proxy="http://proxy.evil.com:3128")
-    with pytest.raises(dp.UntrustedHost, match=r"proxy\.evil\.com"):
-        trust(model)
-
-
 @pytest.mark.parametrize(
     "url", [r"http://evil.com\@localhost/", "http://[bad", "http://a b/", "http://"]
 )
@@ -88,62 +80,6 @@ def test_a_url_that_parsers_read_differently_is_unknown(url: str) -> None:
     mine = Mine()
     mine.base_url = url
     assert locate(mine).unknown
-
-
-def test_environment_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
-    plain, secure = "http://127.0.0.1:8000/v1", "https://127.0.0.1:8000/v1"
-    for model in (langchain_model(plain), llama_index_llm(plain)):
-        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.corp; .* NO_PROXY"):
-            trust(model)
-        trust(model, ["proxy.corp"])
-    trust(llama_index_llm(secure))  # a tunnel: the proxy cannot read it
-    with openai.DefaultHttpxClient(trust_env=False) as direct:
-        client = openai.OpenAI(base_url=plain, api_key="none", http_client=direct)
-        require_trusted(chat_model(client, "m"))
-
-    def fresh() -> Any:  # LangChain keeps its connections, with the proxies of their first day
-        return chat_model(openai.OpenAI(base_url=plain, api_key="none"), "m")
-
-    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
-    require_trusted(fresh())
-    monkeypatch.delenv("NO_PROXY")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")  # it forwards anywhere, too
-    with pytest.raises(dp.UntrustedHost, match="the proxy"):
-        require_trusted(fresh())
-    require_trusted(fresh(), ["127.0.0.1"])
-
-
-@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
-def test_clients_of_a_model_that_pass_no_proxy(
-    framework: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import httpx
-    from langchain_openai import ChatOpenAI
-    from llama_index.llms.openai import OpenAI
-
-    monkeypatch.setenv("HTTP_PROXY", "http://proxy.corp:3128")
-    url = "http://127.0.0.1:8000/v1"
-
-    def model(**clients: Any) -> Any:
-        if framework == "langchain":
-            clients["http_async_client"] = clients.pop("async_http_client", None)
-            return ChatOpenAI(model="m", api_key="k", base_url=url, **clients)
-        return OpenAI(model="gpt-4o-mini", api_key="k", api_base=url, **clients)
-
-    direct, tasks = httpx.Client(trust_env=False), httpx.AsyncClient(trust_env=False)
-    trust(model(http_client=direct, async_http_client=tasks))
-    for clients in (
-        {"http_client": direct},  # the other one is made by the model, and passes the proxy
-        {"async_http_client": tasks},
-        {"http_client": direct, "async_http_client": httpx.AsyncClient()},
-        {"http_client": httpx.Client(), "async_http_client": tasks},
-    ):
-        with pytest.raises(dp.UntrustedHost, match=r"the proxy proxy\.corp"):
-            trust(model(**clients))
-    elsewhere = httpx.Client(trust_env=False, proxy="http://other.corp:3128")
-    with pytest.raises(dp.UntrustedHost, match=r"the proxy other\.corp"):
-        trust(model(http_client=elsewhere, async_http_client=tasks))
 
 
 def test_in_process_models() -> None:
@@ -222,35 +158,6 @@ def test_how_a_location_reads() -> None:
     assert str(Location()) == "in process"
     location = Location(hosts=frozenset({"b", "a"}), proxies=frozenset({"p"}))
     assert str(location | Location(unknown=frozenset({"X"}))) == "a, b, p (proxy), unknown (X)"
-
-
-def test_a_proxy_inside_the_client_is_found() -> None:
-    import httpx
-
-    def client(**options: Any) -> openai.OpenAI:
-        connection = httpx.Client(**options)
-        return openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="x", http_client=connection)
-
-    proxied = httpx.HTTPTransport(proxy="http://proxy.evil.com:3128")
-    for options in ({"proxy": "http://proxy.evil.com:3128"}, {"mounts": {"http://": proxied}}):
-        with pytest.raises(dp.UntrustedHost, match=r"proxy\.evil\.com"):
-            require_trusted(chat_model(client(**options), "m"))
-    require_trusted(chat_model(client(trust_env=False), "m"))
-
-
-def test_an_installed_model_without_an_address_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    source = (
-        "from langchain_core.language_models import FakeListChatModel\n"
-        "class Hosted(FakeListChatModel):\n    pass\n"
-    )
-    (folder / "hosted_models.py").write_text(source)
-    monkeypatch.syspath_prepend(str(folder))
-    hosted = importlib.import_module("hosted_models").Hosted(responses=["x"])
-    assert locate(hosted).unknown == {"Hosted"}
 
 
 def test_your_own_class_is_unknown_unless_it_is_declared() -> None:

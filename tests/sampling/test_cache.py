@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 import shutil
 import signal
 import warnings
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
-from hypothesis import given, settings, strategies as st
 from support.entropy import stream
 from support.spaces import CASES, random_space
 from typer.testing import CliRunner
@@ -131,73 +127,6 @@ def test_all_channels_together_are_bounded_whatever_threads_do():
         most = max(pool.map(work, range(4)))
     assert capacity / 4 < most <= capacity
     assert len(kept) == 8
-
-
-@settings(max_examples=30)
-@given(seed=st.integers(0, 2**32), capacity=st.integers(0, 20_000))
-def test_channels_of_all_kinds_share_memory_and_draw_from_their_own_rows(seed, capacity):
-    generator = np.random.default_rng(seed)
-    cache = RowCache(capacity)
-    rows = [rows_of(kind, 6, 24, seed % 1000) for kind in KINDS]
-    tables = [sampling.tables(each) for each in rows]
-    samplers = {}
-    for _ in range(40):
-        k, ids, words = generator.integers(4), generator.integers(0, 6, 4), generator.bytes(32)
-        if generator.random() < 0.1:
-            samplers.pop(k, None)
-        if k not in samplers:
-            rows_k = rows[k]
-            samplers[k] = sampling.Sampler(lambda ids, r=rows_k: r[ids], cache=cache.channel(k))
-        wanted = one_by_one(tables[k], ids, words)
-        assert samplers[k].draw(ids, stream(words)).tolist() == wanted
-        assert cache.held <= capacity
-
-
-def test_a_sparse_channel_leaves_the_rows_of_others_in_place():
-    cache, full, asked = RowCache(100_000), rows_of("full", 4, 50), []
-
-    def counted(ids):
-        asked.extend(ids.tolist())
-        return full[ids]
-
-    dense = sampling.Sampler(counted, cache=cache.channel("dense"))
-    dense.draw(np.arange(4))
-    sparse = rows_of("sparse and steep", 4, 50)
-    sampling.Sampler(lambda ids: sparse[ids], cache=cache.channel("sparse")).draw(np.arange(4))
-    dense.draw(np.arange(4))
-    assert asked == [0, 1, 2, 3]
-
-
-def test_memory_of_a_channel_goes_back_to_the_system():
-    """In a process of its own: the heap of this one may have room for all of it."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        pool.submit(give_back).result()
-
-
-def give_back():
-    process, cache = psutil.Process(), RowCache(200_000_000)
-    tables = sampling.tables(rows_of("full", 100, 1 << 16))
-    kept, gone = cache.channel("kept"), cache.channel("gone")
-    kept.store(np.arange(2), tables[:2])
-    before = process.memory_info().rss
-    gone.store(np.arange(100), tables)  # 57 MB
-    assert process.memory_info().rss > before + 50_000_000
-    del gone
-    assert cache.held < 3_000_000
-    assert process.memory_info().rss < before + 25_000_000  # malloc keeps some
-    del kept
-    assert cache.held == 0
-
-
-def test_sanitizers_at_other_epsilons_leave_nothing_behind():
-    sanitizer = sanitizer_of()
-    sanitizer.release("w1 w2 w3")
-    cache = sampling._caches["process"]
-    before = cache.held
-    for epsilon in (0.5, 1.0, 1.5):
-        sanitizer.at(epsilon).release("w1 w2 w3")
-    gc.collect()
-    assert cache.held == before > 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -77,15 +77,6 @@ def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon, di
     assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
 
 
-@pytest.mark.parametrize("name", MARKED)
-def test_outputs_of_very_large_scores_are_those_of_tables(name):
-    """Two tokens share what there is, and their scores are large numbers."""
-    vectors = np.random.default_rng(0).normal(size=(40, 3))
-    vectors[20:] = vectors[:20] * (1 + 1e-5)
-    mechanism, space = CASES[name](1e6), space_of(vectors)
-    assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
-
-
 def test_curves_of_equal_vectors_are_one_point():
     mechanism, space = dp.RanText(epsilon=1.0), space_of(np.ones((150, 3)))
     assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
@@ -162,32 +153,6 @@ def test_none_are_made_where_they_cannot_be_trusted_or_are_large(monkeypatch):
     assert landmarks.opened(dp.SanText(epsilon=1.0), space) is None
 
 
-def test_a_damaged_file_is_made_again_and_one_that_is_removed_meanwhile_stays_away(monkeypatch):
-    mechanism, space = dp.SanText(epsilon=1.0), random_space(60)
-    certificate = dp.certify(mechanism, space)
-    (path,) = (_files.cache_dir() / "landmarks").iterdir()
-    path.write_bytes(b"")
-    monkeypatch.setattr(storage, "_WORTH_STORING", 61)
-    assert dp.certify(mechanism, space) == certificate
-    load = marks.load
-
-    def removed(path):
-        made = load(path)
-        path.unlink(missing_ok=True)
-        return made
-
-    monkeypatch.setattr(marks, "load", removed)
-    assert landmarks.opened(mechanism, space) is not None
-    assert not path.exists()
-
-
-def test_other_versions_of_the_code_are_not_there(monkeypatch):
-    mechanism, space = dp.SanText(epsilon=1.0), random_space(60)
-    dp.certify(mechanism, space)
-    monkeypatch.setattr(_files, "code_fingerprint", lambda: "other")
-    assert landmarks.opened(mechanism, space) is None
-
-
 def test_a_file_with_any_bit_flipped_or_cut_short_is_not_there(tmp_path):
     made, path = surveyed(dp.SanText(epsilon=1.0), random_space(40)), tmp_path / "marks.npy"
     marks.store(made, path)
@@ -234,21 +199,6 @@ def test_what_was_used_last_stays(tmp_path):
     assert path.stat().st_mtime > 1e9
 
 
-def test_curves_make_room_for_themselves(monkeypatch):
-    mechanism, space = dp.RanText(epsilon=3.0), random_space(150, 20)
-    whole = surveyed(mechanism, space)
-    curves = whole.rows["curve"].nbytes
-    monkeypatch.setattr(landmarks, "MOST", curves + 4 * 150 * 12)
-    made = surveyed(mechanism, space)
-    assert (made.block, made.rows["starts"].shape) == (16, (150, 10))
-    assert_as_tables(mechanism, space, made, 0)
-
-
-def test_landmarks_stay_small_whatever_the_vocabulary_is():
-    for size, block in ((11_000, 8), (29_523, 64), (100_256, 512)):
-        assert marks.Surveyor(size, landmarks.MOST).block == block
-
-
 def test_prepared_landmarks_are_kept_and_all_draws_look_at_them(computed, monkeypatch):
     """Without a cache of rows, no draw takes longer because its token is new."""
     monkeypatch.setenv("DP_MIDDLEWARE_ROW_CACHE_MB", "0")
@@ -265,14 +215,6 @@ def test_prepared_landmarks_are_kept_and_all_draws_look_at_them(computed, monkey
     path.write_bytes(whole[:-1])
     assert landmarks.opened(mechanism, space) is None
     assert dp.Sanitizer(mechanism, space).prepare().read_bytes() == whole
-
-
-@pytest.mark.parametrize("name", ["santext", "rantext"])
-def test_landmarks_of_a_pass_alone_are_those_of_a_certificate(name):
-    mechanism, space = CASES[name](2.0), random_space(200, 20)
-    landmarks.keep(mechanism, space)
-    pass_alone = landmarks.opened(mechanism, space)._landmarks
-    assert np.array_equal(pass_alone.rows, surveyed(mechanism, space).rows)
 
 
 @pytest.mark.parametrize("name", ["file", "n" * 300])  # the second cannot even be asked for

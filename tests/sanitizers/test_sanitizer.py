@@ -13,7 +13,6 @@ import traceback
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from scipy import stats
 from support.ledgers import Charges
 from support.letters import Letters
@@ -81,21 +80,6 @@ def test_without_a_list_of_nltk_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "nltk.corpus", None)
     with pytest.raises(dp.MissingExtra, match="llama-index"):
         dp.KeepPolicy.nltk_stop_words()
-
-
-def test_all_stop_words_are_perturbed_unless_asked_otherwise():
-    text = "the a in and has " * 40
-    assert dp.Sanitizer(MECHANISM, SPACE).release(text).tokens_verbatim == 0
-    kept = dp.Sanitizer(MECHANISM, SPACE, policy=dp.KeepPolicy.stop_words()).release(text)
-    assert kept.tokens_verbatim == kept.tokens_total == 200
-    assert kept.text == text.strip()
-
-
-@given(text=st.lists(st.sampled_from([*WORDS, CANARY]), max_size=30).map(" ".join))
-def test_the_release_has_the_length_and_the_alphabet(text):
-    release = dp.Sanitizer(MECHANISM, SPACE).release(text)
-    assert len(release.text.split()) == len(text.split()) == release.tokens_total
-    assert CANARY not in release.text
 
 
 def test_case_blanks_and_lines_are_never_copied():
@@ -243,13 +227,6 @@ def test_a_raw_context_counts_every_position_that_sees_the_token():
     assert many.epsilon == sanitizer.certificate.epsilon == pytest.approx(3 * one.epsilon)
 
 
-def test_a_window_counts_the_tokens_of_the_text():
-    sanitizer = dp.Sanitizer(dp.DChiStencil(eta=2.0, window=3, sigma=1.0), SPACE)
-    one, many = (sanitizer.release(text).certificate for text in ("knee", "the knee and pain"))
-    assert one.epsilon < many.epsilon <= sanitizer.certificate.epsilon
-    assert isinstance(one.guarantee, dp.MetricDP)
-
-
 def test_a_window_lies_over_kept_words_and_public_text():
     """Words on a line; what is nearest to the mean of 1/2, 1, 1/2 tells what was seen."""
     words = ["at0", "at6", "at12", "at2", "at10", "at4", "at8"]
@@ -371,19 +348,29 @@ def test_a_scope_perturbs_its_spans_and_nothing_else():
     assert release.certificate.epsilon == sanitizer.certificate.epsilon
 
 
-def test_a_detector_finds_the_scope():
-    class Result:
-        def __init__(self, start, end):
-            self.start, self.end = start, end
+class Result:
+    """As detectors of entities say where one is."""
 
+    def __init__(self, start, end):
+        self.start, self.end = start, end
+
+
+class Tokens(Result):
+    """As spaCy does: start and end count tokens."""
+
+    def __init__(self, start, end):
+        super().__init__(1, 2)
+        self.start_char, self.end_char = start, end
+
+
+@pytest.mark.parametrize("kind", [Result, Tokens, dp.Span, lambda *ends: ends])
+def test_a_detector_finds_the_scope(kind):
     def detector(text):
-        return [Result(text.index(CANARY), text.index(CANARY) + len(CANARY))]
+        return [kind(text.index(CANARY), text.index(CANARY) + len(CANARY))]
 
-    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
-    release = sanitizer.release(f"Dear {CANARY}, hello", scope=detector)
+    release = dp.Sanitizer(MECHANISM, SPACE).release(f"Dear {CANARY}, hello", scope=detector)
+    assert re.fullmatch(r"Dear \S+, hello", release.text)
     assert CANARY not in release.text
-    assert release.text.startswith("Dear ")
-    assert release.text.endswith(", hello")
 
 
 def test_overlapping_spans_are_one():
@@ -433,17 +420,6 @@ def test_several_spans_are_encoded_each_by_itself():
     assert release.tokens_total - release.tokens_verbatim == 3
 
 
-def test_a_span_of_offsets_is_as_good_as_a_pair():
-    seeds = [sampler.insecure_entropy(1) for _ in range(2)]
-    pairs, spans = (
-        dp.Sanitizer(MECHANISM, SPACE, insecure_entropy=seed).release("pain knee day", scope=scope)
-        for seed, scope in zip(
-            seeds, ([(5, 9), (0, 6)], [dp.Span(5, 9), dp.Span(0, 6)]), strict=True
-        )
-    )
-    assert pairs == spans
-
-
 @pytest.mark.parametrize(
     "spans",
     [
@@ -489,23 +465,10 @@ def test_public_text_need_not_be_in_the_vocabulary():
         sanitizer.release("PUBLIC: pain", scope=[(0, 6)])
 
 
-@pytest.mark.parametrize("span", [(-1, 2), (0, 99), (5, 2)])
+@pytest.mark.parametrize("span", [(-1, 2), (0, 99), (5, 2), "12", (0.5, 3.0)])
 def test_spans_outside_the_text_are_refused(span):
-    with pytest.raises(dp.ParameterError, match="spans inside the text"):
+    with pytest.raises(dp.ParameterError, match="spans"):
         dp.Sanitizer(MECHANISM, SPACE).release("pain", scope=[span])
-
-
-def quoting(text):
-    raise ValueError(f"could not parse {text}")
-
-
-@pytest.mark.parametrize("detector", [quoting, lambda text: [(text, "PERSON")]])
-def test_a_failing_detector_does_not_speak(detector):
-    with pytest.raises(dp.ParameterError, match=r"failed with \w+Error") as caught:
-        dp.Sanitizer(MECHANISM, SPACE).release(CANARY, scope=detector)
-    assert CANARY not in str(caught.value)
-    assert caught.value.__context__ is None
-    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize(
@@ -536,21 +499,6 @@ def test_dropping_unknown_tokens_is_refused_before_any_draw():
         sanitizer.release("the patient")
 
 
-def test_a_ledger_is_charged_before_the_draw():
-    ledger, order = Charges(), []
-
-    def entropy(count):
-        order.append(len(ledger.rows))
-        return sampler.os_entropy(count)
-
-    sanitizer = dp.Sanitizer(
-        MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
-    )
-    release = sanitizer.release("the patient has pain")
-    assert ledger.rows == [("anna", release.certificate.epsilon, 4)]
-    assert set(order) == {1}
-
-
 def test_an_exhausted_budget_draws_nothing():
     def entropy(count):
         raise AssertionError("drew without a budget")
@@ -567,19 +515,6 @@ def test_nothing_is_charged_for_nothing():
     sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="anna")
     assert sanitizer.release("  \n ").text == ""
     assert ledger.rows == []
-
-
-def test_a_charge_stays_when_the_draw_fails():
-    def entropy(count):
-        raise OSError("no entropy")
-
-    ledger = Charges()
-    sanitizer = dp.Sanitizer(
-        MECHANISM, SPACE, ledger=ledger, subject="anna", insecure_entropy=entropy
-    )
-    with pytest.raises(OSError, match="no entropy"):
-        sanitizer.release("the patient")
-    assert len(ledger.rows) == 1
 
 
 def test_a_ledger_needs_a_subject():
@@ -673,15 +608,6 @@ def test_threads_share_a_sanitizer():
     assert len({release.text for release in found}) > 300  # fresh draws
 
 
-def test_the_certificate_is_computed_at_first_use(monkeypatch):
-    from dp_middleware.sanitizers import certifier
-
-    sanitizer = dp.Sanitizer(MECHANISM, SPACE)
-    monkeypatch.setattr(certifier, "certify", None)
-    with pytest.raises(TypeError):
-        sanitizer.release("the patient")
-
-
 def test_a_batch_has_one_scope_per_text():
     sanitizer = dp.Sanitizer(MECHANISM, SPACE)
     texts = [f"{CANARY} day", f"day {CANARY}"]
@@ -692,17 +618,6 @@ def test_a_batch_has_one_scope_per_text():
         sanitizer.release_batch(texts, scope=[(0, 10)])
     found = sanitizer.release_batch(texts, scope=lambda text: re.finditer(CANARY, text))
     assert all(CANARY not in r.text for r in found)
-
-
-def test_spans_of_spacy_count_characters():
-    class Span:
-        start, end, start_char, end_char = 1, 2, 5, 15
-
-    release = dp.Sanitizer(MECHANISM, SPACE).release(f"Dear {CANARY}", scope=[Span()])
-    assert CANARY not in release.text
-    for span in ("12", (0.5, 3.0)):
-        with pytest.raises(dp.ParameterError, match="spans"):
-            dp.Sanitizer(MECHANISM, SPACE).release("pain", scope=[span])
 
 
 def test_public_text_costs_nothing():
@@ -782,33 +697,3 @@ def test_public_defaults_are_taken_anew_at_another_epsilon():
     assert tuned.at(1.0).at(6.0).mechanism == tuned.mechanism
     given = dp.Sanitizer(tuned.mechanism, space).at(1.0).mechanism
     assert given.codebook == tuned.mechanism.codebook != tuned.at(1.0).mechanism.codebook
-
-
-def test_public_defaults_are_made_once(monkeypatch):
-    """A tuned codebook takes half a minute."""
-    made = []
-    defaults = dp.TokenExponential.with_defaults
-
-    def counting(nominal, space):
-        made.append(nominal)
-        return defaults(nominal, space)
-
-    monkeypatch.setattr(dp.TokenExponential, "with_defaults", counting)
-    sanitizer = dp.sanitizer(3, "token-exponential", SPACE)
-    assert made == [3]
-    assert sanitizer.at(2.0).certificate.epsilon <= 2.0
-    assert made == [3, 2.0]
-
-
-def test_no_row_is_computed_to_find_a_loss_finite_that_is_known(monkeypatch):
-    """A codebook rules outputs out for every token alike: its exact loss is its parameter."""
-    space = random_space(tokens=40)
-    mechanism = dp.NearestResponse(epsilon=2, candidates=1, codebook=(3, 5, 8))
-
-    def refuse(*_):
-        raise AssertionError("a row was computed")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(dp.NearestResponse, "log_rows", refuse)
-        sanitizer = dp.Sanitizer(mechanism, space)
-    assert sanitizer.certificate.epsilon == pytest.approx(2)

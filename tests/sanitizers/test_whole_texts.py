@@ -36,12 +36,6 @@ def test_any_text_is_charged_and_released_alike(text, tmp_path):
         made(ledger=ledger, subject="ann").release(text)
 
 
-def test_a_batch_is_charged_text_by_text(tmp_path):
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100.0)
-    assert len(made(ledger=ledger, subject="ann").release_batch(["a", "", "a"])) == 3
-    assert ledger.spent("ann") == pytest.approx(24.0)
-
-
 def test_what_has_no_meaning_for_whole_texts_is_refused():
     with pytest.raises(ParameterError, match="policy"):
         made(policy=dp.KeepPolicy.stop_words())

@@ -146,11 +146,6 @@ def test_json_a_long_number_is_private_as_it_is_written():
 # all ----------------------------------------------------------------------------------------------
 
 
-def test_a_text_outside_of_a_scope_is_said_to_be_public():
-    release = SANITIZERS["hostile"].release('{"a": "b"}', scope=scopes.json_values)
-    assert any("outside the given spans is public" in a for a in release.certificate.assumptions)
-
-
 # matches and analyzers ----------------------------------------------------------------------------
 
 
@@ -163,10 +158,7 @@ def test_matches_of_several_patterns():
 
 def test_detectors_go_to_other_processes():
     text = "PIN 12345 of Ann"
-    for scope in (
-        scopes.matches(r"\d{4,}"),
-        scopes.presidio(Analyzer(), entities=["PERSON"]),
-    ):
+    for scope in (scopes.matches(r"\d{4,}"), scopes.presidio(Analyzer(), entities=["PERSON"])):
         assert public(text, pickle.loads(pickle.dumps(scope))) == public(text, scope)
 
 
@@ -199,13 +191,6 @@ def test_presidio_results_are_private():
     assert released == "we met w w at noon"
     phones = scopes.presidio(Analyzer(), entities=["PHONE_NUMBER"])
     assert public(text, phones) == text
-
-
-def test_an_analyzer_that_fails_lets_nothing_out():
-    with pytest.raises(dp.ParameterError, match="failed with ValueError") as caught:
-        SANITIZERS["hostile"].release(CANARY, scope=scopes.presidio(Analyzer(), language="de"))
-    assert CANARY not in str(caught.value)
-    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 class Detector:

@@ -27,19 +27,11 @@ def _async_openai(url: str, settings: dict[str, Any], opened: list[Any]) -> Chat
     return chat_model(openai.AsyncOpenAI(base_url=url, **settings), "gpt-4o-mini")
 
 
-def _langchain(url: str, settings: dict[str, Any], opened: list[Any]) -> ChatModel:
-    return chat_model(langchain_model(url, **settings))
-
-
-def _llama_index(url: str, settings: dict[str, Any], opened: list[Any]) -> ChatModel:
-    return chat_model(llama_index_llm(url, **settings))
-
-
 BUILDERS = {
     "openai": _openai,
     "async_openai": _async_openai,
-    "langchain": _langchain,
-    "llama_index": _llama_index,
+    "langchain": lambda url, settings, opened: chat_model(langchain_model(url, **settings)),
+    "llama_index": lambda url, settings, opened: chat_model(llama_index_llm(url, **settings)),
 }
 
 

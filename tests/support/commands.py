@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 import numpy as np
@@ -43,6 +44,19 @@ def run(*arguments: object, stdin: str | bytes | None = None, code: int | None =
     assert "Traceback" not in result.output
     assert CANARY not in result.output
     assert code is None or result.exit_code == code, result.output
+    return result
+
+
+def refused(*arguments: object, as_json: bool = False) -> Result:
+    """The outcome of a command that is refused on one line, with --json as a document too."""
+    first, *others = arguments
+    result = run(first, *["--json"] * as_json, *others)
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    error = json.loads(result.stdout)["error"] if as_json else None
+    assert error is None or error["exit_code"] == result.exit_code
+    assert error is None or f"error: {error['message']}\n" == result.stderr
+    assert as_json or result.stdout == ""
     return result
 
 

@@ -15,7 +15,7 @@ from llama_index.core.llms import ChatMessage, CustomLLM, LLMMetadata
 from pydantic import Field
 
 import dp_middleware as dp
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 
 
 class Clean:
@@ -99,50 +99,26 @@ class NaiveLLM(CustomLLM):
         return self.chat([ChatMessage(text)])
 
 
-class Logging(Clean):
-    def answer(self, text, config, event):
-        logging.getLogger("adapter").debug("asked about %s", text)
-        return super().answer(text, config, event)
-
-
-class LoggingApart(Clean):
-    """With a logger that tells the root nothing and is silent by itself."""
+def telling(name, tell):
+    """A class of adapters that tell of the text before they answer."""
 
     def answer(self, text, config, event):
-        logging.getLogger("adapter.apart").debug("asked", extra={"about": [text]})
-        return super().answer(text, config, event)
+        tell(text)
+        return Clean.answer(self, text, config, event)
+
+    return type(name, (Clean,), {"answer": answer})
 
 
-class LoggingOneWord(Clean):
-    """One that is not the first."""
+LOG = logging.getLogger("adapter")
+APART = logging.getLogger("adapter.apart")  # tells the root nothing and is silent by itself
 
-    def answer(self, text, config, event):
-        logging.getLogger("adapter").debug("one word: %s", text.split()[3])
-        return super().answer(text, config, event)
-
-
-class LoggingUpper(Clean):
-    def answer(self, text, config, event):
-        logging.getLogger("adapter").debug("asked about %s", text.upper())
-        return super().answer(text, config, event)
-
-
-class LoggingHalf(Clean):
-    def answer(self, text, config, event):
-        logging.getLogger("adapter").debug("half a word: %s", text[:8])
-        return super().answer(text, config, event)
-
-
-class Printing(Clean):
-    def answer(self, text, config, event):
-        print(text)
-        return super().answer(text, config, event)
-
-
-class Warned(Clean):
-    def answer(self, text, config, event):
-        warnings.warn(f"a long text: {text}", stacklevel=1)
-        return super().answer(text, config, event)
+Logging = telling("Logging", lambda text: LOG.debug("asked about %s", text))
+LoggingApart = telling("LoggingApart", lambda text: APART.debug("asked", extra={"about": [text]}))
+LoggingOneWord = telling("LoggingOneWord", lambda t: LOG.debug("one word: %s", t.split()[3]))
+LoggingUpper = telling("LoggingUpper", lambda text: LOG.debug("asked about %s", text.upper()))
+LoggingHalf = telling("LoggingHalf", lambda text: LOG.debug("half a word: %s", text[:8]))
+Printing = telling("Printing", print)
+Warned = telling("Warned", lambda text: warnings.warn(f"a long text: {text}", stacklevel=1))
 
 
 class Tagging(Clean):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from support.entities import ENTITIES, detector
@@ -28,3 +30,53 @@ def calling(request: Any) -> Any:
     if last["role"] == "tool":
         return last["content"]
     return [ToolCall(name="look_up", arguments={"name": name_in(last["content"])})]
+
+
+QUESTIONS = (
+    "Where does our customer Mirela Tamburi live?",
+    "And what is Mirela's balance?",
+    "Write to her, please.",
+)
+FOUND = "Mirela Tamburi lives in Berlin and has $12,500.00."
+ANSWERS = [FOUND, FOUND, "I wrote to Mirela Tamburi."]
+ASKED = ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
+"""What the tools are asked for, over the three turns."""
+
+
+def customer_in(request: Any) -> str:
+    """The customer in the messages of a request."""
+    found = re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))
+    assert found
+    return found[1]
+
+
+def assistant(request: Any) -> Any:
+    """Looks a customer up, writes to her, and tells what it did."""
+    name, last = customer_in(request), request["messages"][-1]
+    if last["role"] == "tool" and "sent" in last["content"]:
+        return f"I wrote to {name}."
+    if last["role"] == "tool":
+        found = json.loads(last["content"].replace("'", '"'))
+        return f"{name} lives in {found['city']} and has {found['balance']}."
+    if "Write" in last["content"]:
+        text = f"Dear {name.split()[1]}"
+        return [ToolCall(name="write", arguments={"to": name, "text": text}, id="w")]
+    number = len(request["messages"])
+    return [ToolCall(name="look_up", arguments={"name": name}, id=f"c{number}")]
+
+
+def customer_tools(asked: list[Any]) -> list[Callable[..., Any]]:
+    """Tools that keep what they are asked."""
+    customers = {"Mirela Tamburi": {"id": "AB-12345", "city": "Berlin", "balance": "$12,500.00"}}
+
+    def look_up(name: str) -> dict:  # type: ignore[type-arg]
+        """Look a customer up by name."""
+        asked.append(name)
+        return customers.get(name, {"error": "unknown"})
+
+    def write(to: str, text: str) -> str:
+        """Write to a customer."""
+        asked.append((to, text))
+        return "sent"
+
+    return [look_up, write]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from hypothesis import strategies as st
@@ -71,52 +72,24 @@ class Case:
         return self.make(epsilon=epsilon)  # type: ignore[operator]
 
 
+LOSSY = {"proved": False, "finite": False}
 CASES = {
     "token-exponential": Case(dp.TokenExponential, proved=True),
     "token-exponential-shifted": Case(
-        lambda epsilon: dp.TokenExponential(epsilon=epsilon, score="shifted_cosine"), proved=True
+        partial(dp.TokenExponential, score="shifted_cosine"), proved=True
     ),
     "santext": Case(dp.SanText, proved=False),
-    "custext": Case(
-        lambda epsilon: dp.CusText(epsilon=epsilon, candidates=3), proved=False, finite=False
-    ),
-    "custext-aggressive": Case(
-        lambda epsilon: dp.CusTextAggressive(epsilon=epsilon, candidates=3),
-        proved=False,
-        finite=False,
-    ),
-    "custext-strict": Case(
-        lambda epsilon: dp.CusTextStrict(epsilon=epsilon, candidates=3), proved=True
-    ),
-    "santext-plus": Case(
-        lambda epsilon: dp.SanTextPlus(epsilon=epsilon, non_sensitive=frozenset({"w1"})),
-        proved=False,
-        finite=False,
-    ),
-    "truncated-exponential": Case(
-        lambda epsilon: dp.TruncatedExponential(epsilon=epsilon, threshold=1.0), proved=False
-    ),
-    "custext-plus": Case(
-        lambda epsilon: dp.CusTextPlus(epsilon=epsilon, candidates=3, kept=frozenset({"w1"})),
-        proved=False,
-        finite=False,
-    ),
-    "dyntext": Case(
-        lambda epsilon: dp.DynText(epsilon=epsilon, candidates=3, table_seed=1),
-        proved=False,
-        finite=False,
-    ),
-    "dyntext-strict": Case(
-        lambda epsilon: dp.DynTextStrict(epsilon=epsilon, candidates=3), proved=True
-    ),
-    "nearest-response": Case(
-        lambda epsilon: dp.NearestResponse(epsilon=epsilon, candidates=1), proved=True
-    ),
+    "custext": Case(partial(dp.CusText, candidates=3), **LOSSY),
+    "custext-aggressive": Case(partial(dp.CusTextAggressive, candidates=3), **LOSSY),
+    "custext-strict": Case(partial(dp.CusTextStrict, candidates=3), proved=True),
+    "santext-plus": Case(partial(dp.SanTextPlus, non_sensitive=frozenset({"w1"})), **LOSSY),
+    "truncated-exponential": Case(partial(dp.TruncatedExponential, threshold=1.0), proved=False),
+    "custext-plus": Case(partial(dp.CusTextPlus, candidates=3, kept=frozenset({"w1"})), **LOSSY),
+    "dyntext": Case(partial(dp.DynText, candidates=3, table_seed=1), **LOSSY),
+    "dyntext-strict": Case(partial(dp.DynTextStrict, candidates=3), proved=True),
+    "nearest-response": Case(partial(dp.NearestResponse, candidates=1), proved=True),
     "nearest-response-two": Case(
-        lambda epsilon: dp.NearestResponse(
-            epsilon=epsilon, candidates=2, nearness="centred_cosine"
-        ),
-        proved=True,
+        partial(dp.NearestResponse, candidates=2, nearness="centred_cosine"), proved=True
     ),
     "rantext": Case(dp.RanText, proved=False),
     "rantext-strict": Case(dp.RanTextStrict, proved=True),

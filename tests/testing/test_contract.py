@@ -151,13 +151,6 @@ CAUGHT = [
 ]
 
 
-def run(contract, test, call, probe):
-    """One test of a contract, as pytest would run it on one call."""
-    extra = {REMOTE: ["error"]}.get(test, [])
-    given = [] if test in (SHOWN, THREADS) else [call]
-    getattr(contract, test)(*given, *extra, probe)
-
-
 def contract(make, **attributes):
     """A contract for the adapter that ``make`` gives for a probe."""
     methods = {"calls": CALLS, "adapter": lambda self, probe: make(probe)}
@@ -197,22 +190,17 @@ def leaks_of(make, calls, probe):
 RUNNABLE = runnable_calls(lambda probe: probe.new_text())
 
 
+def wrapped(probe):
+    """LangChain's obvious wrapper."""
+    return adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai())
+
+
 @pytest.mark.parametrize("path", RUNNABLE)
 def test_langchains_obvious_wrapper_is_caught_everywhere(path, tmp_path):
-    def naive(probe):
-        return adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai())
-
     with Probe(tmp_path) as probe:
-        leaks = leaks_of(naive, {path: RUNNABLE[path]}, probe)
+        leaks = leaks_of(wrapped, {path: RUNNABLE[path]}, probe)
     assert leaks >= {*LANGCHAIN, "LLM cache", "console"}
     assert "remote" not in leaks
-
-
-def of_the_obvious_wrapper(**attributes):
-    return contract(
-        lambda probe: adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai()),
-        **attributes,
-    )
 
 
 @pytest.mark.slow
@@ -221,7 +209,7 @@ def of_the_obvious_wrapper(**attributes):
 def test_a_fallback_that_is_handed_raw_text_is_caught(made, trouble, tmp_path):
     call = fallback_calls(lambda probe: probe.new_text())[made]
     with Probe(tmp_path) as probe, pytest.raises(AssertionError, match=r"private text|was called"):
-        of_the_obvious_wrapper().test_a_fallback(call, trouble, probe)
+        contract(wrapped).test_a_fallback(call, trouble, probe)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +220,7 @@ def test_a_block_that_is_not_quiet_is_caught(held, tmp_path):
         return held(model.stream(probe.new_text()))
 
     with Probe(tmp_path) as probe, pytest.raises(AssertionError, match="LangSmith: "):
-        of_the_obvious_wrapper().test_inside_a_quiet_block(begun, probe)
+        contract(wrapped).test_inside_a_quiet_block(begun, probe)
 
 
 def test_llama_indexs_obvious_wrapper_is_caught_everywhere(tmp_path):
@@ -341,36 +329,31 @@ class TestSuite(TraceSafeContract):
 ONE = "calls = {'the path': lambda a, probe: a.ask(probe.new_text())}"
 
 
-def outcomes_of(pytester, attributes, kind="Clean", *options):
+ONLY = ("-k", "recorded_or_sent")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind", "options", "outcomes", "lines"),
+    [
+        (ONE, "Printing", ONLY, {"failed": 1}, ["*_sent?the path?*", "*console: ...*zxq*"]),
+        ("", "Clean", (), {"errors": 1}, ["*expected TestSuite.calls, got none*"]),
+        (
+            f"{ONE}; requires = frozenset({{'Telepathy'}})", "Clean", ONLY, {"errors": 1},
+            ["*not recorded, as its package is missing: ?'Telepathy'?*"],
+        ),
+        (
+            f"{ONE}; hears = frozenset({{'warnings'}})", "Clean", ONLY, {"failed": 1},
+            ["*no released text was recorded by ?'warnings'?*"],
+        ),
+    ],
+    ids=["a leak", "no calls", "a source that is missing", "a source that hears nothing"],
+)  # fmt: skip
+def test_a_suite_fails_and_says_why(pytester, attributes, kind, options, outcomes, lines):
     pytester.makepyfile(SUITE.format(attributes=attributes, kind=kind))
     quiet = ("-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function")
-    return pytester.runpytest_inprocess(*quiet, *options)
-
-
-def test_paths_are_names_of_tests(pytester):
-    found = outcomes_of(pytester, ONE, "Printing", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=17)
-    found.stdout.fnmatch_lines(["*recorded_or_sent?the path?*", "*console: ...*zxq*"])
-
-
-def test_a_suite_without_calls_is_an_error(pytester):
-    found = outcomes_of(pytester, "")
-    found.assert_outcomes(errors=1)
-    found.stdout.fnmatch_lines(["*expected TestSuite.calls, got none*"])
-
-
-def test_a_source_that_is_required_and_missing_fails(pytester):
-    required = f"{ONE}; requires = frozenset({{'Telepathy'}})"
-    found = outcomes_of(pytester, required, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(errors=1, deselected=17)
-    found.stdout.fnmatch_lines(["*not recorded, as its package is missing: ?'Telepathy'?*"])
-
-
-def test_a_source_that_hears_nothing_fails(pytester):
-    deaf = f"{ONE}; hears = frozenset({{'warnings'}})"
-    found = outcomes_of(pytester, deaf, "Clean", "-k", "recorded_or_sent")
-    found.assert_outcomes(failed=1, deselected=17)
-    found.stdout.fnmatch_lines(["*no released text was recorded by ?'warnings'?*"])
+    ended = pytester.runpytest_inprocess(*quiet, *options)
+    ended.assert_outcomes(**outcomes, deselected=17 if options else 0)
+    ended.stdout.fnmatch_lines(lines)
 
 
 def test_frameworks_are_loaded_by_a_probe_only_and_may_be_missing(tmp_path):

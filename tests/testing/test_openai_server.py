@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 
-import httpx
 import openai
 import pytest
 from langchain_core.tools import tool
 from llama_index.core.tools import FunctionTool
-from pydantic import BaseModel
 
-from dp_middleware.testing import OpenAIServer, Probe, ToolCall
+from dp_middleware.testing import Probe, ToolCall
 
 ASKED = [ToolCall(name="look_up", arguments={"word": "w1x"})]
 TWICE = [*ASKED, ToolCall(name="look_up", arguments={"word": "w2x"}, id="call-2")]
-
-
-class Size(BaseModel):
-    """A structured answer."""
-
-    metres: int
 
 
 def look_up(word: str) -> str:
@@ -58,16 +50,6 @@ def test_llama_index_understands_tool_calls(probe):
         assert (call.tool_name, call.tool_kwargs) == ("look_up", {"word": "w1x"})
 
 
-def test_structured_answers(probe):
-    probe.remote.reply = '{"metres": 3}'
-    assert probe.chat_openai().with_structured_output(Size).invoke("hi") == Size(metres=3)
-
-
-def test_a_reply_may_depend_on_the_request(probe):
-    probe.remote.reply = lambda request: request["messages"][0]["content"].upper()
-    assert probe.chat_openai().invoke("hi").text == "HI"
-
-
 def test_the_last_message_is_echoed_also_from_blocks(probe):
     model = probe.chat_openai(probe.local)
     assert model.invoke([("user", [{"type": "text", "text": "two words"}])]).text == "two words"
@@ -94,10 +76,3 @@ def test_some_requests_fail_and_quote(probe):
     bodies = [json.loads(body) for body in probe.remote.bodies]
     assert bodies == probe.remote.requests
     assert bodies[0] == bodies[1]
-
-
-def test_a_stopped_server_refuses():
-    with OpenAIServer() as server:
-        server.stop()
-        with pytest.raises(httpx.ConnectError):
-            httpx.post(f"{server.url}/chat/completions", json={"messages": []})

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
-from dp_middleware.certification.auditing.pairs import Outcome
+from dp_middleware.certification.auditing.pairs import Outcome, best_events, log_ratio
 from dp_middleware.certification.auditing.shapes import (
     Doubt,
     Sampling,
@@ -18,8 +21,8 @@ from dp_middleware.certification.auditing.shapes import (
     coded_rows,
     refuse_logits,
 )
-from dp_middleware.certification.auditing.vectors import by_vectors
 from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism
@@ -31,16 +34,11 @@ from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 
 class LowerBound(float):
-    """A number: epsilon is at least this, except with the stated probability.
+    """States that epsilon is at least this number, except with the stated probability.
 
-    Attributes:
-        claim: The claim that it is held against, nats; refuted if the bound is larger. For a
-            metric mechanism: of the pair of tokens told apart.
-        failure_probability: Probability, over the samples, that the bound is wrong.
-        witness: The pair of tokens told apart and the likeliest output of the event, for texts
-            the likeliest release; ``None`` if the bound comes from the retention rate over the
-            vocabulary. The tokens are equal where two contexts are told apart.
-        samples: Draws used.
+    ``claim``, in nats, is refuted if the bound is larger; for a metric mechanism it is that of the
+    pair told apart. The ``witness`` is that pair and the likeliest output of the event; ``None`` if
+    the bound comes from the retention rate. Its tokens are equal where two contexts are told apart.
     """
 
     claim: float
@@ -174,3 +172,35 @@ def _strongest(
         witness=witness,
         samples=sum(outcome.draws for outcome in outcomes),
     )
+
+
+def by_vectors(
+    mechanism: VectorResponse,
+    vectors: tuple[ArrayLike, ArrayLike],
+    claim: float,
+    sampling: Sampling,
+) -> Outcome:
+    """Tells two vectors apart by a half-space of what is released for them.
+
+    Half of the draws choose direction, order and threshold, half test.
+    """
+    if len(vectors) != 2:
+        raise ParameterError(f"expected vectors= as two vectors, got {len(vectors)}")
+    pair = [np.asarray(vector, dtype=np.float64) for vector in vectors]
+    normals = [pair[0] - pair[1], pair[0], -pair[1]]
+
+    def released(vector: Floats, count: int) -> Floats:
+        return mechanism.perturb(np.tile(vector, (count, 1)), sampling.entropy)
+
+    half = sampling.samples // 2
+    pilot = [released(vector, half) for vector in pair]
+    events = [best_events(0, claim, partial(_along, normal), pilot) for normal in normals]
+    event = max(chain.from_iterable(events), key=lambda candidate: candidate.rank)
+    tested = sampling.samples - half
+    hits, misses = (event.holds(released(v, tested)).sum() for v in pair[:: event.sign])
+    bound = float(log_ratio(hits, misses, tested, sampling.risk))
+    return Outcome(epsilon=bound, claim=claim, draws=2 * sampling.samples)
+
+
+def _along(normal: Floats, released: Floats) -> Floats:
+    return released @ normal

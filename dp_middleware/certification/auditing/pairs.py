@@ -27,15 +27,10 @@ _PILOT_RISK = 0.05  # at which pilots are compared; decides on power, not on val
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A lower bound on the loss, from one test.
+    """Holds a lower bound on the loss, in nats, from one test of a claim.
 
-    Attributes:
-        epsilon: Nats; 0 if nothing was told apart.
-        claim: The claim in doubt, nats.
-        draws: Releases drawn.
-        tokens: The token that makes the event likely and the one that makes it unlikely, ids;
-            ``None`` for a test without a pair.
-        output: The likeliest release of the event, ids (n,); ``None`` if there is none.
+    ``tokens`` are the one that makes the event likely and the one that makes it unlikely, ids;
+    ``output`` is the likeliest release of the event, ids (n,).
     """
 
     epsilon: float
@@ -66,13 +61,10 @@ def clopper_pearson(hits: ArrayLike, samples: int, risk: float) -> tuple[Floats,
 
 
 def log_ratio(hits: ArrayLike, misses: ArrayLike, samples: int, risk: float) -> Floats:
-    """Lower bounds on ln P(event | first) / P(event | second), at least 0; nats.
+    """Bounds ln P(event | first) / P(event | second) from below, at least 0; nats.
 
-    Args:
-        hits: Draws of the first input that fell into the event, out of ``samples``.
-        misses: Draws of the second one.
-        samples: Draws of each.
-        risk: Probability that a bound is wrong.
+    ``hits`` and ``misses`` are draws of each input, out of ``samples``, that fell into the event; a
+    bound is wrong with probability ``risk``.
     """
     low, _ = clopper_pearson(hits, samples, risk / 2)
     _, high = clopper_pearson(misses, samples, risk / 2)
@@ -89,16 +81,11 @@ def from_rows(
     samples: int,
     risk: float,
 ) -> Outcome:
-    """The pair whose rows differ most at its claim, and the event {y : P(y) > factor P'(y)}.
+    """Tests the pair whose rows differ most at its claim, by {y : P(y) > factor P'(y)}.
 
-    Args:
-        rows: float64 (R, V), probabilities.
-        tokens: int64 (R,), whose rows they are.
-        claims: float64 (R, R), nats, of each pair of rows.
-        neighbours: bool (R, R), the pairs to compare.
-        draw: (row, count) -> ids drawn from it, int64 (count,).
-        samples: Draws from each of the two rows.
-        risk: Probability that the bound is wrong.
+    ``rows`` are probabilities, float64 (R, V), of ``tokens``, int64 (R,); ``claims`` of each pair,
+    float64 (R, R), in nats; ``neighbours`` says which pairs are compared; ``draw`` takes a row and
+    a count. ``samples`` are drawn from each of the two rows.
     """
     first, second, factor = _widest(rows, claims, neighbours, samples)
     event = rows[first] > factor * rows[second]
@@ -139,13 +126,7 @@ def _widest(
 
 @dataclass(frozen=True, kw_only=True)
 class TextPair:
-    """Two texts to tell apart.
-
-    Attributes:
-        texts: int64 (n,) twice.
-        tokens: In which they differ, ids.
-        claim: The claim in doubt, nats.
-    """
+    """Holds two texts to tell apart, int64 (n,), the ids in which they differ, and the claim."""
 
     texts: tuple[Ids, Ids]
     tokens: tuple[int, int]
@@ -171,23 +152,13 @@ class Event:
 
 
 def from_draws(
-    pairs: Sequence[TextPair],
-    draw: Callable[[Ids, int], Ids],
-    size: int,
-    samples: int,
-    risk: float,
+    pairs: Sequence[TextPair], draw: Callable[[Ids, int], Ids], size: int, samples: int, risk: float
 ) -> Outcome:
-    """A pair and an event chosen by a pilot, tested on draws that the pilot has not seen.
+    """Tests a pair and an event chosen by a pilot, on draws that the pilot has not seen.
 
-    A quarter of the draws, shared among the pairs, learns how likely releases are under both
-    texts; a quarter chooses pair, score and threshold; half tests.
-
-    Args:
-        pairs: At least one; the texts of each differ at one position.
-        draw: (text, count) -> releases, int64 (count, n).
-        size: Number V of tokens.
-        samples: Draws from each of the two texts tested, its share of the pilot included.
-        risk: Probability that the bound is wrong.
+    A quarter of the draws, shared among the pairs, learns how likely releases are under both texts;
+    a quarter chooses pair, score and threshold; half tests. The texts of a pair differ at one
+    position; ``draw`` makes releases, int64 (count, n); ``samples`` includes the pilot.
     """
     part = samples // (4 * len(pairs))
     events: list[Event] = []

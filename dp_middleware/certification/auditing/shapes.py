@@ -73,12 +73,9 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows by code: alternative times V plus token.
+    """Gives log-probability rows, float64 (n, V), of codes: alternative times V plus token.
 
-    Attributes:
-        of: Log-probability rows of codes, float64 (n, V).
-        alternatives: Number m of logits; 1 for a channel.
-        across: Whether equal tokens under different logits are neighbours.
+    With ``across``, equal tokens under different logits are neighbours.
     """
 
     of: Callable[[Ids], Floats]

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
 from typing import Any
 
 from dp_middleware._quiet import await_unrecorded, call_unrecorded, in_thread, pieces_unrecorded
 from dp_middleware.errors import ChatError
+from dp_middleware.models import bridge
 
 Messages = list[dict[str, str]]
 
@@ -70,11 +72,7 @@ class Unrecorded(Adapter):
 
 
 def text_of(content: Any) -> str:
-    """The text of an answer: a string, nothing, or a list of blocks whose text is joined.
-
-    Raises:
-        AdapterError: Anything else; names its type.
-    """
+    """Returns the text of an answer: a string, nothing, or blocks whose text is joined."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -89,3 +87,32 @@ def _block_text(block: Any) -> str:
         return block
     is_text = isinstance(block, dict) and block.get("type") == "text"
     return text_of(block.get("text")) if is_text else ""
+
+
+class FunctionAdapter(Adapter):
+    """Calls a function that returns the answer, or an awaitable of it."""
+
+    def __init__(self, function: Callable[[Messages], Any]) -> None:
+        self._function = function
+        call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+    def ask(self, messages: Messages) -> str:
+        answer = self._function(messages)
+        return _text(bridge.run(_awaited(answer)) if inspect.isawaitable(answer) else answer)
+
+    async def aask(self, messages: Messages) -> str:
+        if self._is_async:
+            return _text(await self._function(messages))
+        answer = await in_thread(self._function, messages)
+        return _text(await answer if inspect.isawaitable(answer) else answer)
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    return await work
+
+
+def _text(answer: Any) -> str:
+    if not isinstance(answer, str):
+        raise AdapterError(f"expected an answer of type str, got {type(answer).__name__}")
+    return answer

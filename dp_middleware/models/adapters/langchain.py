@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from dp_middleware.models._wires import stay
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
 from dp_middleware.models.parts import inherits
-from dp_middleware.models.redirects import stay
 
 
 class LangChainAdapter(Adapter):

@@ -3,30 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from dp_middleware._quiet import closing, in_thread
+from dp_middleware.models._wires import stay
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
 from dp_middleware.models.recorders import refuse_dispatched
-from dp_middleware.models.redirects import stay
 
 
 class LlamaIndexAdapter(Adapter):
-    """Calls ``chat``, ``achat`` and ``stream_chat``."""
+    """Calls ``chat``, ``achat`` and ``stream_chat``, each after a look at what has changed."""
 
-    def __init__(self, llm: Any) -> None:
-        self._llm = llm
+    def __init__(self, llm: Any, look: Callable[[], None] = lambda: None) -> None:
+        self._llm, self._look = llm, look
 
     def ask(self, messages: Messages) -> str:
+        self._look()
         return text_of(self._llm.chat(_convert(messages)).message.content)
 
     async def aask(self, messages: Messages) -> str:
         if _achat_blocks(self._llm):
             return await in_thread(self.ask, messages)
+        self._look()
         return text_of((await self._llm.achat(_convert(messages))).message.content)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        self._look()
         responses = self._llm.stream_chat(_convert(messages))
         with closing(responses):
             for response in responses:
@@ -37,23 +40,7 @@ class LlamaIndexAdapter(Adapter):
         refuse_dispatched()
         llm = self._llm.model_copy(update={"callback_manager": silent_manager()})
         stay(llm)
-        return _PrivateLlamaIndexAdapter(llm)
-
-
-class _PrivateLlamaIndexAdapter(LlamaIndexAdapter):
-    """Looks for recorders before every call: they may have been added since."""
-
-    def ask(self, messages: Messages) -> str:
-        refuse_dispatched()
-        return super().ask(messages)
-
-    async def aask(self, messages: Messages) -> str:
-        refuse_dispatched()
-        return await super().aask(messages)
-
-    def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        refuse_dispatched()
-        yield from super().chunks(messages)
+        return LlamaIndexAdapter(llm, refuse_dispatched)  # recorders may be added later
 
 
 def silent_manager() -> Any:

@@ -8,17 +8,25 @@ from typing import Any
 
 from dp_middleware._quiet import in_thread
 from dp_middleware.models import bridge
+from dp_middleware.models._wires import stay
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
-from dp_middleware.models.redirects import stay
 
 
-class OpenAIAdapter(Adapter):
-    """``openai.OpenAI`` and its subclasses."""
+class _OpenAI(Adapter):
+    """Speaks to a model of a client."""
 
     def __init__(self, client: Any, model: str) -> None:
         self._client = client
         self._completions = client.chat.completions
         self._model = model
+
+    def private(self) -> Adapter:
+        stay(self._client)
+        return self
+
+
+class OpenAIAdapter(_OpenAI):
+    """``openai.OpenAI`` and its subclasses."""
 
     def ask(self, messages: Messages) -> str:
         completion = self._completions.create(model=self._model, messages=messages)
@@ -28,23 +36,14 @@ class OpenAIAdapter(Adapter):
         create = self._completions.create
         return _texts(await in_thread(create, model=self._model, messages=messages, n=count))
 
-    def private(self) -> Adapter:
-        stay(self._client)
-        return self
-
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         with self._completions.create(model=self._model, messages=messages, stream=True) as events:
             for event in events:
                 yield _delta(event)
 
 
-class AsyncOpenAIAdapter(Adapter):
+class AsyncOpenAIAdapter(_OpenAI):
     """``openai.AsyncOpenAI`` and its subclasses."""
-
-    def __init__(self, client: Any, model: str) -> None:
-        self._client = client
-        self._completions = client.chat.completions
-        self._model = model
 
     def ask(self, messages: Messages) -> str:
         return bridge.run(self.aask(messages))
@@ -54,13 +53,7 @@ class AsyncOpenAIAdapter(Adapter):
         return text_of(completion.choices[0].message.content)
 
     async def amany(self, messages: Messages, count: int) -> list[str]:
-        return _texts(
-            await self._completions.create(model=self._model, messages=messages, n=count),
-        )
-
-    def private(self) -> Adapter:
-        stay(self._client)
-        return self
+        return _texts(await self._completions.create(model=self._model, messages=messages, n=count))
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         return bridge.iterate(self._chunks(messages))

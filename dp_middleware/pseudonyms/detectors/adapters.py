@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from dp_middleware.errors import MissingExtra, ParameterError
-from dp_middleware.models.local import local_model
+from dp_middleware.models.chat import local_model
 from dp_middleware.pseudonyms.detection import Entity, entities_of, pieces
 from dp_middleware.pseudonyms.detectors.english import checked, presidio_for_english
 from dp_middleware.pseudonyms.detectors.model import Rampart

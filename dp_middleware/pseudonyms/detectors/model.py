@@ -1,10 +1,11 @@
 """Rampart, a small model of personal data by National Design Studio, on one thread.
 
-Its weights lie beside this file as int8 (data/rampart.onnx; CC BY 4.0, see NOTICE).
+Its weights lie beside this file as int8 (data/rampart.onnx.gz; CC BY 4.0, see NOTICE).
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -122,8 +123,9 @@ class _Model:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        weights = gzip.decompress((DATA / "rampart.onnx.gz").read_bytes())
         self._session = runtime.InferenceSession(
-            str(DATA / "rampart.onnx"), options, providers=["CPUExecutionProvider"]
+            weights, options, providers=["CPUExecutionProvider"]
         )
         self._tokenizer: Any = BertWordPieceTokenizer(str(DATA / "rampart_vocab.txt"))
         self._lock = Lock()

@@ -94,6 +94,8 @@ class Names:
         run = known_by_neighbours(run)
         while run and not run[-1].capital:
             run = run[:-1]
+        if len(run) == 1 and TITLE.fullmatch(run[0].text + " "):
+            return  # "Prof. Dr."
         start = self.text[max(0, run[0].start - 40) : run[0].start]
         if TITLE.search(start) or self._is_title(run):
             titled = run[1:] if self._is_title(run) else run

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, get_args
 
-import regex
-
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
@@ -17,7 +15,6 @@ from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import Names
-from dp_middleware.pseudonyms.detectors.patterns import matches
 from dp_middleware.pseudonyms.detectors.tokens import parts_of
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
@@ -27,6 +24,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     class_of,
     family,
     given,
+    is_frequent,
     is_name,
     language_of,
 )
@@ -63,10 +61,7 @@ _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
 _DIGITS = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))\d{2,}")
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
-_FOREIGN = regex.compile(
-    r"[^\P{L}\p{Latin}](?:[^\P{L}\p{Latin}]|\p{M}|[ \u200c\u200d\u200e-])*[^\P{L}\p{Latin}]\p{M}*",
-    regex.V1,
-)
+_TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
 _CLOSING = re.compile(
     rf"(?:{alternatives('closings')})[,.!]?\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)",
     re.IGNORECASE,
@@ -129,14 +124,16 @@ class Detector:
         """What is found, which may overlap."""
         if not text.strip():
             return []
+        from dp_middleware.pseudonyms.detectors import patterns  # needs the extra
+
         language = self.language or language_of(text)
         level = _LEVELS[self.strictness]
         names = Names(text, language, level)
         secrets = secrets_in(text) if "secret" in self.kinds else ()
-        claims = [*secrets, *matches(text), *fields(text)]
+        claims = [*secrets, *patterns.matches(text), *fields(text)]
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
-            claims += [*_by_position(text, language), *_by_script(text)]
+            claims += [*_by_position(text, language), *patterns.by_script(text)]
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
         claims += _mentions(text, [each for each in claims if each.kind == "person"], language)
@@ -168,15 +165,22 @@ class Detector:
 
 
 def _trimmed(text: str, start: int, end: int, names: Names) -> tuple[int, int]:
-    """Offsets of a name without common words in small letters at its ends."""
+    """Offsets of a name without titles and common words at its ends."""
     spans = [match.span() for match in WORD.finditer(text, start, end)]
-    known = [class_of(text[a:b].lower(), names.language) for a, b in spans]
-    named = [
-        k
-        for k, (a, b) in enumerate(spans)
-        if text[a].isupper() or known[k] > (Class.COMMON if names.is_casual else Class.BOTH)
-    ]
+    named = [k for k, (a, b) in enumerate(spans) if _may_name(text[a:b], names)]
     return (spans[named[0]][0], spans[named[-1]][1]) if named else (start, start)
+
+
+def _may_name(word: str, names: Names) -> bool:
+    """Tells whether a word of what the model takes for a name may begin or end it."""
+    known = class_of(word.lower(), names.language)
+    if _TITLE.fullmatch(word) or (
+        names.language != "en" and is_frequent(word.lower(), names.language)
+    ):
+        return False
+    if not word[0].isupper():
+        return known > (Class.COMMON if names.is_casual else Class.BOTH)
+    return names.language != "de" or known > Class.WORD  # whose nouns have capitals
 
 
 def _is_open(start: int, window: str, names: Names, claims: list[Entity]) -> bool:
@@ -202,14 +206,6 @@ def _is_open(start: int, window: str, names: Names, claims: list[Entity]) -> boo
         for token in names.tokens
         if start <= token.start < end
     )
-
-
-def _by_script(text: str) -> Iterator[Entity]:
-    """Words in another script than the text's: names as their bearers write them."""
-    letters = sum(map(str.isalpha, text))
-    spans = [match.span() for match in _FOREIGN.finditer(text)]
-    if sum(end - start for start, end in spans) * 3 < letters:
-        yield from (Entity(start, end, "person") for start, end in spans)
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:

@@ -6,13 +6,19 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-import regex
-from stdnum import iban, luhn
-
+from dp_middleware.errors import needs
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.detectors.streets import STREETS
 
+with needs("detect"):
+    import regex
+    from stdnum import iban, luhn
+
+_FOREIGN = regex.compile(
+    r"[^\P{L}\p{Latin}](?:[^\P{L}\p{Latin}]|\p{M}|[ \u200c\u200d\u200e-])*[^\P{L}\p{Latin}]\p{M}*",
+    regex.V1,
+)
 _CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|TRY|ILS|zł|kr"
 _NUMBER = r"\d+(?:[.,' ]\d{3})*(?:[.,]\d{1,2})?(?!\d)"
 _SCALE = r"(?:\s?(?:thousand|million|billion|bn|mn|m|k)\b)?"
@@ -170,3 +176,11 @@ def matches(text: str) -> Iterator[Entity]:
             start, end = match.span("v" if "v" in pattern.groupindex else 0)
             if is_valid is None or is_valid(text[start:end]):
                 yield Entity(start, end, kind)
+
+
+def by_script(text: str) -> Iterator[Entity]:
+    """Yields words in another script than the text's: names as their bearers write them."""
+    letters = sum(map(str.isalpha, text))
+    spans = [match.span() for match in _FOREIGN.finditer(text)]
+    if sum(end - start for start, end in spans) * 3 < letters:
+        yield from (Entity(start, end, "person") for start, end in spans)

@@ -10,7 +10,13 @@ _KINDS = (
     "[Ww]ay|[Cc]rescent|[Cc]lose|[Rr]ow|[Gg]rove|[Gg]ardens?|[Gg]ate|[Mm]ews|[Hh]ill|[Vv]iew|[Pp]ath|"
     "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay"
 )
-_WORD = r"[\w.'’-]+\s+"
+_NEVER = (
+    "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
+    "|me|my|no|not|on|or|our|she|so|that|their|them|they|this|to|was|we|were|will|with|you|your"
+)
+_WORD = (  # a full stop in it is that of an abbreviation, no end of a sentence
+    rf"(?!(?i:{_NEVER})\b)(?:\p{{Lu}}\p{{L}}?\.|[\w'’-]*\p{{L}}[\w'’-]*)\s+"
+)
 _UNIT = (
     r"(?:,?\s+(?:[Aa]pt|[Aa]partment|[Ss]uite|[Ss]te|[Uu]nit|[Ff]lat|[Ff]loor|[Rr]oom)\b\.?\s?#?\w+"
     r"|,?\s#\w+)?"

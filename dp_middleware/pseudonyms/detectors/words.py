@@ -118,6 +118,8 @@ def _class_of(word: str, language: str) -> Class:
     if is_name(word):
         if word in lists["en words"] or word in frequencies.stop_words():
             return Class.COMMON
+        if language == "de" and is_frequent(word, language) and word not in towns():
+            return Class.COMMON  # "Mein" stands before nouns, which have capitals
         is_word = word in lists[f"{language} names"] or word in lists["en names"]
         if not word.isascii() and word not in given() and word not in family():
             is_word = word in common(language)
@@ -162,6 +164,11 @@ def language_of(text: str) -> str:
     }
     best = max(scores, key=lambda language: scores[language])
     return best if scores[best] > scores["en"] else "en"
+
+
+def is_frequent(word: str, language: str) -> bool:
+    """Tells whether a word in lower case is one of the most frequent of a language alone."""
+    return word in _frequent()[language]
 
 
 @cache

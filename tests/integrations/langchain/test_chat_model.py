@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 
 import pytest
-from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPChatModel, PrivateHead
+from langchain_dp_middleware import DPChatModel
 from pydantic import BaseModel
 
 from dp_middleware.errors import EventRefused
@@ -202,43 +200,3 @@ def test_tokens_stream_and_settings_reach_the_model(probe):
     assert (body["stop"], body["temperature"], body["stream"]) == (["x"], 0.5, True)
     assert model._get_ls_params(model="other")["ls_model_name"] == "other"
     assert (model | StrOutputParser()).invoke("secret") == "one two three"
-
-
-def test_a_model_alone_is_no_leak_and_a_head_saves_a_chain(probe):
-    chain = ChatPromptTemplate.from_template("{q}") | DPChatModel(
-        probe.session(), probe.chat_openai()
-    )
-    chain.invoke({"q": probe.private_text}, probe.config)
-    assert {leak.partition(":")[0] for leak in probe.leaks()} >= {"LangSmith"}  # why heads are
-
-
-def test_it_shows_neither_session_nor_key(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    assert dumpd(model)["type"] == "not_implemented"
-    assert set(model.model_dump()) & {"session", "inner"} == set()
-    assert "DPChatModel" in (PrivateHead(probe.sanitizer()) | model).get_graph().draw_mermaid()
-
-
-def test_an_agent_on_it_releases_every_private_message_once(probe):
-    agents = pytest.importorskip("langchain.agents")
-    memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
-
-    @tool
-    def look_up(q: str) -> str:
-        """Looks something up."""
-        return f"{q}: {probe.new_text()}"
-
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    agent = agents.create_agent(model, [look_up], system_prompt="public", checkpointer=memory)
-    config = {"configurable": {"thread_id": "1"}}
-    for turn in range(4):
-        call = ToolCall(name="look_up", arguments={"q": "w1x"}, id=f"call-{turn}")
-        probe.remote.script.extend([[call], f"answer {turn}"])
-        question = {"messages": [HumanMessage(probe.new_text())]}
-        stream = agent.stream(question, config, stream_mode="messages")
-        assert f"answer {turn}" in "".join(chunk.text for chunk, _ in stream)
-    assert len(probe.charges) == 8
-    assert not probe.remote.saw(probe.canary)
-    sent = [json.loads(body)["messages"] for body in probe.remote.bodies]
-    for earlier, later in itertools.pairwise(sent):
-        assert later[: len(earlier)] == earlier

@@ -165,19 +165,6 @@ def test_a_head_notes_the_first_model_and_none_behind_a_function(probe):
 # fallbacks ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("made", ["or", "bind", "bind_tools", "with_config", "with_retry"])
-def test_a_fallback_gets_the_same_release(made, probe):
-    derived = MADE[made](DPChatModel(probe.session(), probe.chat_openai()))
-    other = probe.chat_openai(temperature=0.25)
-    probe.remote.failures = 3 if made == "with_retry" else 1
-    derived.with_fallbacks([other]).invoke(probe.new_text(), probe.config)
-    first, *_, last = [json.loads(body) for body in probe.remote.bodies]
-    assert first["messages"] == last["messages"]
-    assert last["temperature"] == 0.25
-    assert not probe.leaks()
-
-
 def test_a_parser_stays_behind_the_boundary(probe):
     model = DPChatModel(probe.session(), probe.chat_openai())
     prompt = ChatPromptTemplate.from_template("{q}")

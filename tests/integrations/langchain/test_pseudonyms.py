@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
-from itertools import pairwise
 
 import pytest
 
@@ -27,9 +27,10 @@ from langchain_dp_middleware import (
 from pydantic import BaseModel
 from support.chat_models import langchain_model
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
+from support.pseudonymous import ANSWERS, ASKED, QUESTIONS, assistant, customer_tools
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer, ToolCall
+from dp_middleware.testing import ToolCall
 
 LETTER = "Dear Mirela Tamburi of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
 
@@ -169,107 +170,106 @@ def test_structured_output_and_chains_have_the_originals(remote, caplog):
 
 # agents ------------------------------------------------------------------------------------------
 
-CUSTOMERS = {
-    "Mirela Tamburi": {"id": "AB-12345", "city": "Berlin", "balance": "$12,500.00"},
-    "Jo Roe": {"id": "CD-77", "city": "Rome", "balance": "$1.00"},
-}
 
-
-@pytest.fixture
-def looked_up():
-    return []
-
-
-@pytest.fixture
-def agent(remote, looked_up):
+def agent_on(remote, session, *tools, saver=None, schema=None, **options):
     agents = pytest.importorskip("langchain.agents")
-    memory = pytest.importorskip("langgraph.checkpoint.memory")
-
-    @tool
-    def look_up(name: str) -> dict:
-        """Look a customer up by name."""
-        looked_up.append(name)
-        return CUSTOMERS.get(name, {"error": "unknown"})
-
-    @tool
-    def write(to: str, text: str) -> str:
-        """Write to a customer."""
-        looked_up.append((to, text))
-        return "sent"
-
     return agents.create_agent(
         langchain_model(remote.url),
-        [look_up, write],
-        middleware=[DPAgentMiddleware(pseudonyms(), tools=["look_up", "write"])],
-        checkpointer=memory.InMemorySaver(),
+        list(tools),
+        middleware=[DPAgentMiddleware(session, **options)],
+        checkpointer=saver,
+        response_format=schema,
     )
 
 
+@pytest.mark.parametrize("in_loop", [False, True])
 def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_her(
-    agent, remote, looked_up
+    in_loop, remote
 ):
-    def name_in(request):
-        return re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))[1]
-
-    def reply(request):
-        messages, name = request["messages"], name_in(request)
-        last = messages[-1]
-        if last["role"] == "tool" and "sent" in last["content"]:
-            return f"I wrote to {name}."
-        if last["role"] == "tool":
-            found = json.loads(last["content"])
-            return f"{name} lives in {found['city']} and has {found['balance']}."
-        if "Write" in last["content"]:
-            text = f"Dear {name.split()[1]}"
-            return [ToolCall(name="write", arguments={"to": name, "text": text}, id="w")]
-        return [ToolCall(name="look_up", arguments={"name": name}, id=f"c{len(messages)}")]
-
-    remote.reply = reply
-    questions = [
-        "Where does our customer Mirela Tamburi live?",
-        "And what is Mirela's balance?",
-        "Write to her, please.",
-    ]
-    answers = []
-    for question in questions:
+    memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
+    asked, answers = [], []
+    remote.reply, tools = assistant, customer_tools(asked)
+    agent = agent_on(remote, pseudonyms(), *tools, saver=memory, tools=["look_up", "write"])
+    for question in QUESTIONS:
+        value = {"messages": [("user", question)]}, {"configurable": {"thread_id": "t"}}
         with untraced():
-            state = agent.invoke(
-                {"messages": [("user", question)]}, {"configurable": {"thread_id": "t"}}
-            )
+            state = asyncio.run(agent.ainvoke(*value)) if in_loop else agent.invoke(*value)
         answers.append(state["messages"][-1].content)
-    assert looked_up == ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
-    assert answers[0] == "Mirela Tamburi lives in Berlin and has $12,500.00."
-    assert answers[1] == answers[0]
-    assert answers[2] == "I wrote to Mirela Tamburi."
+    assert (asked, answers) == (ASKED, ANSWERS)
     assert private(remote) == []
-    sent = [tuple(map(str, request["messages"])) for request in remote.requests]
-    for before, after in pairwise(sent):
-        assert after[: len(before)] == before  # the same bytes at every turn
+    sent = [request["messages"] for request in remote.requests]
+    assert all(after[: len(before)] == before for before, after in itertools.pairwise(sent))
     calls = [m for m in state["messages"] if isinstance(m, AIMessage) and m.tool_calls]
     assert calls[0].tool_calls[0]["args"] == {"name": "Mirela Tamburi"}
 
 
-def test_an_agent_runs_asynchronously(agent, remote, looked_up):
-    remote.script.extend(
-        [
-            lambda request: [
-                ToolCall(
-                    name="look_up",
-                    arguments={"name": request["messages"][-1]["content"].removesuffix("?")},
-                )
-            ],
-            "done",
-        ]
-    )
+def chained(error):
+    """An exception and all that it is shown with."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
-    async def run():
-        with untraced():
-            config = {"configurable": {"thread_id": "t"}}
-            return await agent.ainvoke({"messages": [("user", "Mirela Tamburi?")]}, config)
 
-    assert asyncio.run(run())["messages"][-1].content == "done"
-    assert looked_up == ["Mirela Tamburi"]
-    assert private(remote) == []
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("kind", [KeyError, ValueError, dp.ParameterError])
+def test_what_a_tool_raises_reaches_no_caller_with_originals(kind, waits, remote):
+    @tool
+    def look_up(name: str) -> str:
+        """Look up."""
+        raise kind("expected a name") from LookupError(f"no record of {name}")
+
+    failure = failed_call(remote, look_up, waits, tools=["look_up"])
+    assert isinstance(failure, dp.DPMiddlewareError)
+    assert not any("Mirela" in repr(error) for error in chained(failure))
+    if kind is not dp.ParameterError:  # ours hold no text, so they stay what they are
+        expected = f"the tool 'look_up' failed with {kind.__name__}; it was called with originals"
+        assert str(failure) == expected
+
+
+def test_what_a_tool_without_originals_raises_is_its_own(remote):
+    @tool
+    def look_up(name: str) -> str:
+        """Look up."""
+        raise KeyError(name)
+
+    failure = failed_call(remote, look_up, False)
+    assert type(failure) is KeyError
+    assert "Mirela" not in repr(failure)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_tool_with_originals_may_interrupt_its_run(waits, remote):
+    graphs = pytest.importorskip("langgraph.types")
+    checkpoints = pytest.importorskip("langgraph.checkpoint.memory")
+
+    @tool
+    def look_up(name: str) -> str:
+        """Look up."""
+        return graphs.interrupt("May it?")
+
+    saver = checkpoints.InMemorySaver()
+    state = looking_up(remote, look_up, waits, saver=saver, tools=["look_up"])
+    assert [each.value for each in state["__interrupt__"]] == ["May it?"]
+
+
+def failed_call(remote, look_up, waits, **options):
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        looking_up(remote, look_up, waits, **options)
+    return caught.value
+
+
+def looking_up(remote, look_up, waits, **options):
+    """An agent that is asked about a person and calls the tool with the name."""
+    remote.reply = lambda request: [
+        ToolCall(name="look_up", arguments={"name": request["messages"][-1]["content"][:-1]})
+    ]
+    agent = agent_on(remote, pseudonyms(), look_up, **options)
+    given = {"messages": [("user", "Mirela Tamburi?")]}
+    config = {"configurable": {"thread_id": "t"}}
+    with untraced():
+        if waits:
+            return asyncio.run(agent.ainvoke(given, config))
+        return agent.invoke(given, config)
 
 
 # inputs of heads ---------------------------------------------------------------------------------
@@ -298,17 +298,6 @@ def test_all_private_values_of_an_input_are_one_request(remote):
     assert answer.text == "Mirela Tamburi lives in Berlin. and Does Tamburi pay $12,500.00?"
     assert len(answer.response_metadata["dp"]["released"]) == 2
     assert private(remote) == []
-
-
-def agent_on(remote, session, *tools, saver=None, schema=None, **options):
-    agents = pytest.importorskip("langchain.agents")
-    return agents.create_agent(
-        langchain_model(remote.url),
-        list(tools),
-        middleware=[DPAgentMiddleware(session, **options)],
-        checkpointer=saver,
-        response_format=schema,
-    )
 
 
 @pytest.mark.parametrize("handled", [True, False])
@@ -381,12 +370,3 @@ def test_infer_dpt_answers_without_an_extractor(remote):
     assert asyncio.run(inferdpt.arun(CONTRACT, "Repeat.")).text.endswith(CONTRACT)
     assert "".join(inferdpt.stream(CONTRACT, "Repeat.")).endswith(CONTRACT)
     assert private(remote) == []
-
-
-def test_a_server_that_quotes_the_request_quotes_pseudonyms_only(remote):
-    remote.mode = "error"
-    model = DPChatModel(pseudonyms(), langchain_model(remote.url, max_retries=0))
-    with pytest.raises(Exception, match="500") as error:
-        model.invoke([("user", CONTRACT)])
-    assert not any(value in str(error.value) for value in HIDDEN)
-    assert isinstance(remote, OpenAIServer)

@@ -106,8 +106,3 @@ def test_dumped_it_shows_public_parameters_only():
     assert set(found["kwargs"]) <= {"keys", "epsilon", "traced", "system", "ai", "on_other", "name"}
     with pytest.raises(ParameterError, match=r"expected a dp\.Session"), pytest.warns():
         load(found, valid_namespaces=["langchain_dp_middleware"], allowed_objects=[DPSanitizer])
-
-
-def test_the_graph_names_it():
-    graph = (DPSanitizer(sanitizer(), traced="allow") | RunnableLambda(str)).get_graph()
-    assert "DPSanitizer" in graph.draw_mermaid()

@@ -25,6 +25,7 @@ from langsmith import traceable
 from dp_middleware.errors import ParameterError
 from dp_middleware.testing import Probe, ToolCall
 from dp_middleware.testing._langchain import CallbackRecorder
+from dp_middleware.testing.calls import result_of
 
 
 @pytest.fixture
@@ -99,58 +100,30 @@ def test_tracing_v2_enabled_around_the_block(probe):
     assert_unrecorded(probe)
 
 
-def drained(pieces):
-    return [str(each) for each in pieces]
-
-
-STREAMS = {
+BEGUN = {
     "stream": lambda agent, value: agent.stream(value),
     "stream tokens": lambda agent, value: agent.stream(value, stream_mode="messages"),
     "bound": lambda agent, value: agent.with_config(tags=["x"]).stream(value),
     "sequence": lambda agent, value: (RunnableLambda(lambda x: x) | agent).stream(value),
     "transform": lambda agent, value: agent.transform(iter([value])),
-    "events": lambda agent, value: agent.stream_events(value, version="v3"),
+    "events": lambda agent, value: iter(agent.stream_events(value, version="v3")),
     "completed": lambda agent, value: agent.batch_as_completed([value]),
-}
-ASYNC_STREAMS = {
     "astream": lambda agent, value: agent.astream(value),
     "astream tokens": lambda agent, value: agent.astream(value, stream_mode="messages"),
-    "bound": lambda agent, value: agent.with_config(tags=["x"]).astream(value),
-    "events": lambda agent, value: agent.astream_events(value, version="v2"),
+    "bound, astream": lambda agent, value: agent.with_config(tags=["x"]).astream(value),
+    "astream_events": lambda agent, value: agent.astream_events(value, version="v2"),
     "log": lambda agent, value: agent.astream_log(value),
-    "completed": lambda agent, value: agent.abatch_as_completed([value]),
-}
-AWAITABLES = {
+    "completed in a loop": lambda agent, value: agent.abatch_as_completed([value]),
     "ainvoke": lambda agent, value: agent.ainvoke(value),
     "abatch": lambda agent, value: agent.abatch([value]),
-    "sequence": lambda agent, value: (RunnableLambda(lambda x: x) | agent).ainvoke(value),
+    "sequence, ainvoke": lambda agent, value: (RunnableLambda(lambda x: x) | agent).ainvoke(value),
 }
 
 
-@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-def test_streams(stream, probe):
+@pytest.mark.parametrize("call", BEGUN.values(), ids=BEGUN)
+def test_streams_and_coroutines_that_are_begun_in_the_block(call, probe):
     with untraced():
-        assert drained(stream(agent_of(probe), given(probe)))
-    assert_unrecorded(probe)
-
-
-@pytest.mark.parametrize("stream", ASYNC_STREAMS.values(), ids=ASYNC_STREAMS)
-def test_asynchronous_streams(stream, probe):
-    async def main():
-        with untraced():
-            return [each async for each in stream(agent_of(probe), given(probe))]
-
-    assert asyncio.run(main())
-    assert_unrecorded(probe)
-
-
-@pytest.mark.parametrize("call", AWAITABLES.values(), ids=AWAITABLES)
-def test_coroutines(call, probe):
-    async def main():
-        with untraced():
-            return await call(agent_of(probe), given(probe))
-
-    assert asyncio.run(main())
+        assert result_of(lambda agent, p: call(agent, given(p)), agent_of(probe), probe)
     assert_unrecorded(probe)
 
 

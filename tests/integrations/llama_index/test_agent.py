@@ -88,23 +88,6 @@ async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_a_retried_turn_sends_the_same_bytes(desk, tmp_path):
-    agent = agent_of(desk, streaming=False)
-    desk.remote.script.append([ToolCall(name="count", arguments={"word": "w1x"})])
-    async with memory_in(tmp_path) as memory:
-        await agent.run(user_msg=desk.private_text, memory=memory)
-        history = await memory.aget()
-    desk.remote.bodies.clear()
-    for _ in range(2):
-        desk.remote.failures += 1
-        with pytest.raises(Exception, match="500"):
-            await agent.run(user_msg="what else", chat_history=list(history))
-    await agent.run(user_msg="what else", chat_history=list(history))
-    assert len(set(desk.remote.bodies)) == 1
-    assert len(desk.charges) == 3
-
-
-@pytest.mark.asyncio
 async def test_a_resumed_conversation_costs_nothing(desk, tmp_path):
     """Another process would do the same: memory and memo are read from disk."""
     scripted(desk)

@@ -13,8 +13,6 @@ import pytest
 pytest.importorskip("llama_index.core")
 
 import llama_index.core
-from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import DocstoreStrategy, IngestionCache, IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
@@ -28,19 +26,6 @@ from dp_middleware import scopes
 
 COUNT = 12
 TOKENIZERS = Path(llama_index.core.__file__).parent / "_static" / "tiktoken_cache"
-
-
-class CountsWords(BaseEmbedding):
-    """How often each word of the vocabulary is there: equal texts are nearest."""
-
-    def _get_text_embedding(self, text):
-        return [1e-3 + text.split().count(f"w{k}x") for k in range(50)]
-
-    def _get_query_embedding(self, query):
-        return self._get_text_embedding(query)
-
-    async def _aget_query_embedding(self, query):
-        return self._get_text_embedding(query)
 
 
 def documents(desk, count=COUNT):
@@ -87,21 +72,6 @@ def test_what_leaves_a_pipeline(first, workers, desk, monkeypatch):
     assert {tuple(node.metadata.items()) for node in nodes} == {(("page", 3),)}
     assert_clean(desk, *(node.to_dict() for node in nodes), pipeline.vector_store.to_dict())
     assert_clean(desk, pipeline.cache.cache.to_dict())
-
-
-def test_a_vector_store_answers(desk):
-    nodes = IngestionPipeline(
-        transformations=[DPTransform(desk.session()), SentenceSplitter(), CountsWords()]
-    ).run(documents=documents(desk))
-    store = StorageContext.from_defaults(vector_store=SimpleVectorStore())
-    index = VectorStoreIndex(nodes, storage_context=store, embed_model=CountsWords())
-    for node in nodes:
-        found = index.as_retriever(similarity_top_k=1).retrieve(node.text)
-        assert found[0].node.ref_doc_id == node.ref_doc_id
-    engine = index.as_query_engine(llm=desk.llama_openai(), similarity_top_k=1)
-    assert str(engine.query(nodes[3].text)) == "a fine answer"
-    assert desk.remote.saw(nodes[3].text)
-    assert not desk.remote.saw(desk.canary)
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "behind a splitter"])

@@ -28,13 +28,12 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
-from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_dp_middleware import DPLLM
 
 import dp_middleware as dp
 from dp_middleware._quiet import is_unrecorded
 from dp_middleware.models.trust import locate
-from dp_middleware.testing import Probe, ToolCall
+from dp_middleware.testing import ToolCall
 
 
 def contents(desk, number=-1):
@@ -305,34 +304,6 @@ async def test_only_the_steps_of_the_model_are_unrecorded(desk):
 
 
 # workflows ---------------------------------------------------------------------------------------
-
-
-class Ask(Workflow):
-    """Releases in a plain method: what is in events, and so in arguments of steps, is recorded."""
-
-    def __init__(self, session, model):
-        super().__init__()
-        self.session, self.model = session, model
-
-    async def ask(self, event_id: str, question: str) -> str:
-        release = await self.session.arelease(event_id, "user", question)
-        return await self.run(question=release.text)
-
-    @step
-    async def answer(self, event: StartEvent) -> StopEvent:
-        return StopEvent(result=str(await self.model.acomplete(event.question)))
-
-
-@pytest.mark.asyncio
-async def test_a_workflow_that_releases_before_it_runs(tmp_path):
-    with Probe(tmp_path) as probe:
-        workflow = Ask(probe.session(), probe.llama_openai())
-        for _ in range(2):
-            assert await workflow.ask("question-1", probe.private_text) == "a fine answer"
-        assert not probe.leaks()
-        assert len(probe.charges) == 1
-        assert len(set(probe.remote.bodies)) == 1
-        assert probe.released(probe.records()["LlamaIndex spans"])
 
 
 # the package -------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 
 import pytest
 
@@ -28,15 +27,19 @@ from llama_index_dp_middleware import DPLLM, subject, unrecorded
 from pydantic import BaseModel
 from support.entities import CONTRACT, detector, private
 from support.llama_index import MODEL, grows, said, sent_by, told, user
-from support.pseudonymous import pseudonyms
+from support.pseudonymous import (
+    ANSWERS,
+    ASKED,
+    QUESTIONS,
+    assistant,
+    customer_in,
+    customer_tools,
+    pseudonyms,
+)
 
 import dp_middleware as dp
 from dp_middleware.conversation.messages import Message
 from dp_middleware.testing import ToolCall
-
-
-def name_in(request):
-    return re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))[1]
 
 
 @pytest.fixture
@@ -166,7 +169,7 @@ class Person(BaseModel):
 @pytest.mark.filterwarnings("ignore:The `json` method:DeprecationWarning")  # LlamaIndex's own
 def test_structured_output_has_the_originals(model, remote):
     def reply(request):
-        found = {"name": name_in(request)}
+        found = {"name": customer_in(request)}
         is_text = "response_format" in request
         return json.dumps(found) if is_text else [ToolCall(name="Person", arguments=found)]
 
@@ -186,54 +189,19 @@ def test_structured_output_has_the_originals(model, remote):
 
 # agents --------------------------------------------------------------------------------------
 
-CUSTOMERS = {"Mirela Tamburi": {"city": "Berlin", "balance": "$12,500.00"}}
-
-
-def assistant(request):
-    """Looks a customer up, writes to her, and tells what it did."""
-    name, last = name_in(request), request["messages"][-1]
-    if last["role"] == "tool" and "sent" in last["content"]:
-        return f"I wrote to {name}."
-    if last["role"] == "tool":
-        found = json.loads(last["content"].replace("'", '"'))
-        return f"{name} lives in {found['city']} and has {found['balance']}."
-    if "Write" in last["content"]:
-        text = f"Dear {name.split()[1]}"
-        return [ToolCall(name="write", arguments={"to": name, "text": text}, id="w")]
-    number = len(request["messages"])
-    return [ToolCall(name="look_up", arguments={"name": name}, id=f"c{number}")]
-
 
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 @pytest.mark.asyncio
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 async def test_an_agent_finds_its_customer_over_three_turns(streaming, model, remote):
     """And the remote model never sees her."""
-    looked_up = []
-
-    def look_up(name: str) -> dict:
-        """Look a customer up by name."""
-        looked_up.append(name)
-        return CUSTOMERS.get(name, {"error": "unknown"})
-
-    def write(to: str, text: str) -> str:
-        """Write to a customer."""
-        looked_up.append((to, text))
-        return "sent"
-
+    asked = []
     remote.mode, remote.reply = "ok", assistant
-    agent = FunctionAgent(tools=[look_up, write], llm=model, streaming=streaming)
+    agent = FunctionAgent(tools=customer_tools(asked), llm=model, streaming=streaming)
     memory = Memory.from_defaults(session_id="s", token_limit=100_000)
-    questions = [
-        "Where does our customer Mirela Tamburi live?",
-        "And what is Mirela's balance?",
-        "Write to her, please.",
-    ]
     with unrecorded():
-        answers = [str(await agent.run(user_msg=text, memory=memory)) for text in questions]
-    assert looked_up == ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
-    found = "Mirela Tamburi lives in Berlin and has $12,500.00."
-    assert answers == [found, found, "I wrote to Mirela Tamburi."]
+        answers = [str(await agent.run(user_msg=text, memory=memory)) for text in QUESTIONS]
+    assert (asked, answers) == (ASKED, ANSWERS)
     assert grows(remote)
 
 

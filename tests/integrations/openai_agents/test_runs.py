@@ -94,17 +94,6 @@ def test_turns_are_released_once_also_by_another_agent(remote):
     assert answer["content"] == asked["content"]  # its own words, not what was shown
 
 
-def test_an_answer_that_was_never_given_is_refused(remote):
-    given = [
-        {"role": "user", "content": CONTRACT},
-        {"role": "assistant", "content": "Mirela said no"},
-        {"role": "user", "content": SECOND},
-    ]
-    with pytest.raises(dp.errors.EventRefused):
-        asyncio.run(Runner.run(Agent("helper"), given, run_config=config(remote)))
-    assert not remote.requests
-
-
 def test_the_filter_gives_answers_pseudonyms_too(remote):
     remote.mode = "echo"
     how = config(remote)
@@ -160,3 +149,20 @@ def test_what_is_no_private_run_is_refused(remote):
         DPModel(pseudonyms(), DPModel(pseudonyms(), inner(remote)))
     with pytest.raises(dp.errors.ParameterError, match="collection of texts"):
         config(remote, public_instructions="be brief")
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_error_that_the_framework_tells_is_released(own, remote):
+    """As docs/tools.md says: only with ``failure_error_function=None`` does it leave the run."""
+    options = {"failure_error_function": lambda _, error: f"no: {error}"} if own else {}
+
+    @function_tool(name_override="look_up", **options)
+    def tool(name: str) -> str:
+        raise KeyError(f"no record of {name}")
+
+    remote.reply = calling
+    how = config(remote, tools=["look_up"])
+    result = asyncio.run(
+        Runner.run(Agent("helper", tools=[tool]), "Who is Mirela Tamburi?", run_config=how)
+    )
+    assert "no record of Mirela Tamburi" in result.final_output  # its user's alone

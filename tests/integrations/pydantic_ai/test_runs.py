@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from contextlib import asynccontextmanager
 
 import pytest
@@ -14,6 +15,8 @@ pytest.importorskip("faker", reason="the lists of names are of the extra detect"
 import openai
 from pydantic import BaseModel
 from pydantic_ai import Agent
+from pydantic_ai.capabilities import Hooks
+from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
@@ -122,16 +125,6 @@ def test_structured_output_has_the_originals(model, remote):
     assert result.output == Party(name="Mirela Tamburi")
 
 
-def test_an_answer_that_was_never_given_is_refused(model, remote):
-    history = [
-        ModelRequest([UserPromptPart(CONTRACT)]),
-        ModelResponse([TextPart("Mirela said no")]),
-    ]
-    with pytest.raises(dp.errors.EventRefused):
-        asyncio.run(Agent(model).run(SECOND, message_history=history))
-    assert not remote.requests
-
-
 async def thinking(messages, info):
     """A thought and a text that repeat the question, in pieces."""
     text = messages[0].parts[0].content
@@ -214,3 +207,32 @@ def test_what_is_no_model_is_refused(model):
         with pytest.raises(dp.errors.ParameterError, match="a model"):
             DPModel(pseudonyms(), inner)
     assert repr(model) == "DPModel('gpt-4o-mini')"
+
+
+@pytest.mark.parametrize("kind", [ValueError, ModelRetry])
+def test_a_hook_withholds_what_a_tool_raises(kind, model, remote):
+    """As docs/tools.md says: the model cannot, as the framework calls the tool."""
+    hooks = Hooks()
+
+    @hooks.on.tool_execute_error
+    async def withhold(ctx, *, call, tool_def, args, error):
+        raise RuntimeError(f"{call.tool_name} failed with {type(error).__name__}") from None
+
+    agent = Agent(model, capabilities=[hooks])
+
+    @agent.tool_plain
+    def look_up(name: str) -> str:
+        """Look up."""
+        raise kind(f"no record of {name}")
+
+    asked = {}
+
+    def reply(request):
+        asked.setdefault("name", name_in(request["messages"][0]["content"]))
+        return [ToolCall(name="look_up", arguments={"name": asked["name"]})]
+
+    remote.reply = reply
+    with pytest.raises(RuntimeError, match="look_up failed with") as caught:
+        asyncio.run(agent.run("Who is Mirela Tamburi?"))
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "Mirela Tamburi" not in shown.replace('"Who is Mirela Tamburi?"', "")

@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 import sqlalchemy as sa
-from support import postgres
 from support.certified import certified
 
 from dp_middleware.errors import BudgetExhausted, LedgerError
@@ -16,11 +15,6 @@ from dp_middleware.privacy import PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 CERTIFICATE = certified(PureDP(epsilon=1.0), 1.0)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    return postgres.new_database() if request.param == "postgresql" else f"sqlite:///{tmp_path}/l"
 
 
 @pytest.fixture

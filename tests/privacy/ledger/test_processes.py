@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ledger_workers, postgres
+from support import ledger_workers
 from support.ledger_workers import AT_ONCE, EPSILON, SUBJECT
 
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
@@ -18,11 +18,6 @@ PROCESSES = 8
 THREADS = 64
 KILLS = 200
 KILLED_BUDGET = 300  # so that the last workers find it exhausted
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    return postgres.new_database() if request.param == "postgresql" else f"sqlite:///{tmp_path}/l"
 
 
 def driven(command, url, *numbers):

@@ -131,6 +131,8 @@ def test_what_leaves_is_not_readable(text, private):
         "Welche Aufgaben hat der Bundeskanzler, und wie wird das Grundgesetz geändert?",
         "Quel est le rôle du Premier ministre, et comment vote-t-on une loi ?",
         "for k in range(10): print(items[k].name, user_id, order.total)",
+        "Mein Auto ist neu, und der Vertrag wurde gestern gekündigt.",
+        "He took 2 pills on the way, and 3 cats sat in the road.",
     ],
 )
 def test_ordinary_sentences_stay(text):
@@ -152,6 +154,20 @@ def test_only_the_kinds_asked_for():
         default_detector({"shoe size"})
     with pytest.raises(ParameterError, match="language"):
         default_detector(language="tlh")
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("Seen on March 3, 2024. Dr. X came.", ["March 3, 2024", "X"]),
+        ("On March 3, 2024. Her surgeon was Dr. X.", ["March 3, 2024", "X"]),
+        ("Prof. Dr. Hans Müller sprach.", ["Hans Müller"]),
+        ("Boxes 66 shipped to 1600 Pennsylvania Ave NW.", ["1600 Pennsylvania Ave NW"]),
+    ],
+)
+def test_no_entity_runs_over_the_end_of_a_sentence_or_takes_a_title(text, places):
+    found = [text[start:end] for start, end, _ in entities_of(text, default_detector())]
+    assert [each for each in found if not each.isdecimal()] == places
 
 
 @pytest.mark.parametrize("language", words.LANGUAGES)

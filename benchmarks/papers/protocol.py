@@ -22,7 +22,7 @@ from dp_middleware import attacks
 from dp_middleware.contexts import Context
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.draft import read
+from dp_middleware.sanitizers import draft as drafting
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
@@ -63,7 +63,7 @@ def release(
     context: Context | None = None,
 ) -> Released:
     """Draw for public texts with the entropy of a seed: no certificate, no privacy."""
-    drafts = [read(text, None, space, policy) for text in texts]
+    drafts = [drafting.read(text, None, space, policy) for text in texts]
     outputs = drawer(mechanism, space, context).draw(
         [each.fresh for each in drafts],
         sampler.insecure_entropy(seed),

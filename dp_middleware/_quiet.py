@@ -192,14 +192,23 @@ class _LeaveOut(logging.Filter):
     """Drops what vendors log of private calls; asyncio's debug mode quotes results of tasks."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (is_unrecorded() or (record.name == "asyncio" and _is_quiet_step()))
+        if record.name == "asyncio":
+            return not (is_unrecorded() or _is_quiet_step())
+        return not (is_unrecorded() and record.name.startswith(_VENDORS))
 
 
 _LEAVE_OUT = _LeaveOut()
 
 
 def _filter_loggers() -> None:
-    """Puts the filter on the vendors' loggers: a logger's filter does not see those below it."""
+    """Puts the filter on the vendors' loggers: a logger's filter does not see those below it.
+
+    A package that is first imported in the block makes loggers later: the root's handlers have the
+    filter too.
+    """
+    for handler in (*logging.root.handlers, logging.lastResort):
+        if handler is not None and _LEAVE_OUT not in handler.filters:
+            handler.addFilter(_LEAVE_OUT)
     for name, logger in [*logging.root.manager.loggerDict.items()]:
         is_named = name == "asyncio" or name.startswith(_VENDORS)
         if is_named and isinstance(logger, logging.Logger) and _LEAVE_OUT not in logger.filters:

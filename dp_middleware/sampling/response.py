@@ -56,7 +56,8 @@ class Response:
         """ln(best / OTHER), nats, rounded up; 0 if there is no other answer."""
         if self.size == 1 or self.best == OTHER:
             return 0.0
-        up = Context(prec=60, rounding=ROUND_CEILING)
+        digits = 30 + len(str(self.best))  # what the weight was rounded off is seen in them
+        up = Context(prec=digits, rounding=ROUND_CEILING)
         exact = up.next_plus(up.ln(up.divide(Decimal(self.best), Decimal(OTHER))))
         near = float(exact)
         return near if Decimal(near) >= exact else math.nextafter(near, math.inf)

@@ -310,6 +310,21 @@ def test_vendors_logs_are_dropped_and_others_kept(caplog: pytest.LogCaptureFixtu
     assert CANARY in caplog.text
 
 
+def test_a_logger_that_is_made_in_the_call_has_its_records_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def extractor(messages: list[dict[str, str]]) -> str:
+        name = f"openai.made_{len(logging.root.manager.loggerDict)}"
+        assert name not in logging.root.manager.loggerDict
+        logging.getLogger(name).warning("Request options: %s", messages[0]["content"])
+        return "answer"
+
+    use(chat_model(extractor).private())
+    assert CANARY not in caplog.text
+    chat_model(extractor)(PRIVATE)
+    assert CANARY in caplog.text
+
+
 def test_other_threads_are_recorded_during_a_private_call(caplog: pytest.LogCaptureFixture) -> None:
     inside, go = Event(), Event()
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from dp_middleware._torch import torch
 from dp_middleware.certification._blocks import Block, block_of
 from dp_middleware.certification._listed import ListedBlock, ListedRows
+from dp_middleware.embedding import space as spaces
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.landmarks import Survey
 from dp_middleware.mechanisms.near_lists import near_rows
@@ -230,7 +231,9 @@ class _Pass:
         worst = [(0.0, UNKNOWN, UNKNOWN, 0)]
         per_class = 64 // max(1, len(several)) + 1
         extremes: dict[int, _Extremes] = {}
-        size = BLOCK if self._listed is not None else self._space.block  # lists need no device
+        size = (
+            spaces.BLOCK if self._listed is not None else self._space.block
+        )  # lists need no device
         for start in range(0, len(order), size):
             ids, own = order[start : start + size], labels[start : start + size]
             block = self._block(ids)

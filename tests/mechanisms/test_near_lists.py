@@ -88,7 +88,7 @@ def test_lists_are_kept_on_disk_and_damage_is_seen(tmp_path, monkeypatch):
     expected = near_lists.near_rows(mechanism, random_space()).arrays
     (file,) = (tmp_path / "lists").iterdir()
     made = []
-    monkeypatch.setattr(near_lists, "_made", lambda *_: made.append(1))
+    monkeypatch.setattr(near_lists, "made", lambda *_: made.append(1))
     again = near_lists.near_rows(mechanism, random_space()).arrays
     assert not made
     assert all((again[name] == expected[name]).all() for name in expected)

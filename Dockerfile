@@ -2,7 +2,7 @@
 FROM python:3.11-slim
 WORKDIR /src
 COPY . .
-RUN pip install --no-cache-dir -c constraints.txt '.[gateway,detect,offline,postgresql]' \
+RUN pip install --no-cache-dir -c constraints.txt '.[gateway,detect,postgresql]' \
     && useradd --create-home gateway && mkdir /data && chown gateway /data
 USER gateway
 WORKDIR /data

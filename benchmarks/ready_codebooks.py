@@ -44,8 +44,10 @@ def arrays(
         nearness="centred_cosine",
     )
     made = {ready.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16)}
-    for name, array in near_lists.made(mechanism, space).arrays.items():
-        made[ready.name_of(f"rows-{name}", mechanism.fingerprint, space.fingerprint)] = array
+    made[ready.name_of("book", *near_lists.book_key(mechanism, space))] = np.array([near])
+    exact = dp.calibrate(mechanism, space, epsilon=epsilon)  # what is drawn from
+    for name, array in near_lists.made(exact, space).arrays.items():
+        made[ready.name_of(f"rows-{name}", exact.fingerprint, space.fingerprint)] = array
     return made
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from contextvars import Context
 from typing import Any, Literal
+from uuid import uuid4
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -15,7 +16,6 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware._quiet import call_unrecorded
 from dp_middleware.conversation.boundary import guarded, public_keys
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import Entered
@@ -29,7 +29,7 @@ from langchain_dp_middleware._boundary import (
 from langchain_dp_middleware._calls import ReleasedCalls
 from langchain_dp_middleware._findings import require_local
 from langchain_dp_middleware.documents import release_documents
-from langchain_dp_middleware.tracing import quiet
+from langchain_dp_middleware.tracing import deaf_handlers, quiet
 
 _REMEDY = (
     "retrieve first, in a call of its own, and give the documents to the chain; or, if the query "
@@ -128,7 +128,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         if not isinstance(query, str):
             raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
         documents = guarded(
-            lambda: call_unrecorded(Context(), _search, self.retriever, query, kwargs),
+            lambda: Context().run(_search, self.retriever, query, kwargs),
             what="the local retriever",
         )
         identify = self.identify or _id_of
@@ -139,7 +139,9 @@ def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> lis
     """In no run of LangChain; retrievers inside it have runs, which nothing is told of."""
     arguments: dict[str, Any] = dict(kwargs) if retriever._expects_other_args else {}
     if retriever._new_arg_supported:
-        arguments["run_manager"] = CallbackManagerForRetrieverRun.get_noop_manager()
+        arguments["run_manager"] = CallbackManagerForRetrieverRun(
+            run_id=uuid4(), handlers=[], inheritable_handlers=deaf_handlers()
+        )
     with quiet():
         return retriever._get_relevant_documents(query, **arguments)
 

@@ -73,7 +73,7 @@ def untraced() -> Iterator[None]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Works as :func:`untraced`, without its refusal: a handler put into every call remains."""
-    config: Any = {"callbacks": [_DeafConsole(), _DeafPrinter()]}
+    config: Any = {"callbacks": deaf_handlers()}
     variables: list[Any] = [variable for variable, *_ in tracers._configure_hooks]
     variables.append(tracers.tracing_v2_callback_var)
     hooks = [(variable, variable.set(None)) for variable in variables]
@@ -100,6 +100,11 @@ class _DeafConsole(_Deaf, ConsoleCallbackHandler):
 
 class _DeafPrinter(_Deaf, StdOutCallbackHandler):
     """Stands where ``verbose=True`` would put a handler that prints."""
+
+
+def deaf_handlers() -> list[Any]:
+    """Makes what a run hands down, so that no handler that prints is put beside it."""
+    return [_DeafConsole(), _DeafPrinter()]
 
 
 def _recorders(callbacks: Any) -> list[str]:

@@ -27,7 +27,7 @@ PREFIXES = words(
 
 PREFIX = re.compile("|".join(map(re.escape, sorted(PREFIXES, reverse=True))))
 CREDENTIALS = re.compile(
-    r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{1,30}://(?P<user>[^\s:/@\"'`<>]{0,99}):"
+    r"(?<![a-z0-9+.-])(?P<scheme>[a-z][a-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'`<>]{0,99}):"
     r"(?P<password>[^\s\"'`<>]{1,300})@"
     r"(?P<host>[^\s/:?#@\"'`<>,;)]+)(?::\d{1,5}\b)?(?P<path>[/?#,:][^\s\"'`<>)]*)?",
     re.IGNORECASE,
@@ -35,6 +35,12 @@ CREDENTIALS = re.compile(
 _USUAL = words(
     "root admin user guest postgres mysql mongo redis rabbitmq sa app git oauth2 x-access-token "
     "localhost 127.0.0.1 0.0.0.0 db database cache host github.com gitlab.com bitbucket.org"
+)
+_SCHEMES = words(
+    "amqp amqps asyncpg aiomysql cassandra clickhouse couchbase elasticsearch ftp ftps git "
+    "http https imap imaps jdbc kafka ldap ldaps mariadb mongodb mqtt mqtts mssql mysql "
+    "nats oracle postgres postgresql psycopg psycopg2 pymysql pyodbc redis rediss rtsp sftp "
+    "smtp smtps snowflake socks5 sqlite sqlserver srv ssh svn ws wss"
 )
 _ALPHABETS = {
     "digits": string.digits,
@@ -63,8 +69,9 @@ class Secret(Exact):
     )
 
     def parts(self, mention: str) -> list[Part]:
-        """One; of a connection string user, password, host and path."""
-        if (match := CREDENTIALS.fullmatch(mention)) is None:
+        """One; of a connection string of a known scheme user, password, host and path."""
+        match = CREDENTIALS.fullmatch(mention)
+        if match is None or not {*match["scheme"].lower().split("+")} <= _SCHEMES:
             return [Part(0, len(mention), self.shape(mention))] if mention.strip() else []
         parts = []
         for name in ("user", "password", "host", "path"):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 pytest.importorskip("llama_index.core")
@@ -183,6 +185,11 @@ class TestBuiltOnDPLLM(Contract):
 @pytest.mark.slow
 class TestSystemMessages(Contract):
     """Where memories and chat engines put what they were told."""
+
+    @pytest.fixture(autouse=True)
+    def silent_store(self, monkeypatch):
+        """aiosqlite logs, at DEBUG, in a thread of its own: no context reaches it."""
+        monkeypatch.setattr(logging.getLogger("aiosqlite"), "disabled", True)
 
     calls = {
         "chat": lambda model, probe: model.chat(

@@ -37,7 +37,9 @@ def test_the_default_space_needs_no_search(no_search):
         tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
         assert tuned.epsilon == epsilon
         assert space.vocabulary.whole_words[list(tuned.codebook)].all()
-        assert len(near_lists.near_rows(tuned, space).lists) == len(space)
+        drawn = dp.sanitizer(epsilon).mechanism
+        assert drawn.codebook == tuned.codebook
+        assert len(near_lists.near_rows(drawn, space).lists) == len(space)
 
 
 @pytest.mark.slow
@@ -45,8 +47,8 @@ def test_the_rows_are_those_of_exact_products():
     """Integers are made with exp, whose last bit is each machine's own."""
     space = dp.default_space()
     for epsilon in (2, 6, 9):
-        tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
-        kept, again = near_lists.shipped(tuned, space), near_lists.made(tuned, space)
+        drawn = dp.sanitizer(epsilon).mechanism
+        kept, again = near_lists.shipped(drawn, space), near_lists.made(drawn, space)
         for name in ("outputs", "lists", "kinds"):
             assert (getattr(kept, name) == getattr(again, name)).all()
         for name in ("own", "common", "unknown", "largest"):

@@ -6,6 +6,7 @@ Nothing of the host is replaced: each recorder is told by the means that it offe
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - at the interpreter's exit it would be too late
 import functools
 import gc
 import logging

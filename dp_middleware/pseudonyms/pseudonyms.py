@@ -167,7 +167,7 @@ class Pseudonyms(Payer):
             ParameterError: As of :class:`Pseudonyms`.
         """
         twin = copy.copy(self)
-        twin._lists = self._lists.added(allow, also)
+        twin._lists, twin._known = self._lists.added(allow, also), None
         return twin
 
     def write(self, pair: Pair, like: str) -> str:

@@ -91,3 +91,11 @@ def test_a_function_that_fails_quotes_nothing():
     with pytest.raises(ParameterError) as raised:
         released(CONTRACT, also={fails: "x"})
     assert "Mirela" not in str(raised.value) + repr(raised.value.__cause__)
+
+
+def test_the_certificate_names_what_a_call_allows():
+    pseudonyms = dp.Pseudonyms(lambda _: [], on_empty="pass")
+    known = set(pseudonyms.certificate.assumptions)
+    twin = pseudonyms.naming(allow=["Berlin"])
+    assert set(twin.certificate.assumptions) - known == {"what allow= names is public"}
+    assert set(pseudonyms.certificate.assumptions) == known

@@ -65,10 +65,9 @@ def book_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ..
 
 def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """Reads the rows that come with the package; ``None`` where these do not."""
-    key = (mechanism.fingerprint, space.fingerprint)
-    parts = ((field.name, ready.part(f"rows-{field.name}", *key)) for field in fields(NearRows))
-    arrays = {name: array for name, array in parts if array is not None}
-    return NearRows(**arrays) if arrays else None
+    kinds = {f"rows-{field.name}": field.name for field in fields(NearRows)}
+    arrays = ready.parts(kinds, mechanism.fingerprint, space.fingerprint)
+    return NearRows(**{kinds[kind]: array for kind, array in arrays.items()}) if arrays else None
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:

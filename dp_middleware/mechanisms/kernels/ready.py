@@ -1,4 +1,4 @@
-"""What comes with the package: codebooks of the default space, and the lists that go with them.
+"""What comes with the package: codebooks of the default space, and the rows that go with them.
 
 Which codebook it is decides on utility only. The search for it may end elsewhere on another
 processor; the file gives everybody the same one. ``benchmarks/ready_codebooks.py`` made it.
@@ -7,6 +7,7 @@ processor; the file gives everybody the same one. ``benchmarks/ready_codebooks.p
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,16 @@ FILE = Path(__file__).parent.parent / "data" / "codebooks.npz"
 
 def part(kind: str, *key: str) -> NDArray[Any] | None:
     """An array of the file; ``None`` if it has none for this key."""
-    name = name_of(kind, *key)
+    return parts([kind], *key).get(kind)
+
+
+def parts(kinds: Iterable[str], *key: str) -> dict[str, NDArray[Any]]:
+    """Reads the arrays that the file has for this key, by kind; it is opened once."""
     if not FILE.exists():
-        return None
+        return {}
     with np.load(FILE, allow_pickle=False) as file:
-        return file[name] if name in file.files else None
+        names = {kind: name_of(kind, *key) for kind in kinds}
+        return {kind: file[name] for kind, name in names.items() if name in file.files}
 
 
 def name_of(kind: str, *key: str) -> str:

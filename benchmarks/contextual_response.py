@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 import dp_middleware as dp
-from dp_middleware.evaluation.data import load
+from dp_middleware.lab.evaluation.data import load
 
 KEEP = {"nothing": dp.KeepPolicy.nothing(), "stop words": dp.KeepPolicy.stop_words()}
 

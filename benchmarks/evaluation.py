@@ -20,7 +20,7 @@ from pathlib import Path
 import pages
 
 import dp_middleware as dp
-from dp_middleware.evaluation import Results, _plots
+from dp_middleware.lab.evaluation import Results, _plots
 
 ROOT = Path(__file__).parent.parent
 VALUES = Path(__file__).with_suffix(".json")

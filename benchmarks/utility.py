@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import dp_middleware as dp
-from dp_middleware import attacks
+from dp_middleware.lab import attacks
 
 SETS = ("sst2", "medquad", "imdb", "cnndm")
 PROBES = {"sst2": "label", "medquad": "qtype", "newsgroups20": "label"}

@@ -1,17 +1,8 @@
 __version__: str
 
-from . import (
-    attacks as attacks,
-    metrics as metrics,
-)
 from .certification import (
-    DeltaCurve as DeltaCurve,
-    audit as audit,
-    bounded_range as bounded_range,
     calibrate as calibrate,
     certify as certify,
-    delta_curve as delta_curve,
-    zcdp as zcdp,
 )
 from .contexts import (
     CausalContext as CausalContext,
@@ -42,7 +33,6 @@ from .errors import (
     UnknownTokenError as UnknownTokenError,
     UntrustedHost as UntrustedHost,
 )
-from .evaluation import evaluate as evaluate
 from .frameworks import (
     Answer as Answer,
     InferDPT as InferDPT,
@@ -50,6 +40,18 @@ from .frameworks import (
     PrivRewriteNaive as PrivRewriteNaive,
     Progress as Progress,
 )
+from .lab import (
+    attacks as attacks,
+    metrics as metrics,
+)
+from .lab.auditing import audit as audit
+from .lab.curves import (
+    DeltaCurve as DeltaCurve,
+    bounded_range as bounded_range,
+    delta_curve as delta_curve,
+    zcdp as zcdp,
+)
+from .lab.evaluation import evaluate as evaluate
 from .mechanisms import (
     MECHANISMS as MECHANISMS,
     Cape as Cape,

@@ -49,6 +49,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.pop("MPLBACKEND", None)  # plots belong in the notebook
     os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["PYTHONPATH"] = str(FOLDER.parent / "tests")  # its folder "support" has a provider
     with tempfile.TemporaryDirectory() as folder:
         for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "DP_MIDDLEWARE_CACHE"):
             os.environ[name] = str(Path(folder) / name)

@@ -51,7 +51,7 @@ def changed(before):
     return sorted(str(key) for key in before.keys() & after.keys() if before[key] is not after[key])
 
 import dp_middleware as dp
-from dp_middleware.testing import Probe
+from support.contract import Probe
 import langchain_dp_middleware, llama_index_dp_middleware, openai_agents_dp_middleware
 before = attributes()
 assert len(before) > 2000, len(before)

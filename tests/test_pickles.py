@@ -13,7 +13,7 @@ import pytest
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.evaluation.data import Texts
+from dp_middleware.lab.evaluation.data import Texts
 
 VOCABULARY = dp.Vocabulary([CANARY, *(f"w{i}" for i in range(20))])
 SPACE = dp.EmbeddingSpace(VOCABULARY, np.random.default_rng(0).normal(size=(21, 3)))

@@ -28,7 +28,7 @@ from writer import load_causal
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.metrics import rouge_l
+from dp_middleware.lab.metrics import rouge_l
 
 EPSILONS = (1.0, 6.0, 14.0, 20.0)
 ABLATED = 14.0

@@ -12,8 +12,8 @@ from protocol import Floats, Ids, Labelled, Released, Remembered, inverted, rele
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
+from dp_middleware.lab.metrics import rouge_l
 from dp_middleware.mechanisms import Mechanism
-from dp_middleware.metrics import rouge_l
 
 DRAWS = 1000
 TRIED = 48  # tokens of which N_t and S_t are the means

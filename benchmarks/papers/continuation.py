@@ -12,10 +12,10 @@ from rantext_lists import inversion_privacy, released
 from writer import Writer
 
 import dp_middleware as dp
-from dp_middleware import attacks, metrics
 from dp_middleware.errors import MissingExtra
+from dp_middleware.lab import attacks, metrics
+from dp_middleware.lab.metrics.results import MetricResult
 from dp_middleware.mechanisms import Mechanism
-from dp_middleware.metrics.results import MetricResult
 
 PREFIX, GENERATED = 50, 100  # tokens
 SCORES = ("diversity", "MAUVE", "coherence")

@@ -26,9 +26,9 @@ from rantext_lists import released
 from writer import Writer, open_writer
 
 import dp_middleware as dp
-from dp_middleware.evaluation.data import load
 from dp_middleware.frameworks import _candidates
 from dp_middleware.frameworks.privrewrite import Selection
+from dp_middleware.lab.evaluation.data import load
 
 TEMPERATURE = 0.75
 MOST = 10  # candidates for a text

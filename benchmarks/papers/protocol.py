@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import dp_middleware as dp
-from dp_middleware import attacks
 from dp_middleware.contexts import Context
+from dp_middleware.lab import attacks
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers import draft as drafting

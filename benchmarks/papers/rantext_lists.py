@@ -9,7 +9,7 @@ import common
 import numpy as np
 
 import dp_middleware as dp
-from dp_middleware import attacks
+from dp_middleware.lab import attacks
 from dp_middleware.mechanisms import Mechanism
 from dp_middleware.mechanisms.rantext import noise_epsilon
 

@@ -16,8 +16,8 @@ from dp_middleware.cli.settings import Settings, with_settings
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dp_middleware.attacks import AttackResult
-    from dp_middleware.evaluation import Models
+    from dp_middleware.lab.attacks import AttackResult
+    from dp_middleware.lab.evaluation import Models
 
 _WITHOUT_TEXT = "bayes"
 _NEED_MODEL = ("masked-token", "llm-inference", "ngram-leakage")
@@ -56,8 +56,8 @@ def attack(
     Each line is a text of its own. `bayes` without a text is exact, for any text.
     """
     with working("loading the library"):
-        from dp_middleware import evaluation
-        from dp_middleware.evaluation.measures import TOP, named
+        from dp_middleware.lab import evaluation
+        from dp_middleware.lab.evaluation.measures import TOP, named
 
     choices.require("an attack", [name], named("attack"))
     if name in _NEED_MODEL and model is None:
@@ -83,8 +83,8 @@ def attack(
 
 
 def _open_models(attack: str, model: str | None, prior: str | None) -> Models:
-    from dp_middleware.evaluation import Models
     from dp_middleware.frameworks import open_model
+    from dp_middleware.lab.evaluation import Models
 
     with working("opening the models"):
         context = choices.context_of(prior)

@@ -92,7 +92,7 @@ def space_of(name: SpaceName) -> dp.EmbeddingSpace:
         if name is SpaceName.default:
             return embedding.default_space()
         if name is SpaceName.wordpieces:
-            from dp_middleware.evaluation import running
+            from dp_middleware.lab.evaluation import running
 
             return running.default_space()
         if name is SpaceName.glove:

@@ -20,7 +20,7 @@ from dp_middleware.cli.progress import announced, working
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dp_middleware.evaluation import Results
+    from dp_middleware.lab.evaluation import Results
 
 _COLUMNS = ("sbert-cosine", "rouge-l", "bayes")
 _FILES = ("table.csv", "table.json", "table.parquet", "report.html")
@@ -103,9 +103,9 @@ def evaluate(
     if epsilon and budget_per_text is not None:
         raise ParameterError("expected --epsilon or --budget-per-text, got both")
     with working("loading the library"):
-        from dp_middleware.evaluation.measures import named
-        from dp_middleware.evaluation.running import EPSILONS
         from dp_middleware.frameworks import open_model
+        from dp_middleware.lab.evaluation.measures import named
+        from dp_middleware.lab.evaluation.running import EPSILONS
 
         choices.require("a mechanism", mechanism or (), dp.MECHANISMS)
         choices.require("an attack", attack or (), named("attack"))

@@ -23,5 +23,5 @@ def toy(monkeypatch, tmp_path):
 @pytest.fixture
 def letters(monkeypatch):
     """Sentence vectors without a model, for evaluations and attacks."""
-    monkeypatch.setattr("dp_middleware.evaluation.running.default_encoder", Letters)
-    monkeypatch.setattr("dp_middleware.evaluation.attacking.default_encoder", Letters)
+    monkeypatch.setattr("dp_middleware.lab.evaluation.running.default_encoder", Letters)
+    monkeypatch.setattr("dp_middleware.lab.evaluation.attacking.default_encoder", Letters)

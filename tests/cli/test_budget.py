@@ -7,10 +7,10 @@ import stat
 
 import pytest
 from support.commands import WORDS, flat, run
+from support.contract import OpenAIServer
 from support.texts import CANARY
 
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.testing import OpenAIServer
 
 
 @pytest.fixture(autouse=True)

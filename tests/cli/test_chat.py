@@ -6,10 +6,10 @@ import json
 
 import pytest
 from support.commands import run
+from support.contract import OpenAIServer
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer
 
 
 @pytest.fixture

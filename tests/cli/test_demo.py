@@ -7,11 +7,11 @@ import io
 import numpy as np
 import pytest
 from rich.console import Console
+from support.contract import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import demo, demo_model
-from dp_middleware.testing import OpenAIServer
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DP_EXTRACTOR", "DP_DEMO_MODEL")
 WORDS = tuple(dict.fromkeys(demo.DOCUMENT.split()))

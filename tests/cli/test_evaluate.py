@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from support.commands import flat, refused, run
+from support.contract import OpenAIServer
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.cli import choices
-from dp_middleware.testing import OpenAIServer
 
 pytest.importorskip("pandas", reason="needs the eval extra")
 pytestmark = pytest.mark.usefixtures("letters")

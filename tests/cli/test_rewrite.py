@@ -7,11 +7,11 @@ import json
 import pytest
 from support.chat_models import save_llama
 from support.commands import flat, run
+from support.contract import OpenAIServer
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks import _candidates
-from dp_middleware.testing import OpenAIServer
 
 
 @pytest.fixture

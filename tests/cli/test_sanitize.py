@@ -86,7 +86,7 @@ def test_an_infinite_loss_is_refused_unless_accepted():
 
 
 def test_spaces_by_name(monkeypatch, toy):
-    from dp_middleware.evaluation import running
+    from dp_middleware.lab.evaluation import running
 
     opened = []
     service = types.SimpleNamespace(space=lambda vocabulary, vectors: toy)

@@ -16,6 +16,7 @@ import httpx
 import psutil
 import pytest
 from support.commands import run
+from support.contract import OpenAIServer
 from support.postgres import new_database
 from support.servers import free_port
 from support.texts import CANARY
@@ -23,7 +24,6 @@ from support.texts import CANARY
 import dp_middleware as dp
 from dp_middleware.gateway.admission import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client
-from dp_middleware.testing import OpenAIServer
 
 SECRET = secrets.token_hex(32)
 

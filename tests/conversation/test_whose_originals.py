@@ -9,12 +9,12 @@ import re
 import httpx
 import pytest
 from support.chat_models import langchain_model, llama_index_llm
+from support.contract import OpenAIServer, ToolCall
 from support.entities import detector, private
 from support.gateway import KEYS, MODEL, running
 from support.loops import PerLoop
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer, ToolCall
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 pytest.importorskip("openai")

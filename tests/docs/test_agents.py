@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.contract import OpenAIServer
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
 CANARY = "zxqcanary"

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import dp_middleware as dp
 from dp_middleware import embedding
 from dp_middleware.cli import app
-from dp_middleware.evaluation import Texts
+from dp_middleware.lab.evaluation import Texts
 
 PAGE = (Path(__file__).parents[2] / ".github" / "CONTRIBUTING.md").read_text("utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)

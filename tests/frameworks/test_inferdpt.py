@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.chat_models import KINDS, WORDS, Make
+from support.contract import OpenAIServer
 from support.entities import detector
 from support.ledgers import Charges
 from support.loops import Blocking
@@ -21,7 +22,6 @@ from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks import chat_model, inferdpt as prompts
-from dp_middleware.testing import OpenAIServer
 
 DOCUMENT = f"word1 word2 {CANARY} word3"
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.chat_models import KINDS, WORDS, Make
+from support.contract import OpenAIServer
 from support.known_bad import LINE, Renormalised
 from support.ledgers import Charges
 from support.spaces import host_rows, random_space, space_of
@@ -29,7 +30,6 @@ from dp_middleware.frameworks._candidates import Progress, distinct, prune
 from dp_middleware.frameworks._selection import Selection, token_similarities
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 from dp_middleware.sampling import sampler
-from dp_middleware.testing import OpenAIServer
 
 INPUTS = list(itertools.product(range(4), repeat=2))
 EPSILON_ONE, EPSILON_SELECT = 1.0, 2.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.contract import ToolCall
 from support.gateway import MODEL, WORDS, running
 from support.texts import CANARY
 
 from dp_middleware.conversation.memo import ReleaseMemo
-from dp_middleware.testing import ToolCall
 
 TOOL = {
     "type": "function",

@@ -13,10 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
+from support.contract import ToolCall
 from support.gateway import KEYS, MODEL, AllLogs, running
 from support.texts import CANARY
-
-from dp_middleware.testing import ToolCall
 
 TOOL = {
     "type": "function",

@@ -7,12 +7,12 @@ from threading import Event
 
 import httpx
 import pytest
+from support.contract import OpenAIServer, ToolCall
 from support.gateway import KEYS, MODEL, releases, running, settings
 from support.texts import CANARY
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.gateway.service import Sessions
-from dp_middleware.testing import OpenAIServer, ToolCall
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from collections import Counter
 
 import httpx
 import pytest
+from support.contract import ToolCall
 from support.gateway import KEYS, MODEL, AllLogs, running
 from support.texts import CANARY, TORTURE
-
-from dp_middleware.testing import ToolCall
 
 SEED = "0" if "CI" in os.environ else secrets.token_hex(4)  # a failure quotes it
 TOOL = {"name": "find", "description": "finds", "parameters": {"type": "object"}}

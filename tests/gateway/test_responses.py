@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.contract import ToolCall
 from support.gateway import MODEL
 from support.texts import CANARY
-
-from dp_middleware.testing import ToolCall
 
 TOOL = {"type": "function", "name": "find", "parameters": {"type": "object", "properties": {}}}
 PRIVATE = "Mirela Tamburi lives in Berlin"

@@ -12,13 +12,13 @@ from threading import Thread
 
 import httpx
 import pytest
+from support.contract import OpenAIServer
 from support.gateway import MODEL, Running, releases, running, serving, settings
 from support.texts import CANARY
 
 from dp_middleware.gateway import create_app
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.upstream import Upstream
-from dp_middleware.testing import OpenAIServer
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from starlette.testclient import TestClient
+from support.contract import OpenAIServer
 from support.gateway import KEYS, MODEL, releases, settings
 from support.ways import Way
 
 from dp_middleware.gateway import create_app
-from dp_middleware.testing import OpenAIServer
 
 
 def test_a_streamed_chat_with_pseudonyms_takes_a_short_way(tmp_path):

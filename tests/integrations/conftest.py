@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from dp_middleware.testing import Probe
+from support.contract import Probe
 
 
 @pytest.fixture

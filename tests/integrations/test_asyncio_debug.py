@@ -17,7 +17,7 @@ SCRIPT = """
 import asyncio, gc, logging, sys, time
 from pathlib import Path
 import dp_middleware as dp
-from dp_middleware.testing import Probe
+from support.contract import Probe
 
 logging.basicConfig(level=0)
 probe = Probe(Path(sys.argv[1]))

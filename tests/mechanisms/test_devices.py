@@ -17,10 +17,10 @@ from support.spaces import CASES, Case, host_rows, random_space, space_of
 import dp_middleware as dp
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding import space as spaces
+from dp_middleware.lab.metrics import mapping_set_size, retention
 from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.kernels import lists as _lists
-from dp_middleware.metrics import mapping_set_size, retention
 from dp_middleware.sampling import sampler
 
 TOKENS = 75  # two blocks of rows on the host

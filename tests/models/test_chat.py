@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
 from support.chat_models import KINDS, Make, langchain_model
+from support.contract import OpenAIServer
 from support.loops import Blocking
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.frameworks import ChatModel, chat_model
-from dp_middleware.testing import OpenAIServer
 
 QUESTION = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello there"}]
 PRIVATE = [{"role": "user", "content": CANARY}]

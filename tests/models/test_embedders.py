@@ -6,12 +6,12 @@ import asyncio
 
 import numpy as np
 import pytest
+from support.contract import Probe
 from support.embedding_server import running, vector
 
 import dp_middleware as dp
 from dp_middleware.frameworks import EmbeddingServer, embedding_service
 from dp_middleware.models.trust import Location, locate
-from dp_middleware.testing import Probe
 
 pytest.importorskip("langchain_core")
 pytest.importorskip("llama_index.core")

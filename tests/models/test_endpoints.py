@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from support.chat_models import save_llama
+from support.contract import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.frameworks import open_model
 from dp_middleware.models.trust import require_trusted
-from dp_middleware.testing import OpenAIServer
 
 QUESTION = [{"role": "user", "content": "w1 w2 w3"}]
 

@@ -16,6 +16,7 @@ import requests
 import urllib3
 from langchain_core.language_models import FakeListChatModel
 from support.chat_models import KINDS, Make, langchain_model, llama_index_llm
+from support.contract import OpenAIServer, Probe
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -24,7 +25,6 @@ from dp_middleware.errors import ExtractorError
 from dp_middleware.frameworks import EmbeddingServer, chat_model, embedding_service
 from dp_middleware.models.chat import local_model
 from dp_middleware.models.trust import Location, locate
-from dp_middleware.testing import OpenAIServer, Probe
 
 RAW = [{"role": "user", "content": CANARY}]
 LOOPBACK = "http://127.0.0.1:1/v1"

@@ -25,13 +25,13 @@ from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
 from llama_index.llms.openai import OpenAI
 from opentelemetry import context as telemetry
 from support.chat_models import langchain_model, llama_index_llm
+from support.contract import OpenAIServer
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware._quiet import is_unrecorded
 from dp_middleware.frameworks import ChatModel, chat_model
 from dp_middleware.models.recorders import quiet_recorders
-from dp_middleware.testing import OpenAIServer
 
 PRIVATE = [{"role": "user", "content": CANARY}]
 

@@ -15,13 +15,13 @@ from typing import Any
 import httpx
 import numpy as np
 import uvicorn
+from support.contract import OpenAIServer
 from support.entities import detector
 
 import dp_middleware as dp
 from dp_middleware.gateway import Settings, create_app
 from dp_middleware.gateway.admission import hash_of, new_key
 from dp_middleware.gateway.app import server_options
-from dp_middleware.testing import OpenAIServer
 
 SECRET = secrets.token_urlsafe(32)
 UPSTREAM_KEY = "sk-upstream-5f1c"

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from support.contract import ToolCall
 from support.entities import ENTITIES, detector
 
 import dp_middleware as dp
-from dp_middleware.testing import ToolCall
 
 
 def pseudonyms(entities: dict[str, str] = ENTITIES, **options: Any) -> dp.Session:

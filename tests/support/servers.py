@@ -15,10 +15,10 @@ import pytest
 
 if TYPE_CHECKING:
     from support.chat_models import Make
+    from support.contract import OpenAIServer
 
     import dp_middleware as dp
     from dp_middleware.frameworks import ChatModel
-    from dp_middleware.testing import OpenAIServer
 
 
 def free_port() -> int:
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def remote() -> Iterator[OpenAIServer]:
-    from dp_middleware.testing import OpenAIServer
+    from support.contract import OpenAIServer
 
     with OpenAIServer(reply="remote text") as server:
         yield server
@@ -40,7 +40,7 @@ def remote() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def local() -> Iterator[OpenAIServer]:
-    from dp_middleware.testing import OpenAIServer
+    from support.contract import OpenAIServer
 
     with OpenAIServer(reply="extracted answer") as server:
         yield server

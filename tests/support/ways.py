@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 _PARTS = ("/dp_middleware/", "_dp_middleware/")
-_NOT = ("/dp_middleware/testing/", "/tests/")
+_NOT = ("/tests/",)
 _NAMES = frozenset({"<module>", "<lambda>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"})
 
 

@@ -35,13 +35,13 @@ from langchain_dp_middleware import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from support.contract import ToolCall, TraceSafeContract
+from support.contract.calls import result_of
 
 from dp_middleware.errors import (
     EventRefused,
     ParameterError,
 )
-from dp_middleware.testing import ToolCall, TraceSafeContract
-from dp_middleware.testing.calls import result_of
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 NO_WAIT = {"initial_delay": 0.0, "backoff_factor": 0.0, "jitter": False}

@@ -14,15 +14,15 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langchain_dp_middleware import DPChatModel
 from pydantic import BaseModel
-
-from dp_middleware.errors import EventRefused
-from dp_middleware.testing import (
+from support.contract import (
     ToolCall,
     TraceSafeContract,
     fallback_calls,
     runnable_calls,
     typed_event_calls,
 )
+
+from dp_middleware.errors import EventRefused
 
 pytest.importorskip("langchain_openai")
 

@@ -26,10 +26,10 @@ from langchain_dp_middleware import (
     PrivateHead,
 )
 from pydantic import BaseModel
+from support.contract import ToolCall
 
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.models.trust import Location
-from dp_middleware.testing import ToolCall
 
 
 class Found(BaseModel):

@@ -8,8 +8,7 @@ pytest.importorskip("langchain_core")
 
 from langchain_core.documents import Document
 from langchain_dp_middleware import DPDocumentTransformer
-
-from dp_middleware.testing import Probe, TraceSafeContract
+from support.contract import Probe, TraceSafeContract
 
 
 def document(probe: Probe, text: str, event: str | None) -> Document:

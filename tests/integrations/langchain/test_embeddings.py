@@ -6,10 +6,10 @@ import asyncio
 
 import numpy as np
 import pytest
+from support.contract import Probe, TraceSafeContract
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract
 
 pytest.importorskip("langchain_openai")
 pytest.importorskip("langchain_tests")

@@ -30,12 +30,12 @@ from langchain_core.prompt_values import ChatPromptValue, ImagePromptValue, Stri
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_dp_middleware import PrivateHead, note_answer
+from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 from support.extras import said_without
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 

@@ -11,9 +11,9 @@ from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_dp_middleware import InferDPTChatModel, note_answer
+from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 from dp_middleware.errors import EventRefused, ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 

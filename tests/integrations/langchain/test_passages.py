@@ -15,9 +15,9 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_dp_middleware import DPAgentMiddleware, DPRetriever, InferDPTChatModel
+from support.contract import ToolCall, TraceSafeContract
 
 import dp_middleware as dp
-from dp_middleware.testing import ToolCall, TraceSafeContract
 
 
 def raw_of(probe, name):

@@ -10,10 +10,10 @@ from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_dp_middleware import PrivateHead, PrivRewriteRunnable
+from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 pytest.importorskip("langchain_openai")
 

@@ -26,11 +26,11 @@ from langchain_dp_middleware import (
 )
 from pydantic import BaseModel
 from support.chat_models import langchain_model
+from support.contract import ToolCall
 from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
 from support.pseudonymous import ANSWERS, ASKED, QUESTIONS, assistant, customer_tools
 
 import dp_middleware as dp
-from dp_middleware.testing import ToolCall
 
 LETTER = "Dear Mirela Tamburi of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
 

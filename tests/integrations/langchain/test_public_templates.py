@@ -9,9 +9,9 @@ pytest.importorskip("langchain_openai")
 from langchain_core.messages import HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_dp_middleware import DPChatModel
+from support.contract import TraceSafeContract, runnable_calls
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import TraceSafeContract, runnable_calls
 
 ASK = ChatPromptTemplate.from_messages(
     [

@@ -37,11 +37,11 @@ from langchain_dp_middleware import (
 )
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import ConfigDict
+from support.contract import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
 from dp_middleware.certification import storage
 from dp_middleware.errors import NotPrepared, ParameterError, UntrustedHost
 from dp_middleware.models.trust import Location
-from dp_middleware.testing import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
 
 class Local(BaseRetriever):

@@ -9,11 +9,11 @@ from langchain_core.load import dumpd, load
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_dp_middleware import DPSanitizer
+from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 from support.ledgers import Charges
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 WORDS = [f"w{i}x" for i in range(20)]
 SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(20, 4)))

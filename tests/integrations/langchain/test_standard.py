@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
+from support.contract import OpenAIServer, ToolCall
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer, ToolCall
 
 pytest.importorskip("langchain_tests")
 pytest.importorskip("langchain_openai")

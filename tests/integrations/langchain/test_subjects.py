@@ -23,10 +23,10 @@ from langchain_dp_middleware import (
     InferDPTChatModel,
     PrivateHead,
 )
+from support.contract import ToolCall
 
 import dp_middleware as dp
 from dp_middleware.errors import BudgetExhausted, EventRefused, ParameterError
-from dp_middleware.testing import ToolCall
 
 SORRY = "the budget is spent"
 

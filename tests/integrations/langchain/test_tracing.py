@@ -21,11 +21,11 @@ from langchain_core.tracers import context as hooks
 from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_dp_middleware import DPAgentMiddleware, untraced
 from langsmith import traceable
+from support.contract import Probe, ToolCall
+from support.contract._langchain import CallbackRecorder
+from support.contract.calls import result_of
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing import Probe, ToolCall
-from dp_middleware.testing._langchain import CallbackRecorder
-from dp_middleware.testing.calls import result_of
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.contract import OpenAIServer, ToolCall
 from support.gateway import KEYS, AllLogs, running
 from support.servers import free_port
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer, ToolCall
 
 CANARY = "zxqcanary"
 ROOT = Path(dp.__file__).parents[1]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.contract import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.testing import OpenAIServer
 
 WORDS = tuple(f"w{k}x" for k in range(50))
 

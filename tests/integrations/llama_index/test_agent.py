@@ -16,9 +16,8 @@ from llama_index.core.memory import Memory
 from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index_dp_middleware import DPLLM
 from sqlalchemy.ext.asyncio import create_async_engine
+from support.contract import ToolCall
 from support.llama_index import grows
-
-from dp_middleware.testing import ToolCall
 
 # LlamaIndex reads all attributes of an agent, of which pydantic has deprecated some
 pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")

@@ -24,12 +24,12 @@ from llama_index_dp_middleware import (
     subject,
 )
 from pydantic import BaseModel
+from support.contract import ToolCall
 from support.llama_index import MODEL, index_of, said, simple_chat, told, user
 
 import dp_middleware as dp
 from dp_middleware.certification import storage
 from dp_middleware.errors import NotPrepared
-from dp_middleware.testing import ToolCall
 
 PROMPT = PromptTemplate("w1x {topic}")
 TEXT = "w1x w2x"

@@ -12,10 +12,10 @@ pytest.importorskip("llama_index.llms.openai")
 
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPChatEngine, unrecorded
+from support.contract import TraceSafeContract
 from support.llama_index import CHAT, index_of, said, simple_chat
 
 import dp_middleware as dp
-from dp_middleware.testing import TraceSafeContract
 
 TURNS = 3
 

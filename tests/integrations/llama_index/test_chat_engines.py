@@ -13,9 +13,8 @@ pytest.importorskip("llama_index.llms.openai")
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPLLM, unrecorded
+from support.contract import TraceSafeContract
 from support.llama_index import CHAT, index_of
-
-from dp_middleware.testing import TraceSafeContract
 
 MODES = ("best", "context", "condense_plus_context", "condense_question", "simple")
 TURNS = 2  # the first has no history to condense

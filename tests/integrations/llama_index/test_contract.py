@@ -19,9 +19,8 @@ from llama_index_dp_middleware import (
     DPTransform,
     unrecorded,
 )
+from support.contract import TraceSafeContract
 from support.llama_index import index_of
-
-from dp_middleware.testing import TraceSafeContract
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 

@@ -21,8 +21,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
 from pydantic import BaseModel
-
-from dp_middleware.testing import ToolCall, TraceSafeContract, memory_calls
+from support.contract import ToolCall, TraceSafeContract, memory_calls
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 

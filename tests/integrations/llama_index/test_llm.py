@@ -29,11 +29,11 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
+from support.contract import ToolCall
 
 import dp_middleware as dp
 from dp_middleware._quiet import is_unrecorded
 from dp_middleware.models.trust import locate
-from dp_middleware.testing import ToolCall
 
 
 def contents(desk, number=-1):

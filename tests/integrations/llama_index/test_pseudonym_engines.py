@@ -21,13 +21,13 @@ from llama_index_dp_middleware import (
     subject,
 )
 from pydantic import BaseModel
+from support.contract._llama_index import LlamaIndexRecorder
 from support.entities import CONTRACT, private
 from support.llama_index import CHAT, grows, index_of, simple_chat, user
 from support.pseudonymous import pseudonyms
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.testing._llama_index import LlamaIndexRecorder
 
 QUESTIONS = [CONTRACT, "And Mirela Tamburi?", "What of Acme Trading Ltd in Berlin?"]
 

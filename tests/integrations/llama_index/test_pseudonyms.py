@@ -25,6 +25,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM, subject, unrecorded
 from pydantic import BaseModel
+from support.contract import ToolCall
 from support.entities import CONTRACT, detector, private
 from support.llama_index import MODEL, grows, said, sent_by, told, user
 from support.pseudonymous import (
@@ -39,7 +40,6 @@ from support.pseudonymous import (
 
 import dp_middleware as dp
 from dp_middleware.conversation.messages import Message
-from dp_middleware.testing import ToolCall
 
 
 @pytest.fixture

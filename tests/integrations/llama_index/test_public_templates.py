@@ -10,10 +10,10 @@ pytest.importorskip("llama_index.llms.openai")
 from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.prompts.default_prompt_selectors import DEFAULT_TEXT_QA_PROMPT_SEL
 from llama_index_dp_middleware import DPLLM, unrecorded
+from support.contract import TraceSafeContract
 from support.llama_index import MODEL, index_of, sent_by, user
 
 import dp_middleware as dp
-from dp_middleware.testing import TraceSafeContract
 
 CHAT_QA = DEFAULT_TEXT_QA_PROMPT_SEL.conditionals[0][1]
 SYSTEM, USER = (str(message.content) for message in CHAT_QA.message_templates)

@@ -16,11 +16,11 @@ from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEn
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_dp_middleware import DPNodePostprocessor, DPQueryEngine, DPQueryTransform
+from support.contract import OpenAIServer
 from support.llama_index import index_of
 
 import dp_middleware as dp
 from dp_middleware.models.trust import Location
-from dp_middleware.testing import OpenAIServer
 
 
 class Remembering(BaseRetriever):

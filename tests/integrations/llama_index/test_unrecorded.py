@@ -31,11 +31,11 @@ from llama_index_dp_middleware import (
     quiet_recorders,
     unrecorded,
 )
+from support.contract import Probe, ToolCall, TraceSafeContract
 from support.llama_index import index_of, simple_chat, user
 
 import dp_middleware as dp
 from dp_middleware.models.chat import local_model
-from dp_middleware.testing import Probe, ToolCall, TraceSafeContract
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 

@@ -18,9 +18,8 @@ from agents import (
 )
 from agents.models.interface import ModelTracing
 from openai_agents_dp_middleware import DPModel, release_input
+from support.contract import ToolCall, TraceSafeContract
 from support.loops import PerLoop
-
-from dp_middleware.testing import ToolCall, TraceSafeContract
 
 TRACES = frozenset({"OpenAI Agents traces"})
 BRIEF = "be brief"

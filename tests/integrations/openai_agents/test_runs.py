@@ -14,11 +14,11 @@ from agents import Agent, OpenAIChatCompletionsModel, Runner, SQLiteSession, fun
 from agents.models.interface import Model
 from openai.types.responses import ResponseReasoningItem
 from openai_agents_dp_middleware import DPModel, private_run, release_input
+from support.contract import OpenAIServer
 from support.entities import CONTRACT, private
 from support.pseudonymous import calling, name_in, pseudonyms
 
 import dp_middleware as dp
-from dp_middleware.testing import OpenAIServer
 
 SECOND = "And what of Berlin?"
 

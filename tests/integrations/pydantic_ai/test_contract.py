@@ -24,9 +24,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai_dp_middleware import DPModel
+from support.contract import ToolCall, TraceSafeContract
 from support.loops import PerLoop
-
-from dp_middleware.testing import ToolCall, TraceSafeContract
 
 BRIEF = "be brief"
 PLAIN = ModelRequestParameters()

@@ -1,9 +1,0 @@
-"""Mechanisms on real texts: what attackers recover, what the text keeps, in one tidy table."""
-
-from dp_middleware.evaluation._cases import Models
-from dp_middleware.evaluation.attacking import attack
-from dp_middleware.evaluation.data import Texts, load
-from dp_middleware.evaluation.results import Results
-from dp_middleware.evaluation.running import evaluate
-
-__all__ = ["Models", "Results", "Texts", "attack", "evaluate", "load"]

@@ -1,0 +1,1 @@
+"""The laboratory: attacks, metrics, audits, curves, and one table of them for a setting."""

@@ -1,0 +1,29 @@
+"""What attackers recover from releases, from the optimal one down to those of the papers.
+
+``bayes`` is exact and bounds every attacker who sees one token at a time; ``recovery_bound``
+bounds it in turn, from a certificate alone; ``bayes_among`` is exact for whole texts. The others
+run on texts: ``raw`` and ``released`` are sequences of id arrays, aligned token by token. Results
+hold no text.
+"""
+
+from dp_middleware.lab.attacks._bayes import bayes, bayes_on
+from dp_middleware.lab.attacks._bound import bayes_among, recovery_bound
+from dp_middleware.lab.attacks._chat import llm_inference
+from dp_middleware.lab.attacks._inversion import embedding_inversion
+from dp_middleware.lab.attacks._language_model import bayes_with_language_model
+from dp_middleware.lab.attacks._masked import masked_token
+from dp_middleware.lab.attacks._ngrams import ngram_leakage
+from dp_middleware.lab.metrics.results import AttackResult
+
+__all__ = [
+    "AttackResult",
+    "bayes",
+    "bayes_among",
+    "bayes_on",
+    "bayes_with_language_model",
+    "embedding_inversion",
+    "llm_inference",
+    "masked_token",
+    "ngram_leakage",
+    "recovery_bound",
+]

@@ -1,0 +1,188 @@
+"""The inference attack by a chat model: it lists candidates for every released token."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate
+from dp_middleware.embedding.arrays import Ids
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.lab.attacks._pairs import pairs
+from dp_middleware.lab.metrics.inputs import Chat
+from dp_middleware.lab.metrics.results import MISSED, AttackResult, of_ranks, sizes
+from dp_middleware.vocabulary.vocabulary import Vocabulary
+from dp_middleware.vocabulary.words import word_of
+
+_ASSUMPTIONS = (
+    "the attacker is a chat model that sees the released text only, and no mechanism or space",
+    "a token for which no guess could be read counts as not recovered",
+)
+_SYSTEM = "You recover the original words of texts that were made private."
+_TASK = """\
+Each token of a private text was replaced by a random one, often of a similar meaning and \
+sometimes by itself. Infer the original tokens from the numbered replacements below, which are in \
+reading order: the original text made sense as a whole.
+
+For each number give your {count} best guesses of the original token, the likeliest first. Answer \
+with one JSON object and nothing else, which maps every number to its list of guesses, such as
+{{"1": ["first guess", "second guess"], "2": ["first guess", "second guess"]}}
+
+{tokens}"""
+
+
+def llm_inference(
+    raw: Sequence[ArrayLike],
+    released: Sequence[ArrayLike],
+    space: EmbeddingSpace,
+    *,
+    model: Chat,
+    top: int | Sequence[int] = (1, 5, 10),
+    per_call: int = 50,
+) -> AttackResult:
+    """Asks a chat model for candidates for every released token, compares with the raw words.
+
+    Only released tokens are sent, ``per_call`` at a time. Answers are read as JSON or as a numbered
+    list; one that is neither counts as not recovered: ``details["malformed"]`` is the share of
+    calls without any list, ``details["unanswered"]`` that of tokens without a candidate. A weak
+    model shows little of what a better one would find.
+
+    Reference: the GPT inference attack of InferDPT, in our words. ``raw`` is as for the other
+    attacks, and not sent; as many guesses are asked for as the largest of ``top``.
+
+    Raises:
+        ParameterError: Ids that are not aligned, or the model does not return text.
+        ChatError: From a :class:`dp_middleware.ChatModel` that fails: it would pass for privacy.
+    """
+    _validate.at_least(1, per_call=per_call)
+    counts, texts = sizes(top), pairs(raw, released, space)
+    vocabulary, calls, malformed, unanswered = space.vocabulary, 0, 0, 0
+    places = []
+    for text in texts:
+        parts = []
+        for start in range(0, len(text.raw), per_call):
+            part = slice(start, start + per_call)
+            guesses = _ask(model, text.released[part], vocabulary, counts[-1])
+            known = text.known[part]
+            parts.append(_places(guesses, text.raw[part], vocabulary)[known])
+            calls, malformed = calls + 1, malformed + (not any(guesses))
+            unanswered += sum(not g for g, k in zip(guesses, known, strict=True) if k)
+        places.append(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+    attacked = sum(map(len, places))
+    details = {
+        "calls": float(calls),
+        "malformed": malformed / max(1, calls),
+        "unanswered": unanswered / max(1, attacked),
+    }
+    return of_ranks("llm_inference", places, counts, _ASSUMPTIONS, details)
+
+
+def prompt(tokens: Sequence[str], count: int) -> list[dict[str, str]]:
+    """The messages that ask for ``count`` candidates for each of the released tokens."""
+    listed = "\n".join(f"{number}. {token}" for number, token in enumerate(tokens, start=1))
+    task = _TASK.format(count=count, tokens=listed)
+    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
+
+
+def _ask(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[list[str]]:
+    """Up to ``count`` candidates for each id, as words."""
+    tokens = [vocabulary.tokens[number].strip() for number in ids]
+    answer = model(prompt(tokens, count))
+    if not isinstance(answer, str):
+        raise ParameterError(
+            f"expected a chat model that returns text, got {type(answer).__name__}; see "
+            "dp.chat_model"
+        )
+    lists = candidates(answer, len(tokens))
+    mark = vocabulary.tokenizer.continuation
+    return [[word_of(guess, mark) for guess in guesses[:count]] for guesses in lists]
+
+
+def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
+    """Rank of each true word among its candidates; anything for an unknown token."""
+    places = np.full(len(raw), MISSED, dtype=np.int64)
+    for position, (listed, number) in enumerate(zip(guesses, raw, strict=True)):
+        word = word_of(vocabulary.tokens[number], vocabulary.tokenizer.continuation)
+        if word in listed:
+            places[position] = listed.index(word) + 1
+    return places
+
+
+Entries = list[tuple[int, list[str]]]
+
+_LINE = re.compile(r"^[\s>*#-]*[\[(]?\"?(\d{1,6})\"?\s*(?:[.):\]]|->|=>|→|-\s)[.):*\s]*(.*)$")
+_FRAGMENT = re.compile(r"\"(\d{1,6})\"\s*:\s*(\[[^\[\]]*\])")
+_DIGITS = 7  # more than any number asked for has
+# what was asked about is often repeated before the candidates
+_REPEATED = re.compile(r".*(?:->|=>|→)|^[^,;|/:]+:\s+(?=\S)")
+_SEPARATOR = re.compile(r"[,;|/]")
+_AROUND = " \t\r\n\"'`*[](){}<>.“”’\u2018"
+
+
+def candidates(answer: str, count: int) -> list[list[str]]:
+    """Reads the candidates for tokens 1 .. count, in order; an empty list where there are none.
+
+    Read as JSON if the answer holds it: an object from numbers to lists, an array of lists or of
+    such objects, or what is whole of an object that was cut off. Else line by line: a number, then
+    candidates between commas.
+    """
+    listed = _json(answer, "[", "]")
+    readings = [_entries(_json(answer, "{", "}")), _entries(listed), _fragments(answer)]
+    if count == 1 and isinstance(listed, list) and all(isinstance(text, str) for text in listed):
+        readings.insert(1, [(1, _texts(listed))])  # a plain list is that of the only token
+    entries = next((dict(entries) for entries in (*readings, _lines(answer)) if entries), {})
+    return [entries.get(number, []) for number in range(1, count + 1)]
+
+
+def _fragments(answer: str) -> Entries:
+    return [
+        (int(number), _texts(_json(listed, "[", "]")))
+        for number, listed in _FRAGMENT.findall(answer)
+    ]
+
+
+def _json(answer: str, opening: str, closing: str) -> Any:
+    """What lies between the first opening and the last closing bracket; ``None`` if no JSON."""
+    start, end = answer.find(opening), answer.rfind(closing)
+    if not 0 <= start < end:
+        return None
+    try:
+        return json.loads(answer[start : end + 1])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _entries(data: Any) -> Entries:
+    if isinstance(data, dict):
+        keys = [(str(key).strip(), value) for key, value in data.items()]
+        return [
+            (int(key[:_DIGITS]), _texts(value))
+            for key, value in keys
+            if key.isascii() and key.isdigit()
+        ]
+    if not isinstance(data, list):
+        return []
+    if any(isinstance(item, dict) for item in data):
+        return [entry for item in data if isinstance(item, dict) for entry in _entries(item)]
+    return [(number, _texts(value)) for number, value in enumerate(data, start=1)]
+
+
+def _texts(value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [text for guess in values if isinstance(guess, str) and (text := guess.strip())]
+
+
+def _lines(answer: str) -> Entries:
+    entries = []
+    for line in answer.splitlines():
+        if numbered := _LINE.match(line):
+            parts = _SEPARATOR.split(_REPEATED.sub("", numbered[2]))
+            texts = [text for part in parts if (text := part.strip(_AROUND))]
+            entries.append((int(numbered[1]), texts))
+    return entries

@@ -1,0 +1,206 @@
+"""A lower bound on epsilon from samples alone, to hold a claim against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate
+from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Floats
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.lab.auditing.pairs import Outcome, best_events, log_ratio
+from dp_middleware.lab.auditing.shapes import (
+    Doubt,
+    Sampling,
+    by_noise,
+    by_rows,
+    by_texts,
+    by_whole_texts,
+    coded_rows,
+    refuse_logits,
+)
+from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
+from dp_middleware.mechanisms.vector_response import VectorResponse
+from dp_middleware.privacy import Witness
+from dp_middleware.sampling.sampler import Entropy, os_entropy
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+
+class LowerBound(float):
+    """States that epsilon is at least this number, except with the stated probability.
+
+    ``claim``, in nats, is refuted if the bound is larger; for a metric mechanism it is that of the
+    pair told apart. The ``witness`` is that pair and the likeliest output of the event; ``None`` if
+    the bound comes from the retention rate. Its tokens are equal where two contexts are told apart.
+    """
+
+    claim: float
+    failure_probability: float
+    witness: Witness | None
+    samples: int
+
+    @classmethod
+    def of(
+        cls,
+        epsilon: float,
+        *,
+        claim: float,
+        failure_probability: float,
+        witness: Witness | None,
+        samples: int,
+    ) -> LowerBound:
+        """The bound with its evidence."""
+        bound = cls(epsilon)
+        bound.claim, bound.failure_probability = claim, failure_probability
+        bound.witness, bound.samples = witness, samples
+        return bound
+
+    @property
+    def epsilon(self) -> float:
+        """The bound as a plain float, nats."""
+        return float(self)
+
+
+def audit(
+    mechanism: Mechanism,
+    space: EmbeddingSpace | None = None,
+    *,
+    claim: float | None = None,
+    samples: int = 20_000,
+    failure_probability: float = 1e-3,
+    entropy: Entropy = os_entropy,
+    logits: ArrayLike | None = None,
+    texts: tuple[Sequence[int], Sequence[int]] | tuple[str, str] | None = None,
+    context: Context | None = None,
+    encoder: Encoder | None = None,
+    vectors: tuple[ArrayLike, ArrayLike] | None = None,
+) -> LowerBound:
+    """A lower bound on the loss between two inputs, from draws of the real sampler.
+
+    Two tests, each with half of the failure probability, the one that refutes its claim by more
+    counts, or else the larger bound:
+
+    * A pair of inputs and an event: Clopper-Pearson bounds on its probability under both. For a
+      channel, of 48 tokens spread over the vocabulary the two whose rows differ most at the
+      claim, and the event {y : P(y|x) > exp(claim) P(y|x')}, or at a smaller factor where that
+      is out of reach; for a contextual mechanism likewise, 48 rows of tokens and ``logits``.
+      A noise mechanism has no rows: of three pairs (the farthest, the nearest, a middle one), as
+      texts of one token, a pilot chooses pair and event. No draw that tests has chosen.
+    * Retention: any epsilon-LDP mechanism keeps a uniformly drawn token with probability at most
+      e^epsilon / (e^epsilon + V - 1). One rate over the vocabulary falsifies a claim.
+
+    With ``texts``, one test: events over the whole released text, chosen by a pilot. With
+    ``vectors``, for a ``VectorResponse``, likewise: half-spaces of the released vector.
+
+    Args:
+        mechanism: A mechanism of any shape.
+        space: V tokens with vectors; ``None`` for a ``VectorResponse``.
+        claim: The epsilon in doubt, nats; default the paper's, for a metric mechanism times the
+            distance of the pair.
+        samples: Draws of each input of a test. A pair test cannot show more than about
+            ln(samples).
+        failure_probability: Probability that the result exceeds the true loss.
+        entropy: Source of the draws.
+        logits: For a contextual mechanism without texts: float (m, V), alternatives of what the
+            context may say, of which up to 24 are used. Different tokens are compared under the
+            same logits; with a context of raw tokens, of which one can change elsewhere, also
+            the same token under different logits.
+        texts: Two adjacent texts as ids (-1: unknown), of one length, different at one position.
+            Public test data: they show in the witness. For a mechanism of whole texts any two
+            strings.
+        context: With texts, for a contextual mechanism: where its logits come from.
+        encoder: With texts, for a mechanism of whole texts: what scores them.
+        vectors: For a ``VectorResponse``: two vectors of texts, float (d,).
+
+    Raises:
+        ParameterError: Arguments missing for this mechanism, or of no use for it.
+    """
+    _validate.at_least(100, samples=samples)
+    _validate.probability(failure_probability=failure_probability)
+    if claim is not None:
+        _validate.positive(claim=claim)
+    if isinstance(mechanism, VectorResponse):
+        if vectors is None or (space, logits, texts, context) != (None, None, None, None):
+            raise ParameterError(f"expected vectors= alone for {mechanism.name}: of two texts")
+        doubted = mechanism.claimed_epsilon if claim is None else claim
+        drawn = Sampling(samples, failure_probability, entropy)
+        return _strongest([by_vectors(mechanism, vectors, doubted, drawn)], None, drawn.risk)
+    if space is None or vectors is not None:
+        raise ParameterError("expected space=, and no vectors=, for a mechanism of tokens")
+    doubt = Doubt(mechanism, space, claim)
+    sampling = Sampling(samples, failure_probability, entropy)
+    if isinstance(mechanism, TextMechanism):
+        refuse_logits(mechanism, logits)
+        outcomes = [by_whole_texts(mechanism, space, texts, encoder, doubt, sampling)]
+    elif texts is not None:
+        if logits is not None:
+            raise ParameterError("expected texts= or logits=, got both")
+        outcomes = [by_texts(mechanism, space, texts, context, doubt, sampling)]
+    elif context is not None:
+        raise ParameterError("expected texts= with context=: two texts to release under it")
+    elif isinstance(mechanism, NoiseMechanism):
+        refuse_logits(mechanism, logits)
+        outcomes = by_noise(mechanism, space, doubt, sampling.halved)
+    else:
+        rows = coded_rows(mechanism, space, logits)
+        outcomes = by_rows(rows, space, doubt, sampling.halved)
+    return _strongest(outcomes, space, failure_probability)
+
+
+def _strongest(
+    outcomes: list[Outcome], space: EmbeddingSpace | None, failure_probability: float
+) -> LowerBound:
+    """The one that refutes its claim by most, or else the largest."""
+    best = max(outcomes, key=lambda outcome: outcome.rank)
+    witness = None
+    if space and best.epsilon > 0 and best.tokens is not None and best.output is not None:
+        names = space.vocabulary.tokens
+        token, other = (None if k == UNKNOWN else names[k] for k in best.tokens)
+        output = " ".join(names[k] for k in best.output)
+        witness = Witness(token=token, other=other, output=output)
+    return LowerBound.of(
+        best.epsilon,
+        claim=best.claim,
+        failure_probability=failure_probability,
+        witness=witness,
+        samples=sum(outcome.draws for outcome in outcomes),
+    )
+
+
+def by_vectors(
+    mechanism: VectorResponse,
+    vectors: tuple[ArrayLike, ArrayLike],
+    claim: float,
+    sampling: Sampling,
+) -> Outcome:
+    """Tells two vectors apart by a half-space of what is released for them.
+
+    Half of the draws choose direction, order and threshold, half test.
+    """
+    if len(vectors) != 2:
+        raise ParameterError(f"expected vectors= as two vectors, got {len(vectors)}")
+    pair = [np.asarray(vector, dtype=np.float64) for vector in vectors]
+    normals = [pair[0] - pair[1], pair[0], -pair[1]]
+
+    def released(vector: Floats, count: int) -> Floats:
+        return mechanism.perturb(np.tile(vector, (count, 1)), sampling.entropy)
+
+    half = sampling.samples // 2
+    pilot = [released(vector, half) for vector in pair]
+    events = [best_events(0, claim, partial(_along, normal), pilot) for normal in normals]
+    event = max(chain.from_iterable(events), key=lambda candidate: candidate.rank)
+    tested = sampling.samples - half
+    hits, misses = (event.holds(released(v, tested)).sum() for v in pair[:: event.sign])
+    bound = float(log_ratio(hits, misses, tested, sampling.risk))
+    return Outcome(epsilon=bound, claim=claim, draws=2 * sampling.samples)
+
+
+def _along(normal: Floats, released: Floats) -> Floats:
+    return released @ normal

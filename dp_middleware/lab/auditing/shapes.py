@@ -1,0 +1,263 @@
+"""The tests of an audit, for each shape of mechanism and for two texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
+from dp_middleware.errors import ParameterError
+from dp_middleware.lab.auditing import pairs
+from dp_middleware.lab.auditing.pairs import Outcome, TextPair
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.text_mechanisms import (
+    ContextualMechanism,
+    Encoder,
+    NoiseMechanism,
+    TextMechanism,
+)
+from dp_middleware.sampling.sampler import Entropy, Sampler
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+_ROWS = 48  # compared with each other
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Draws of each input of a test, probability that it is wrong, and where bytes come from."""
+
+    samples: int
+    risk: float
+    entropy: Entropy
+
+    @property
+    def halved(self) -> Sampling:
+        """For each of two tests."""
+        return replace(self, risk=self.risk / 2)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """The claim for each pair of tokens, nats."""
+
+    mechanism: Mechanism
+    space: EmbeddingSpace
+    claim: float | None
+
+    def between(self, token: int, other: int) -> float:
+        """For two tokens; the unknown symbol is one diameter away."""
+        if UNKNOWN in (token, other):
+            return self.anywhere()
+        return self._at(lambda: float(self.space.distances([token])[0, other]))
+
+    def anywhere(self) -> float:
+        """For any two tokens."""
+        return self._at(lambda: self.space.diameter)
+
+    def _at(self, distance: Callable[[], float]) -> float:
+        if self.claim is not None:
+            return self.claim
+        claimed = self.mechanism.claimed_on(self.space)
+        if self.mechanism.notion == "pure" or math.isinf(claimed):
+            return claimed
+        return claimed * distance()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Gives log-probability rows, float64 (n, V), of codes: alternative times V plus token.
+
+    With ``across``, equal tokens under different logits are neighbours.
+    """
+
+    of: Callable[[Ids], Floats]
+    alternatives: int = 1
+    across: bool = False
+
+
+def coded_rows(mechanism: Mechanism, space: EmbeddingSpace, logits: ArrayLike | None) -> Rows:
+    """The rows of a channel, or of a contextual mechanism under each row of logits."""
+    if isinstance(mechanism, ContextualMechanism):
+        if logits is None:
+            raise ParameterError(
+                f"expected logits= for {mechanism.name}, floats (m, V): what the context may "
+                "say; or texts= and context="
+            )
+        chosen = _checked_logits(logits, len(space))
+        return Rows(
+            lambda codes: mechanism.log_probs(
+                codes % len(space), space, chosen[codes // len(space)]
+            ),
+            len(chosen),
+            mechanism.context == "raw",
+        )
+    refuse_logits(mechanism, logits)
+    if not isinstance(mechanism, ChannelMechanism):
+        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
+    return Rows(lambda codes: on_host(rows_of(mechanism, codes, space)))
+
+
+def _checked_logits(logits: ArrayLike, size: int) -> Floats:
+    try:
+        values = np.asarray(logits, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(f"expected logits as floats of shape (m, {size})") from None
+    if values.ndim != 2 or not len(values) or values.shape[1] != size:
+        raise ParameterError(f"expected logits of shape (m, {size}), got {values.shape}")
+    return values
+
+
+def refuse_logits(mechanism: Mechanism, logits: ArrayLike | None) -> None:
+    """Raise if there are any."""
+    if logits is not None:
+        name = getattr(mechanism, "name", type(mechanism).__name__)
+        raise ParameterError(f"expected no logits=: {name} has no use for them")
+
+
+def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling) -> list[Outcome]:
+    """A pair of rows, and retention under all alternatives in turn."""
+    size, sampler = len(space), Sampler(rows.of)
+    spread = np.linspace(0, rows.alternatives - 1, _ROWS // 2).astype(np.int64)
+    alternatives = np.unique(spread)
+    codes = (size * alternatives[:, None] + space.spread(_ROWS // len(alternatives))).ravel()
+    tokens, said = codes % size, codes // size
+    neighbours = said[:, None] == said
+    if rows.across:
+        neighbours |= tokens[:, None] == tokens
+    pair = pairs.from_rows(
+        np.exp(rows.of(codes)),
+        tokens,
+        np.array([[doubt.between(x, other) for other in tokens.tolist()] for x in tokens.tolist()]),
+        neighbours,
+        lambda row, count: sampler.draw(np.full(count, codes[row]), sampling.entropy),
+        sampling.samples,
+        sampling.risk,
+    )
+
+    def released(drawn: Ids) -> Ids:
+        turns = np.arange(len(drawn)) % rows.alternatives
+        return sampler.draw(size * turns + drawn, sampling.entropy)
+
+    return [pair, _retention(released, size, doubt, sampling)]
+
+
+def by_noise(
+    mechanism: NoiseMechanism, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling
+) -> list[Outcome]:
+    """A few pairs of tokens, and retention, all as texts of one token."""
+    if len(space) < 2:
+        return [Outcome(epsilon=0.0, claim=doubt.anywhere(), draws=0)]
+    one = drawer(mechanism, space)
+
+    def released(drawn: Ids) -> Ids:
+        return np.concatenate(one.draw(list(drawn[:, None]), sampling.entropy))
+
+    pair = pairs.from_draws(
+        [
+            TextPair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=doubt.between(x, y))
+            for x, y in _spread_pairs(space)
+        ],
+        lambda text, count: released(np.repeat(text, count))[:, None],
+        len(space),
+        sampling.samples,
+        sampling.risk,
+    )
+    return [pair, _retention(released, len(space), doubt, sampling)]
+
+
+def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
+    """Of some tokens the farthest pair, the nearest distinct one, and one between."""
+    tokens = space.spread(_ROWS)
+    firsts, seconds = np.triu_indices(len(tokens), 1)
+    distances = space.distances(tokens)[firsts, tokens[seconds]]
+    order = np.argsort(distances, kind="stable")
+    distinct = order[distances[order] > 0]
+    order = distinct if distinct.size else order
+    chosen = dict.fromkeys(int(order[k]) for k in (-1, 0, len(order) // 2))
+    return [(int(tokens[firsts[k]]), int(tokens[seconds[k]])) for k in chosen]
+
+
+def by_texts(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    texts: tuple[Any, Any],
+    context: Context | None,
+    doubt: Doubt,
+    sampling: Sampling,
+) -> Outcome:
+    """Two texts, by what the mechanism's own way of drawing releases for them."""
+    first, second, position = _adjacent(texts, space)
+    source = drawer(mechanism, space, context)
+    tokens = int(first[position]), int(second[position])
+    return pairs.from_draws(
+        [TextPair(texts=(first, second), tokens=tokens, claim=doubt.between(*tokens))],
+        lambda text, count: np.array(source.draw([text] * count, sampling.entropy)),
+        len(space),
+        sampling.samples,
+        sampling.risk,
+    )
+
+
+def by_whole_texts(
+    mechanism: TextMechanism,
+    space: EmbeddingSpace,
+    texts: object,
+    encoder: Encoder | None,
+    doubt: Doubt,
+    sampling: Sampling,
+) -> Outcome:
+    """Any two texts, by whole releases of the mechanism's own program."""
+    given = texts if isinstance(texts, tuple) else ()
+    if len(given) != 2 or not all(isinstance(text, str) for text in given):
+        raise ParameterError(f"expected texts= as two strings for {mechanism.name}")
+    source = drawer(mechanism, space, encoder=encoder)
+    numbers: dict[str, int] = {}  # of releases, in order of appearance
+
+    def released(text: Ids, count: int) -> Ids:
+        drawn = source.draw([[given[text[0]]]] * count, sampling.entropy)
+        return np.array([[numbers.setdefault(answer, len(numbers))] for (answer,) in drawn])
+
+    pair = TextPair(texts=(np.array([0]), np.array([1])), tokens=(0, 1), claim=doubt.anywhere())
+    outcome = pairs.from_draws([pair], released, 1, sampling.samples, sampling.risk)
+    return replace(outcome, tokens=None)
+
+
+def _adjacent(texts: tuple[Any, Any], space: EmbeddingSpace) -> tuple[Ids, Ids, int]:
+    """Both texts as int64 (n,), and the position at which they differ."""
+    if len(texts) != 2:
+        raise ParameterError(f"expected texts= as two texts, got {len(texts)}")
+    first, second = (np.asarray(text) for text in texts)
+    for ids in (first, second):
+        numbers = ids.dtype.kind in "iu"
+        space.checked(np.where(ids == UNKNOWN, 0, ids) if numbers else ids)
+    if len(first) != len(second):
+        raise ParameterError(
+            f"expected texts= of one length, got {len(first)} and {len(second)} tokens"
+        )
+    changed = np.flatnonzero(first != second)
+    if len(changed) != 1:
+        raise ParameterError(
+            f"expected texts= that differ at one position, got {len(changed)} of {len(first)}"
+        )
+    return first.astype(np.int64), second.astype(np.int64), int(changed[0])
+
+
+def _retention(
+    released: Callable[[Ids], Ids], size: int, doubt: Doubt, sampling: Sampling
+) -> Outcome:
+    """From the rate at which uniformly drawn tokens stay unchanged."""
+    words = np.frombuffer(sampling.entropy(8 * sampling.samples), dtype=np.uint64)
+    tokens = (words % np.uint64(size)).astype(np.int64)  # bias below V / 2^64
+    kept = int((released(tokens) == tokens).sum())
+    rate = float(pairs.clopper_pearson(kept, sampling.samples, sampling.risk)[0])
+    odds = rate * (size - 1) / (1 - rate)
+    epsilon = math.log(odds) if odds > 1 else 0.0
+    return Outcome(epsilon=epsilon, claim=doubt.anywhere(), draws=sampling.samples)

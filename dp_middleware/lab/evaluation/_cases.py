@@ -1,0 +1,194 @@
+"""One data set as one mechanism released it, with what the measures need of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware._forks import StaysHere
+from dp_middleware.contexts import Context, MaskedContext
+from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
+from dp_middleware.lab.evaluation._cuts import passage
+from dp_middleware.lab.evaluation._laws import Law, Pipeline
+from dp_middleware.lab.evaluation.data import Texts
+from dp_middleware.lab.metrics.inputs import Chat, Encoder
+from dp_middleware.mechanisms import Mechanism
+from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+Vector = NDArray[np.float32]
+
+
+class Encoded:
+    """Keeps vectors of an encoder in memory as long as this object; private, if the texts are."""
+
+    def __init__(self, service: Encoder, known: Mapping[str, Vector] | None = None) -> None:
+        self.backend = getattr(service, "backend", service)
+        self.rows: dict[str, Vector] = dict(known or {})
+        self._service = service
+
+    def encode(self, texts: Sequence[str]) -> Vector:
+        """Vectors of whole texts, float32 (n, d)."""
+        missing = [text for text in dict.fromkeys(texts) if text not in self.rows]
+        if missing:
+            self.rows.update(zip(missing, self._service.encode(missing), strict=True))
+        return np.stack([self.rows[text] for text in texts])
+
+
+Model = Literal["context", "masked", "chat"]
+
+_WANTED: dict[Model, str] = {
+    "context": "a language model: context=, or --context",
+    "masked": "a masked language model: masked=, or --masked-model",
+    "chat": "a chat model: chat=, or --chat-model",
+}
+_DECIDING = ("prompt", "shift", "unmasked")  # parameters of a context that decide its logits
+NOT_ALIGNED = "needs a token released for each token, not a text for a text"
+_ASK = "Continue this text in one or two sentences. Answer with the continuation only.\n\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Models:
+    """Language models, where there are any; a measure without its model is skipped.
+
+    Attributes:
+        context: For contextual mechanisms and the Bayes attack with a language model's prior.
+        masked: For the masked-token attack.
+        chat: From messages to text. Is sent released texts, and questions of pairs as they are.
+        extractor: From messages to text. Is sent **raw** texts, and the chat model's answers.
+    """
+
+    context: Context | None = None
+    masked: MaskedContext | None = None
+    chat: Chat | None = None
+    extractor: Chat | None = None
+
+    def need(self, kind: Model) -> Any:
+        """Returns the model of this kind, or raises ParameterError."""
+        model = getattr(self, kind)
+        if model is None:
+            raise ParameterError(f"needs {_WANTED[kind]}")
+        return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(StaysHere):
+    """Holds a release of a data set, both sides: private.
+
+    ``raw`` has ids of each text, -1 for a token that is not attacked: an unknown or a kept one;
+    ``spelt`` the released texts where they are more than what was drawn; ``fresh``, bool (n,) each,
+    which tokens were drawn for, ``None``: all. ``seconds`` are to draw, ``sample`` texts are taken
+    by slow measures, and ``generated`` tokens of an answer count; 0: all.
+    """
+
+    law: Law | Pipeline
+    space: EmbeddingSpace
+    data: Texts
+    raw: tuple[Ids, ...] = field(repr=False)
+    released: tuple[Ids, ...] = field(repr=False)
+    models: Models
+    encoder: Encoded = field(repr=False)
+    sample: int
+    seconds: float = 0.0
+    spelt: tuple[str, ...] | None = field(default=None, repr=False)
+    fresh: tuple[NDArray[np.bool_], ...] | None = field(default=None, repr=False)
+    generated: int = 0
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """Returns what the tokens were drawn by; a pipeline raises ParameterError."""
+        if isinstance(self.law, Pipeline):
+            raise ParameterError(NOT_ALIGNED)
+        return self.law.mechanism
+
+    @property
+    def perturbed(self) -> tuple[list[Ids], list[Ids]]:
+        """Raw and released ids of the tokens that were drawn for."""
+        if self.fresh is None:
+            return list(self.raw), list(self.released)
+        raw, released = (
+            [ids[own] for ids, own in zip(side, self.fresh, strict=True)]
+            for side in (self.raw, self.released)
+        )
+        return raw, released
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The released texts."""
+        if self.spelt is not None:
+            return list(self.spelt)
+        return [self.space.vocabulary.decode(ids) for ids in self.released]
+
+    @cached_property
+    def prior(self) -> Floats:
+        """How often each token of the vocabulary occurs in the raw texts, as shares."""
+        ids = np.concatenate([np.empty(0, dtype=np.int64), *self.raw])
+        counts = np.bincount(ids[ids != UNKNOWN], minlength=len(self.space)).astype(np.float64)
+        if not counts.any():
+            raise ParameterError("expected texts with a token of the vocabulary, got none")
+        return np.asarray(counts / counts.sum())
+
+    @cached_property
+    def answers(self) -> list[str]:
+        """How the chat model goes on from each released text."""
+        chat = self.models.need("chat")
+        if not self.generated and self.models.extractor is None:
+            return [chat([{"role": "user", "content": _ASK + text}]) for text in self.texts]
+        unit = self.law.certificate.unit
+        return [chat(for_remote(text, None, unit)) for text in self.texts]
+
+    @cached_property
+    def continuations(self) -> list[str]:
+        """What a user gets: the answers, or what the extractor made of them, as InferDPT does."""
+        written, extractor = self.answers, self.models.extractor
+        if extractor is not None:
+            pairs = zip(self.data.texts, written, strict=True)
+            written = [extractor(for_extractor(raw, answer, None)) for raw, answer in pairs]
+        if not self.generated:
+            return written
+        tokens = self.space.vocabulary.occurrences
+        return [passage(text, tokens(text)[: self.generated]) for text in written]
+
+    @property
+    def compared(self) -> tuple[list[str], list[str]]:
+        """Returns references and continuations of the texts that have a reference."""
+        if not any(self.data.references):
+            raise ParameterError(
+                "needs references: a column 'reference', or generated=, --generated, for the "
+                "tokens behind those that are released"
+            )
+        pairs = zip(self.data.references, self.continuations, strict=True)
+        first, second = zip(*((own, text) for own, text in pairs if own), strict=True)
+        return list(first), list(second)
+
+    @cached_property
+    def sampled(self) -> Case:
+        """The same with evenly spaced texts only, as many as ``sample``; a public choice."""
+        if len(self.data) <= self.sample:
+            return self
+        places = np.linspace(0, len(self.data) - 1, self.sample).astype(int).tolist()
+        return replace(
+            self,
+            data=self.data.pick(places),
+            raw=tuple(self.raw[k] for k in places),
+            released=tuple(self.released[k] for k in places),
+            spelt=None if self.spelt is None else tuple(self.spelt[k] for k in places),
+            fresh=None if self.fresh is None else tuple(self.fresh[k] for k in places),
+        )
+
+
+def label(model: object) -> str | None:
+    """Tells models apart; ``None`` for one without a name."""
+    if model is None:
+        return "none"
+    name = getattr(model, "model", None) or getattr(model, "name", None)
+    given = getattr(model, "parameters", {})
+    options = [f"{key}={given[key]!r}" for key in _DECIDING if key in given]
+    return " ".join([type(model).__name__, name, *options]) if isinstance(name, str) else None

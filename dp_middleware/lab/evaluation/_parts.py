@@ -1,0 +1,288 @@
+"""One mechanism at one epsilon: set up once, then released and measured on every data set."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, Literal
+
+from dp_middleware import _validate
+from dp_middleware._files import code_fingerprint, folders_fingerprint
+from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.errors import MissingExtra, ParameterError, RemoteError
+from dp_middleware.lab.attacks import AttackResult
+from dp_middleware.lab.evaluation import _cases
+from dp_middleware.lab.evaluation._cases import Case, Encoded, Models, label
+from dp_middleware.lab.evaluation._cuts import Cut, aligned, drawn
+from dp_middleware.lab.evaluation._laws import Chosen, Law, Pipeline, law_of
+from dp_middleware.lab.evaluation.measures import MEASURES
+from dp_middleware.lab.evaluation.results import COLUMNS, Cell, Row
+from dp_middleware.lab.metrics.inputs import Encoder
+from dp_middleware.mechanisms.drawing import Drawer, drawer
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
+from dp_middleware.privacy import Certificate
+from dp_middleware.sampling import sampler
+from dp_middleware.sanitizers.draft import read
+from dp_middleware.sanitizers.policies import KeepPolicy
+
+SAMPLE = (
+    "the nurse wrote that the young patient felt much better after the second week of treatment"
+)
+"""Public and the project's own; what becomes of its tokens is shown."""
+
+_PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
+_FORMAT = 2  # raised when what a cell holds changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Holds what all parts of an evaluation share; see ``evaluate``."""
+
+    measures: tuple[str, ...]
+    asked: Literal["nominal", "exact", "text"]
+    list_size: float | None
+    tokens: int
+    policy: KeepPolicy
+    generated: int
+    sample: int
+    space: EmbeddingSpace
+    models: Models
+    service: Encoder = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.at_least(1, tokens=self.tokens, sample=self.sample)
+        _validate.at_least(0, generated=self.generated)
+
+
+class Part:
+    """A mechanism at an epsilon, set up when its first data set needs it."""
+
+    def __init__(self, setup: Setup, chosen: Chosen, epsilon: float) -> None:
+        self.chosen, self.epsilon = chosen, epsilon
+        self.name = chosen if isinstance(chosen, str) else chosen.name
+        self._setup = setup
+
+    def filename(self, whole: Cut) -> str | None:
+        """Names all that decides the cell of this data set, code included; public.
+
+        ``None``, and nothing is kept, for a pipeline or a model without a name.
+        """
+        if isinstance(self.chosen, Pipeline):
+            return None
+        run, models = self._setup, self._setup.models
+        backend = getattr(run.service, "backend", run.service)
+        used = (models.context, models.masked, models.chat, models.extractor, backend)
+        labels = [_cases.label(model) for model in used]
+        named = [label for label in labels if label is not None]
+        if len(named) < len(labels):
+            return None
+        measuring = folders_fingerprint("attacks", "metrics", "evaluation", "contexts")
+        parts = (
+            *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), measuring),
+            self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint,
+            *(repr(self.epsilon), run.asked, repr(run.list_size)),
+            *(run.policy.label, repr(sorted(run.policy.kept))),
+            *(whole.digest, run.space.fingerprint),
+            *(*run.measures, str(run.tokens), str(run.generated), str(run.sample), *named),
+        )
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        return f"{whole.data.name}-{self.name}-{run.asked}-{self.epsilon:g}-{digest}.json"
+
+    def cell(self, whole: Cut) -> Cell:
+        """Draw once and measure."""
+        if isinstance(self.chosen, Pipeline):
+            return self._of_pipeline(self.chosen, whole)
+        law, drawer, reason = self._law
+        about = self._about(whole) | ({} if law is None else _of_law(law, whole.longest))
+        if law is None or drawer is None:
+            return self._skipped(about, reason)
+        case = self._release(law, drawer, whole)
+        return self._measured(about, case, whole, self._example(law, drawer))
+
+    def _of_pipeline(self, pipeline: Pipeline, whole: Cut) -> Cell:
+        """Release once and measure; a text that is not released is the reason of all rows."""
+        started = time.perf_counter()
+        about = self._about(whole) | _certified(pipeline.certificate)
+        about["fingerprint"] = pipeline.certificate.mechanism
+        if self._setup.asked == "text":  # its epsilon is not a budget of a text
+            about["asked"] = "nominal"
+        try:
+            releases, about["text_epsilon"] = pipeline.release(whole.data.texts)
+        except (ParameterError, RemoteError) as error:
+            return self._skipped(about, str(error))
+        spelt = tuple(release.text for release in releases)
+        released = tuple(map(self._setup.space.vocabulary.encode, spelt))
+        case = self._case(pipeline, whole, started, raw=whole.ids, released=released, spelt=spelt)
+        return self._measured(about, case, whole, None)
+
+    def _about(self, whole: Cut) -> Row:
+        """What all rows of this part and a data set have."""
+        run = self._setup
+        return {
+            "data": whole.data.name,
+            "data_digest": whole.digest,
+            "texts": len(whole.data),
+            "tokens": sum(map(len, whole.ids)),
+            "unknown_share": whole.unknown_share,
+            "mechanism": self.name,
+            "asked": run.asked,
+            "asked_epsilon": self.epsilon,
+            "space": run.space.fingerprint,
+            "space_tokens": len(run.space),
+            **{column: version(package) for column, package in _PACKAGES.items()},
+        }
+
+    def _skipped(self, about: Row, reason: str) -> Cell:
+        """Rows that say why there are no results."""
+        results = [skip(name, reason) for name in self._setup.measures]
+        return Cell(rows=[row(about, result) for result in results], example=None)
+
+    def _measured(self, about: Row, case: Case, whole: Cut, example: dict[str, Any] | None) -> Cell:
+        """Rows of all measures."""
+        results = [measure(name, case) for name in self._setup.measures]
+        vectors = case.encoder.rows
+        texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
+        whole.known.update({text: vectors[text] for text in texts if text in vectors})
+        return Cell(
+            rows=[row(about, result) for result in results],
+            example=example,
+            complete=not any(MISSING in result for result in results),
+        )
+
+    @cached_property
+    def _law(self) -> tuple[Law | None, Drawer | None, str]:
+        """The law and what draws from it, or the reason why one of them is missing."""
+        run, law = self._setup, None
+        assert not isinstance(self.chosen, Pipeline)
+        try:
+            law = law_of(
+                self.chosen,
+                self.epsilon,
+                run.space,
+                asked=run.asked,
+                list_size=run.list_size,
+                length=run.tokens,
+                context=run.models.context,
+                policy=run.policy,
+            )
+            contextual = isinstance(law.mechanism, ContextualMechanism)
+            context = run.models.context if contextual else None
+            return law, drawer(law.mechanism, run.space, context), ""
+        except ParameterError as error:
+            return law, None, str(error)
+
+    def _release(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
+        """Draw a release of every text, with the operating system's entropy."""
+        started = time.perf_counter()
+        space, raw, spelt, fresh = self._setup.space, whole.ids, None, None
+        if isinstance(law.mechanism, TextMechanism):
+            spelt = tuple(drawer.draw([whole.data.texts], sampler.os_entropy)[0])
+            released = tuple(map(space.vocabulary.encode, spelt))
+        elif whole.drafts:
+            drafts = drawn(whole.drafts, drawer, space)
+            spelt = tuple(draft.write(space.vocabulary) for draft in drafts)
+            raw, released, fresh = zip(*map(aligned, drafts), strict=True)
+        else:
+            released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
+        return self._case(law, whole, started, raw=raw, released=released, spelt=spelt, fresh=fresh)
+
+    def _case(self, law: Law | Pipeline, whole: Cut, started: float, **released: Any) -> Case:
+        """What the measures need; ``started`` is when the release began."""
+        return Case(
+            law=law,
+            space=self._setup.space,
+            data=whole.data,
+            **released,
+            models=self._setup.models,
+            encoder=Encoded(self._setup.service, whole.known),
+            sample=self._setup.sample,
+            generated=self._setup.generated,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
+        """What becomes of the public sample sentence."""
+        space, policy = self._setup.space, self._setup.policy
+        ids = space.vocabulary.encode(SAMPLE)
+        names = (*space.vocabulary.tokens, "(unknown)")  # the last for -1
+        if isinstance(law.mechanism, TextMechanism):
+            released = drawer.draw([[SAMPLE]], sampler.os_entropy)[0]
+        else:
+            (draft,) = drawn([read(SAMPLE, None, space, policy)], drawer, space)
+            released = [word.strip() for word in draft.words(space.vocabulary)]
+        return {
+            "mechanism": self.name,
+            "asked_epsilon": self.epsilon,
+            "exact_epsilon": str(law.certificate.epsilon),
+            "tokens": [names[number].strip() for number in ids.tolist()],
+            "released": released,
+        }
+
+
+def _of_law(law: Law, tokens: int) -> Row:
+    """What all rows of a mechanism have, for texts of up to so many tokens."""
+    epsilon = law.certificate.epsilon
+    whole = law.certificate.unit == "text" or not tokens
+    return {
+        "fingerprint": law.mechanism.fingerprint,
+        "nominal_epsilon": None if law.mechanism.scale is None else law.mechanism.nominal,
+        "text_epsilon": epsilon if whole else tokens * epsilon,
+        **_certified(law.certificate),
+    }
+
+
+def _certified(certificate: Certificate) -> Row:
+    return {
+        "exact_epsilon": certificate.epsilon,
+        "method": certificate.method,
+        "guarantee": type(certificate.guarantee).__name__,
+    }
+
+
+MISSING = "missing package"  # marks a result that an installation changes; no column
+_RESULT = ("by_id", "low", "high", "trials", "confidence")
+
+
+def measure(name: str, case: Case) -> Row:
+    """One result, or the reason why there is none."""
+    own, started = MEASURES[name], time.perf_counter()
+    law = case.law if isinstance(case.law, Pipeline) else case.law.mechanism
+    chosen = case.sampled if own.slow else case
+    try:
+        own.check(case.models, law)
+        result = own.run(chosen)
+    except MissingExtra as error:
+        return {**skip(name, str(error)), MISSING: True}
+    except ParameterError as error:
+        return skip(name, str(error))
+    notes = list(result.assumptions)
+    if own.needs is not None:
+        model = case.models.need(own.needs)
+        notes.append(f"model: {label(model) or 'without a name'}")
+    if len(chosen.data) < len(case.data):
+        notes.append(f"on {len(chosen.data)} of {len(case.data)} texts, evenly spaced")
+    if case.law.note:
+        notes.append(case.law.note)
+    return {
+        "kind": own.kind,
+        "name": name,
+        "value": result.rate if isinstance(result, AttackResult) else result.value,
+        **{column: getattr(result, column) for column in _RESULT},
+        "details": dict(result.details),
+        "assumptions": "; ".join(notes),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def skip(name: str, reason: str) -> Row:
+    """A row without a result."""
+    return {"kind": MEASURES[name].kind, "name": name, "reason": reason}
+
+
+def row(about: Row, result: Row) -> Row:
+    """A row with every column, in order."""
+    values = about | result
+    return {column: values.get(column) for column in COLUMNS}

@@ -1,0 +1,251 @@
+"""Evaluate mechanisms at several epsilons on data sets, part by part."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dp_middleware import _validate
+from dp_middleware.contexts import Context, MaskedContext
+from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks import PrivRewrite
+from dp_middleware.lab.evaluation._cases import Models
+from dp_middleware.lab.evaluation._cuts import Cut, cut
+from dp_middleware.lab.evaluation._laws import Chosen, Named, Pipeline, pipeline_of
+from dp_middleware.lab.evaluation._parts import Part, Setup
+from dp_middleware.lab.evaluation.data import NAME, Texts, load
+from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
+from dp_middleware.lab.evaluation.report import save
+from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_extras
+from dp_middleware.lab.metrics.inputs import Chat, Encoder, default_encoder
+from dp_middleware.mechanisms import MECHANISMS, Mechanism
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
+from dp_middleware.pseudonyms import Pseudonyms
+from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.vocabulary.vocabulary import Vocabulary
+
+EPSILONS = (1.0, 3.0, 6.0, 10.0)
+Source = str | Path | Texts
+
+
+def evaluate(
+    mechanisms: Sequence[Named | PrivRewrite | Pseudonyms] | None = None,
+    epsilons: Sequence[float] = EPSILONS,
+    data: Source | Sequence[Source] = (),
+    *,
+    space: EmbeddingSpace | None = None,
+    attacks: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    exact: bool = False,
+    budget_per_text: float | None = None,
+    list_size: float | None = None,
+    limit: int = 200,
+    tokens: int = 64,
+    policy: KeepPolicy | None = None,
+    generated: int = 0,
+    sample: int = 32,
+    context: Context | None = None,
+    masked: Any = None,
+    chat: Chat | None = None,
+    extractor: Chat | None = None,
+    service: Encoder | None = None,
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> Results:
+    """What attackers recover and what texts keep, for every mechanism, epsilon and data set.
+
+    Every text is released once for each mechanism and epsilon with the operating system's
+    entropy, also where the exact epsilon is infinite: this is to measure, on public texts, and
+    charges no ledger. What cannot be run has a row that says why.
+
+    Args:
+        mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
+            names. Default all, those of whole texts with ``budget_per_text`` only. Also a
+            :class:`~dp_middleware.PrivRewrite` or :class:`~dp_middleware.Pseudonyms` without a
+            ledger: these run once, at their own certificate's epsilon and with their own policy,
+            whose chat model is sent what their sanitizer released; their finished parts are not
+            kept. For InferDPT give ``chat`` and ``extractor``.
+        epsilons: Nats per token, or per text for mechanisms of whole texts; not for pipelines.
+        data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
+            different names.
+        space: Default the first 11,000 WordPieces of the bundled encoder, with its vectors, and
+            rarer words spelt by these: it covers nearly every text.
+        attacks: Names; default those that need no language model.
+        metrics: Names; default those that need no language model.
+        exact: Take epsilons as certified ones: each mechanism is calibrated to them, and those
+            that cannot be are drawn at the nominal one, with their own exact epsilon. Else the
+            epsilons are the mechanisms' own parameters.
+        budget_per_text: Nats for a whole text, in place of ``epsilons``: exact ones, of which
+            mechanisms of tokens have a share for each of the ``tokens`` of a text.
+        list_size: Share of the vocabulary that the candidate lists of RANTEXT and its repair
+            have on average at an epsilon, such as 0.05: the radius is scaled on the space, in
+            place of the published constants, which were fitted to another encoder.
+        limit: Texts of each data set, from the first.
+        tokens: Tokens of each text, from the first.
+        policy: Tokens that are released unchanged: not drawn for, not attacked, and seen by
+            contexts and windows. Certificates are of the others. Default none.
+        generated: Tokens of an answer that count; the next so many tokens of a text are what its
+            answer is compared with, where the data has no references. Default 0: all, and none.
+        sample: Texts that the slow measures take, evenly spaced; their rows say so.
+        context: A language model for contextual mechanisms and the attack "bayes-language-model".
+            Of CAPE by name the logit bound is the largest logit over public sentences of the
+            library.
+        masked: What :class:`dp_middleware.MaskedContext` takes, for "masked-token".
+        chat: From messages to text, for measures of answers. **It is sent all releases**, those
+            of mechanisms without a guarantee too.
+        extractor: From messages to text: makes of a raw text and the chat model's answer what is
+            measured, as in InferDPT. **It is sent raw texts.**
+        service: An encoder of texts; default the bundled one.
+        out: A folder for table.csv, table.json, table.parquet, report.html, and the finished
+            parts: the same call goes on where it was interrupted, unless a model has no name
+            (``model`` or ``name``): it cannot be told from another.
+        progress: Show a bar if standard error is a terminal.
+
+    Raises:
+        ParameterError: An unknown name, a number out of range, data that cannot be read, or a
+            pipeline with a ledger.
+        MissingExtra: ``out`` is given and pandas, pyarrow or matplotlib is not installed.
+        ChatError: The chat model failed.
+    """
+    if out is not None:
+        check_extras()
+    if budget_per_text is not None:
+        epsilons = (budget_per_text,)
+    if list_size is not None:
+        _validate.probability(list_size=list_size)
+    for epsilon in epsilons:
+        _validate.positive(epsilon=epsilon)
+    if masked is not None and not isinstance(masked, MaskedContext):
+        masked = MaskedContext(masked)
+    by_default = of_tokens() if budget_per_text is None else tuple(MECHANISMS)
+    chosen = _check_mechanisms(by_default if mechanisms is None else mechanisms)
+    setup = Setup(
+        measures=(*_names("attack", attacks), *_names("metric", metrics)),
+        asked="text" if budget_per_text is not None else "exact" if exact else "nominal",
+        list_size=list_size,
+        tokens=tokens,
+        policy=policy if policy is not None else KeepPolicy.nothing(),
+        generated=generated,
+        sample=sample,
+        space=space if space is not None else default_space(),
+        models=Models(context=context, masked=masked, chat=chat, extractor=extractor),
+        service=service if service is not None else default_encoder(),
+    )
+    sets = [texts.head(limit) for texts in _load_all(data)]
+    pipelines = [(c.certificate.epsilon, c) for c in chosen if isinstance(c, Pipeline)]
+    named = [c for c in chosen if not isinstance(c, Pipeline)]
+    asked = sorted({float(epsilon) for epsilon in epsilons})
+    grid = [*((epsilon, c) for epsilon in asked for c in named), *pipelines]
+    cells = Cells(None if out is None else Path(out) / "cells")
+    table = _table(
+        grid,
+        [cut(texts, setup.space, tokens, setup.policy, generated) for texts in sets],
+        setup,
+        cells,
+        progress,
+    )
+    if out is not None:
+        save(table, Path(out))
+    return table
+
+
+def default_space() -> EmbeddingSpace:
+    """Makes 11,000 WordPieces, so that a certificate takes seconds.
+
+    Rarer words are split, and less than 1 % of the tokens of English texts are unknown; of those of
+    11,000 words of cl100k it is about a third.
+    """
+    return EmbeddingService().space(Vocabulary.from_encoder(size=11_000, unknown="split"))
+
+
+def _table(
+    grid: list[tuple[float, Chosen]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
+) -> Results:
+    """All parts, those on disk read; a mechanism at an epsilon is set up once for all data."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    cells_of: list[list[Cell]] = [[] for _ in sets]
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=not progress or not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("evaluating", total=len(grid) * len(sets))
+        for epsilon, chosen in grid:
+            part = Part(setup, chosen, epsilon)
+            for own, whole in zip(cells_of, sets, strict=True):
+                what = f"{part.name} at {epsilon:g} on {whole.data.name}"
+                bar.update(task, description=what)
+                name = part.filename(whole)
+                cell = cells.load(name)
+                if cell is None:
+                    cell = part.cell(whole)
+                    cells.store(name, cell)
+                own.append(cell)
+                bar.advance(task)
+        bar.update(task, description="done")
+    done = [cell for own in cells_of for cell in own]
+    examples = [cell.example for cell in reversed(done) if cell.example is not None]
+    once = {(e["mechanism"], e["asked_epsilon"]): e for e in examples}  # of the first data set
+    rows = [row for cell in done for row in cell.rows]
+    return Results(rows=rows, examples=list(reversed(once.values())))
+
+
+def of_tokens() -> tuple[str, ...]:
+    """Names of ``MECHANISMS`` but for those of whole texts."""
+    return tuple(n for n, kind in MECHANISMS.items() if not issubclass(kind, TextMechanism))
+
+
+def _check_mechanisms(asked: Iterable[Named | PrivRewrite | Pseudonyms]) -> list[Chosen]:
+    """Known ones of different public names, each once."""
+    names: dict[Chosen, str] = {}
+    for source in asked:
+        mechanism = pipeline_of(source) if isinstance(source, PrivRewrite | Pseudonyms) else source
+        if isinstance(mechanism, str):
+            _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
+        elif not isinstance(mechanism, Mechanism | Pipeline):
+            raise ParameterError(
+                "expected names, mechanisms, PrivRewrite or Pseudonyms, got "
+                f"{type(mechanism).__name__}; InferDPT is chat= with extractor="
+            )
+        name = mechanism if isinstance(mechanism, str) else mechanism.name
+        if not NAME.fullmatch(name):  # it names files and cells of the table
+            raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")
+        names[mechanism] = name
+    if len(set(names.values())) < len(names):
+        raise ParameterError(
+            "expected mechanisms of different names: rows are told apart by name; evaluate those "
+            "of one name one after the other"
+        )
+    return list(names)
+
+
+def _load_all(data: Source | Sequence[Source]) -> list[Texts]:
+    """Returns the data sets, each once; none, or two of one name, raise ParameterError."""
+    sources = [data] if isinstance(data, str | Path | Texts) else list(data)
+    if not sources:
+        raise ParameterError("expected data: a file, a folder or the name of a data set")
+    sets = [source if isinstance(source, Texts) else load(source) for source in sources]
+    once = {(texts.name, texts.digest): texts for texts in sets}
+    if len({name for name, _ in once}) < len(once):
+        raise ParameterError(
+            "expected data sets of different names, got two of one name; name their folders, or "
+            "give Texts with names"
+        )
+    return list(once.values())
+
+
+def _names(kind: Kind, asked: Sequence[str] | None) -> tuple[str, ...]:
+    if asked is None:
+        return named(kind, default=True)
+    for name in asked:
+        _validate.one_of(named(kind), **{kind: name})
+    return tuple(name for name in MEASURES if name in asked)

@@ -1,0 +1,53 @@
+"""What a release is worth and what it keeps: the measures of the papers, with intervals.
+
+Measures of a mechanism (retention N_x, mapping set size S_x) are exact, from the integers that are
+drawn from. Measures of texts come with a bootstrap interval over texts, which are independent;
+tokens of one text are not. No result holds text.
+"""
+
+from dp_middleware.lab.metrics.classification import (
+    QNLI,
+    SST2,
+    Task,
+    classification_accuracy,
+    probe_accuracy,
+)
+from dp_middleware.lab.metrics.cost import cost
+from dp_middleware.lab.metrics.deniability import (
+    mapping_set_size,
+    mapping_set_size_drawn,
+    retention,
+    retention_bound,
+    retention_on,
+)
+from dp_middleware.lab.metrics.generation import diversity, mauve
+from dp_middleware.lab.metrics.results import MetricResult
+from dp_middleware.lab.metrics.similarity import (
+    alignment,
+    bert_score,
+    coherence,
+    rouge_l,
+    sbert_cosine,
+)
+
+__all__ = [
+    "QNLI",
+    "SST2",
+    "MetricResult",
+    "Task",
+    "alignment",
+    "bert_score",
+    "classification_accuracy",
+    "coherence",
+    "cost",
+    "diversity",
+    "mapping_set_size",
+    "mapping_set_size_drawn",
+    "mauve",
+    "probe_accuracy",
+    "retention",
+    "retention_bound",
+    "retention_on",
+    "rouge_l",
+    "sbert_cosine",
+]

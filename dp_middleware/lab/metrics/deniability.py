@@ -1,0 +1,250 @@
+"""Plausible deniability: how often a token stays itself (N_x), how many outputs it has (S_x)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_middleware import _validate
+from dp_middleware._torch import torch
+from dp_middleware.contexts import Context
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
+from dp_middleware.errors import ParameterError
+from dp_middleware.lab.metrics.results import (
+    BY_WORD,
+    MetricResult,
+    exactly,
+    of_mean,
+    over_texts,
+    rate_interval,
+)
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
+from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary.words import word_numbers
+
+_QUANTILES = {"minimum": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "maximum": 1.0}
+_ROUNDED = 1e-12  # of a cumulative sum of probabilities
+
+
+def retention(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, *, ids: ArrayLike | None = None
+) -> MetricResult:
+    """Computes N_x, the probability that a word is released as itself: its mean over tokens, exact.
+
+    Feyisetan et al. (2020) and SANTEXT define it as N_x = Pr[M(x) = x] and, as InferDPT, count it
+    over repeated draws; here it is read off the integers that are drawn from. Another token of the
+    same word (:func:`~dp_middleware.vocabulary.words.word_of`) is the same word; ``by_id`` is that
+    of the tokens. Over the whole vocabulary this is at most
+    :func:`~retention_bound`, and equal to the certificate's ``retention``;
+    weighted by ``ids``, each as often as it is listed, it may be more. Details are quantiles over
+    the tokens.
+
+    Raises:
+        ParameterError: Not a channel (see :func:`retention_on`), or an id outside 0 .. V - 1.
+    """
+    tokens, counted = _tokens(space, ids)
+    words, own, own_by_id = space.on_device(word_numbers(space.vocabulary).copy()), [], []
+    for members, rows in _blocks(mechanism, space, tokens):
+        places = space.on_device(members)[:, None]
+        own_by_id.append(on_host(rows.gather(1, places)[:, 0]))
+        own.append(on_host(rows.mul_(words == words[places]).sum(dim=1)))
+    kept = np.concatenate(own)[counted]
+    value = float(kept.mean())
+    return MetricResult(
+        metric="retention",
+        value=value,
+        **exactly(value),
+        assumptions=("exact, from the integers that are drawn from", BY_WORD, _weighting(ids)),
+        details=_quantiles(kept),
+        by_id=float(np.concatenate(own_by_id)[counted].mean()),
+    )
+
+
+def mapping_set_size(
+    mechanism: ChannelMechanism,
+    space: EmbeddingSpace,
+    *,
+    ids: ArrayLike | None = None,
+    draws: int = 100,
+    threshold: float = 1e-3,
+    mass: float = 0.95,
+) -> MetricResult:
+    """Computes S_x, how many outputs a token has, exact: the mean over tokens, by every definition.
+
+    The value is what papers count (SANTEXT, InferDPT): distinct outputs in n ``draws``, here as its
+    exact expectation, the sum over y of 1 - (1 - P(y|x))^n. An output is a word, of whatever token;
+    ``by_id`` counts tokens. Details hold means of: ``"smallest set"``, the fewest outputs that have
+    the ``mass`` together, as Feyisetan et al. (2020) define S_x; ``"effective size"``, e to the
+    entropy; ``"likely"``, outputs of at least the ``threshold``; ``"support"``, outputs that are
+    possible. The default, each of V tokens once, takes O(V^2 log V) time.
+
+    Raises:
+        ParameterError: Not a channel, an id outside 0 .. V - 1, or a parameter out of range.
+    """
+    _validate.at_least(1, draws=draws)
+    _validate.probability(threshold=threshold, mass=mass)
+    words = word_numbers(space.vocabulary)
+    order = np.argsort(words, kind="stable")
+    begins = np.flatnonzero(np.diff(words[order], prepend=-1))
+    sizes: dict[str, Callable[[Floats], Floats]] = {
+        "distinct": lambda rows: _expected_distinct(rows, draws),
+        "smallest set": lambda rows: _smallest_set(rows, mass),
+        "effective size": _effective_size,
+        "likely": lambda rows: (rows >= threshold).sum(axis=1).astype(np.float64),
+        "support": lambda rows: (rows > 0).sum(axis=1).astype(np.float64),
+    }
+    tokens, counted = _tokens(space, ids)
+    blocks, by_id = [], []
+    for rows in (on_host(block) for _, block in _blocks(mechanism, space, tokens)):
+        by_id.append(_expected_distinct(rows, draws))
+        joint = np.add.reduceat(rows[:, order], begins, axis=1)
+        blocks.append([size(joint) for size in sizes.values()])
+    columns = dict(zip(sizes, np.concatenate(blocks, axis=1)[:, counted], strict=True))
+    distinct = columns.pop("distinct")
+    details = {name: float(column.mean()) for name, column in columns.items()}
+    details |= {"draws": float(draws), "threshold": threshold, "mass": mass}
+    value = float(distinct.mean())
+    return MetricResult(
+        metric="mapping set size",
+        value=value,
+        **exactly(value),
+        assumptions=(
+            f"exact expectation of distinct outputs in {draws} draws",
+            BY_WORD,
+            _weighting(ids),
+        ),
+        details=details | _quantiles(distinct),
+        by_id=float(np.concatenate(by_id)[counted].mean()),
+    )
+
+
+def mapping_set_size_drawn(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    *,
+    ids: ArrayLike,
+    draws: int = 100,
+    context: Context | None = None,
+    entropy: sampler.Entropy = sampler.os_entropy,
+) -> MetricResult:
+    """Counts S_x as papers do: distinct outputs in n draws, for a mechanism of any shape.
+
+    Each of the distinct, public ``ids`` is a text of its own; a noise mechanism sees it repeated,
+    whose mean over a window is its own vector. The mean over the tokens has a bootstrap interval.
+
+    Raises:
+        ParameterError: An id outside 0 .. V - 1, none at all, or a context missing or not used.
+    """
+    _validate.at_least(1, draws=draws)
+    tokens = _tokens(space, ids)[0]
+    draw = drawer(mechanism, space, context).draw
+    shape = (draws, 1) if isinstance(mechanism, ContextualMechanism) else (1, draws)
+    drawn = [
+        np.concatenate(draw(list(np.full(shape, token)), entropy)) for token in tokens.tolist()
+    ]
+    words = word_numbers(space.vocabulary)
+    sizes = [float(len(np.unique(words[ids]))) for ids in drawn]
+    assumption = f"distinct outputs in {draws} draws of each token, counted; {BY_WORD}"
+    scale = (1.0, float(min(draws, len(space))))
+    result = of_mean("mapping set size", sizes, scale, assumption, {"draws": float(draws)})
+    return replace(result, by_id=float(np.mean([len(np.unique(ids)) for ids in drawn])))
+
+
+def _tokens(space: EmbeddingSpace, ids: ArrayLike | None) -> tuple[Ids, Ids]:
+    """Distinct ids, and for each listed one its place among them."""
+    listed = np.arange(len(space)) if ids is None else space.checked(ids)
+    if not listed.size:
+        raise ParameterError("expected at least one token, got none")
+    distinct, places = np.unique(listed, return_inverse=True)
+    return distinct.astype(np.int64), places.astype(np.int64)
+
+
+def _blocks(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, tokens: Ids
+) -> Iterator[tuple[Ids, torch.Tensor]]:
+    """Tokens and the probabilities of their outputs, float64 (n, V), of the integers drawn from."""
+    if not isinstance(mechanism, ChannelMechanism):
+        raise ParameterError(
+            "expected a mechanism with a law per token, got "
+            f"{getattr(mechanism, 'name', type(mechanism).__name__)}; count it on draws instead: "
+            "retention_on, mapping_set_size_drawn"
+        )
+    for start in range(0, len(tokens), space.block):
+        own = tokens[start : start + space.block]
+        rounded = sampler.integer_rows(rows_of(mechanism, own, space))
+        yield own, rounded.weights.mul_(rounded.units)
+
+
+def _expected_distinct(rows: Floats, draws: int) -> Floats:
+    with np.errstate(divide="ignore"):  # a certain output
+        return np.asarray(-np.expm1(draws * np.log1p(-np.minimum(rows, 1.0))).sum(axis=1))
+
+
+def _smallest_set(rows: Floats, mass: float) -> Floats:
+    reached = np.cumsum(-np.sort(-rows, axis=1), axis=1) >= mass - _ROUNDED
+    return np.asarray(reached.argmax(axis=1) + 1.0)
+
+
+def _effective_size(rows: Floats) -> Floats:
+    logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
+    return np.asarray(np.exp(-np.einsum("nv,nv->n", rows, logs)))
+
+
+def _quantiles(values: Floats) -> dict[str, float]:
+    return {name: float(np.quantile(values, share)) for name, share in _QUANTILES.items()}
+
+
+def _weighting(ids: ArrayLike | None) -> str:
+    return "tokens uniform over the vocabulary" if ids is None else "mean over the tokens listed"
+
+
+def retention_bound(epsilon: float, size: int) -> float:
+    """Bounds the mean N_x of tokens (``by_id``) of any epsilon-DP mechanism over V = size tokens.
+
+    For every output y and all x, P(y|y) <= e^epsilon P(y|x). Summed over y and averaged over x: the
+    mean N_x is at most e^epsilon / (e^epsilon + V - 1), which randomised response attains.
+    """
+    _validate.at_least(1, size=size)
+    if not epsilon >= 0:
+        raise ParameterError(f"expected epsilon >= 0, got {epsilon!r}")
+    return 1.0 / (1.0 + (size - 1) * math.exp(-epsilon))
+
+
+def retention_on(
+    raw: Sequence[Ids], released: Sequence[Ids], space: EmbeddingSpace | None = None
+) -> MetricResult:
+    """Counts the tokens of texts that were released as themselves, for any mechanism.
+
+    ``raw`` holds int64 (n,) for each text; -1, an unknown token, never stays itself. With ``space``
+    another token of the same word is the same, and ``by_id`` is the share of the tokens; without it
+    ids are counted. The interval is a bootstrap over texts that have any token.
+
+    Raises:
+        ParameterError: Not aligned, or no token at all.
+    """
+    if [len(ids) for ids in raw] != [len(ids) for ids in released]:
+        raise ParameterError("expected a released token for each raw token of each text")
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(raw, released, strict=True) if len(x)]
+    if not pairs:
+        raise ParameterError("expected at least one token, got texts without any")
+    lengths = np.array([len(text) for text, _ in pairs])
+    kept = by_id = np.array([(x == y).sum() for x, y in pairs])
+    unit = "counted by id: another token of the same word is another token"
+    if space is not None:
+        words, unit = word_numbers(space.vocabulary), BY_WORD
+        kept = np.array([((x >= 0) & (words[x] == words[y])).sum() for x, y in pairs])
+    return MetricResult(
+        metric="retention",
+        value=float(kept.sum() / lengths.sum()),
+        **over_texts(rate_interval(kept, lengths), len(lengths)),
+        assumptions=("counted on draws; tokens weigh as often as they occur", unit),
+        details={"tokens": float(lengths.sum())},
+        by_id=float(by_id.sum() / lengths.sum()),
+    )

@@ -1,0 +1,150 @@
+"""The Bayes attack with a language model's prior, on texts that the model itself wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.bert import bert
+from support.gpt2 import gpt2
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+import dp_middleware as dp
+from dp_middleware.lab import attacks
+from dp_middleware.lab.attacks import _language_model
+from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.sampling import sampler
+
+SIZE = 24
+WORDS = [f"w{k}" for k in range(SIZE)]
+LENGTH = 10
+
+
+@pytest.fixture(scope="module")
+def space():
+    return dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(SIZE, 4)))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    special = ["[UNK]", "[MASK]", "[CLS]", "[SEP]", "[END]"]
+    words = {word: k for k, word in enumerate([*WORDS, *special])}
+    built = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    built.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=built,
+        unk_token="[UNK]",
+        mask_token="[MASK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        eos_token="[END]",
+        model_max_length=32,
+    )
+
+
+@pytest.fixture(scope="module")
+def causal(tokenizer):
+    return dp.CausalContext((gpt2(tokenizer, positions=32, layers=1, spread=0.6), tokenizer))
+
+
+@pytest.fixture(scope="module")
+def masked(tokenizer):
+    return dp.MaskedContext((bert(tokenizer, positions=32, spread=0.5), tokenizer))
+
+
+@pytest.fixture(scope="module")
+def written(causal, space):
+    """Texts drawn from the model: its prior is the true one."""
+    generator = np.random.default_rng(3)
+    texts = []
+    for _ in range(40):
+        stream, ids = causal.start(space), []
+        for _ in range(LENGTH):
+            law = np.exp(sampler.log_softmax(stream.logits()))[0]
+            ids.append(int(generator.choice(SIZE, p=law / law.sum())))
+            stream.append(ids[-1])
+        texts.append(np.array(ids))
+    return texts
+
+
+def released_for(mechanism, space, texts):
+    return drawer(mechanism, space).draw(texts, sampler.insecure_entropy(11))
+
+
+def test_context_helps_the_attacker(causal, space, written):
+    mechanism = dp.TokenExponential(epsilon=5.0)
+    released = released_for(mechanism, space, written)
+    counts = np.bincount(np.concatenate(written), minlength=SIZE)
+    alone = attacks.bayes_on(written, released, mechanism, space, prior=counts / counts.sum())
+    informed, guessing = (
+        attacks.bayes_with_language_model(written, released, mechanism, space, causal, given=given)
+        for given in ("raw", "guesses")
+    )
+    assert alone.high < informed.low
+    assert guessing.rate <= informed.rate
+    assert informed.assumptions != guessing.assumptions
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_ranks_are_those_of_likelihood_times_prior(kind, space, written, request):
+    context = request.getfixturevalue(kind)
+    mechanism = dp.TokenExponential(epsilon=4.0)
+    ids = np.array([*written[0][:5], -1, *written[1][:3]])
+    (released,) = released_for(mechanism, space, [ids])
+    prior = context.logits(np.where(ids < 0, released, ids), space)  # what is public is read
+    scores = mechanism.log_probs(np.arange(SIZE), space)[:, released].T + prior
+    for top in (1, 3):
+        named = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+        hits = [own in line for own, line in zip(ids, named, strict=True) if own >= 0]
+        found = attacks.bayes_with_language_model(
+            [ids], [released], mechanism, space, context, top=top
+        )
+        assert found.rate == pytest.approx(np.mean(hits))
+        assert found.details["tokens"] == 8
+
+
+def test_with_guesses_nothing_raw_is_read(causal, space, written):
+    """Two raw texts with one release are attacked alike: the sum of exact guesses is one text's."""
+    mechanism = dp.TokenExponential(epsilon=4.0)
+    (released,) = released_for(mechanism, space, written[:1])
+    rates = [
+        attacks.bayes_with_language_model(
+            [np.full(LENGTH, token)], [released], mechanism, space, causal, given="guesses"
+        ).rate
+        for token in range(SIZE)
+    ]
+    assert sum(rates) == pytest.approx(1.0)  # each position is guessed as one token
+
+
+def test_groups_of_texts_change_nothing(causal, space, written, monkeypatch):
+    mechanism = dp.RanText(epsilon=1.0)
+    released = released_for(mechanism, space, written[:6])
+    arguments = (written[:6], released, mechanism, space, causal)
+    whole = attacks.bayes_with_language_model(*arguments)
+    monkeypatch.setattr(_language_model, "_MOST_BYTES", 8 * SIZE * 12)
+    assert attacks.bayes_with_language_model(*arguments) == whole
+
+
+def test_what_cannot_be_attacked_is_refused(causal, space):
+    with pytest.raises(dp.ParameterError, match="use embedding_inversion"):
+        attacks.bayes_with_language_model([[1]], [[1]], dp.MetricNoise(eta=1.0), space, causal)
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
+    with pytest.raises(dp.ParameterError, match="kept by a policy"):
+        attacks.bayes_with_language_model([[1]], [[7]], mechanism, space, causal)
+    with pytest.raises(dp.ParameterError, match="given"):
+        attacks.bayes_with_language_model([[1]], [[1]], mechanism, space, causal, given="all")
+
+
+@pytest.mark.parametrize("given", ["raw", "guesses"])
+def test_what_is_public_is_read_and_need_not_be_a_release(causal, space, written, given):
+    """A kept token that the mechanism never releases is context, which changes the guesses."""
+    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
+    raw = [np.array([-1, *ids[1:]]) for ids in written]
+    released = released_for(mechanism, space, written)
+    found = []
+    for kept in range(3, 7):
+        seen = [np.array([kept, *ids[1:]]) for ids in released]
+        result = attacks.bayes_with_language_model(raw, seen, mechanism, space, causal, given=given)
+        assert result.details["tokens"] == 40 * (LENGTH - 1)
+        found.append(result.rate)
+    assert len(set(found)) > 1

@@ -1,0 +1,36 @@
+"""A toy space of the words of the samples, and an encoder that needs no model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.letters import Letters
+
+import dp_middleware as dp
+from dp_middleware.lab.evaluation import Texts, load
+
+SAMPLES = Path(dp.__file__).parent / "lab" / "evaluation" / "samples"
+
+
+@pytest.fixture
+def letters():
+    return Letters()
+
+
+@pytest.fixture(scope="session")
+def reviews() -> Texts:
+    return load(SAMPLES / "reviews.jsonl")
+
+
+@pytest.fixture(scope="session")
+def health() -> Texts:
+    return load(SAMPLES / "health.jsonl")
+
+
+@pytest.fixture(scope="session")
+def space(reviews):
+    words = sorted({word for text in reviews.texts for word in text.split()})[:40]
+    vectors = np.random.default_rng(0).normal(size=(len(words), 4))
+    return dp.EmbeddingSpace(dp.Vocabulary(words), vectors)

@@ -1,0 +1,125 @@
+"""Texts from files, folders and lists, and that errors quote none of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.texts import CANARY
+
+import dp_middleware as dp
+from dp_middleware.lab.evaluation import Texts, load
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "one two", "label": 1}\n\n{"text": "three", "label": 0}\n'),
+        ("a.json", '[{"text": "one two", "label": 1}, {"text": "three", "label": 0}]'),
+        ("a.csv", "text,other\none two,x\nthree,y\n"),
+        ("a.tsv", "other\ttext\nx\tone two\ny\tthree\n"),
+        ("a.txt", "one two\n\nthree\n"),
+    ],
+)
+def test_kinds_of_files(tmp_path, name, content):
+    (tmp_path / name).write_text(content, encoding="utf-8-sig")
+    found = load(tmp_path / name)
+    assert (found.name, found.texts) == ("a", ("one two", "three"))
+    assert found.labels == ((1, 0) if "json" in name else ())
+    assert load(tmp_path / name, limit=1).texts == ("one two",)
+
+
+def test_columns_are_guessed_in_order_or_named(tmp_path):
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(json.dumps({"answer": "here", "question": "where", "number": 3}))
+    assert load(file).texts == ("where",)
+    assert load(file, column="answer").texts == ("here",)
+    with pytest.raises(dp.ParameterError, match="column of texts"):
+        load(file, column="number")
+
+
+def test_references_are_taken_along_where_every_row_has_one(tmp_path):
+    file = tmp_path / "answers.jsonl"
+    rows = [{"text": "one", "reference": "a"}, {"text": "two", "reference": "b"}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    found = load(file)
+    assert (found.texts, found.references) == (("one", "two"), ("a", "b"))
+    assert found.pick([1]).references == found.pick([1, 0]).references[:1] == ("b",)
+    assert found.digest != Texts(name="answers", texts=found.texts).digest
+    file.write_text("\n".join(map(json.dumps, [rows[0], {"text": "two"}])))
+    assert load(file).references == ()
+    with pytest.raises(dp.ParameterError, match="reference for each text"):
+        Texts(name="answers", texts=("one", "two"), references=("a",))
+
+
+def test_a_folder_is_its_dev_file_or_its_only_one(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"text": "train"}')
+    assert load(tmp_path).texts == ("train",)
+    (tmp_path / "dev.jsonl").write_text('{"text": "dev"}')
+    assert load(tmp_path).texts == ("dev",)
+    assert load(tmp_path).name == tmp_path.name
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(dp.ParameterError, match="one file of data, got 0"):
+        load(other)
+    (other / "mine.csv").write_text("sentence\nhello\n")
+    assert load(other).texts == ("hello",)
+
+
+def test_samples_of_the_package_have_labels_to_train_on():
+    found = load("dp_middleware/lab/evaluation/samples/reviews.jsonl").head(15)
+    assert len(found) == len(found.labels) == len(found.training) == 15
+    assert not set(found.texts) & {text for text, _ in found.training}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", f'{{"text": "x"}}\n{{"text": "{CANARY}"'),
+        ("a.json", f'{{"text": "{CANARY}"}}'),
+        ("a.csv", f"{CANARY}\n{CANARY}\n"),
+        ("a.txt", "\n \n"),
+    ],
+)
+def test_errors_quote_no_text(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(dp.ParameterError) as caught:
+        load(tmp_path / name)
+    assert CANARY not in str(caught.value)
+
+
+def test_bytes_and_missing_files(tmp_path):
+    (tmp_path / "a.txt").write_bytes(CANARY.encode() + b"\xff")
+    with pytest.raises(dp.ParameterError, match="UnicodeDecodeError") as caught:
+        load(tmp_path / "a.txt")
+    assert CANARY not in str(caught.value)
+    with pytest.raises(dp.ParameterError, match="nothing there"):
+        load(tmp_path / "no such file.txt")
+
+
+def test_a_digest_is_of_texts_and_labels_and_a_repr_of_neither():
+    one = Texts(name="a", texts=("x", "y"), labels=(0, 1))
+    assert one.digest == Texts(name="b", texts=("x", "y"), labels=(0, 1)).digest
+    assert one.digest != Texts(name="a", texts=("xy",), labels=(0, 1)).digest
+    assert one.digest != Texts(name="a", texts=("x", "y"), labels=(1, 0)).digest
+    assert CANARY not in repr(Texts(name="a", texts=(CANARY,)))
+
+
+@pytest.mark.parametrize("name", ["../../evil", "=1+1", "", ".hidden", "a b"])
+def test_a_name_is_no_path_and_no_formula(name):
+    with pytest.raises(dp.ParameterError, match="name"):
+        Texts(name=name, texts=("x",))
+
+
+def test_separators_of_unicode_stay_within_a_line(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"text": "one\u2028two"}\r\n{"text": "three"}\n', encoding="utf-8")
+    assert load(file).texts == ("one\u2028two", "three")
+
+
+def test_labels_of_a_csv_are_numbers_and_questions_are_taken_along(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("question,sentence,label\nwho,she,0\nwhat,it,1\n")
+    found = load(file)
+    assert (found.labels, found.questions, found.texts) == ((0, 1), ("who", "what"), ("she", "it"))
+    assert found.head(1).questions == ("who",)

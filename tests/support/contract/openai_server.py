@@ -1,0 +1,219 @@
+"""A real HTTP server on loopback that speaks the OpenAI protocol and remembers everything."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Any, Literal, Self
+
+from support.contract._openai_wire import Said, completion, embeddings, events
+from support.contract._responses_wire import (
+    response,
+    response_events,
+    text_completion,
+    text_events,
+)
+
+Mode = Literal["ok", "echo", "slow", "error", "malformed", "empty", "redirect"]
+
+Reply = Said | Callable[[dict[str, Any]], Said]
+
+
+class OpenAIServer:
+    """``with OpenAIServer() as server``: point a client at ``server.url``.
+
+    Answers chat completions, responses and completions of prompts, whole or streamed, and
+    embeddings; which of them, the path says.
+
+    Attributes:
+        mode: ``"ok"`` answers ``reply``; ``"echo"`` the text of the last message; ``"slow"`` waits
+            30 s, or until the server closes; ``"error"`` is HTTP 500 and quotes the request, as
+            vendors do; ``"malformed"`` is broken JSON; ``"empty"`` a null content;
+            ``"redirect"`` sends callers on to ``redirect_to`` with ``redirect_status``.
+        reply: The answer: text, tool calls, or a function from the request to one of these.
+        script: Answers that come before ``reply``, one per request.
+        choices: Answers to a request for several, cut to its ``n``; without any, ``n`` is ignored.
+        n_status: HTTP status of a request for several; as long as it is 200, it is answered.
+        failures: How many of the next requests get an HTTP 500 that quotes them.
+        requests: Bodies of all requests, parsed where they are JSON, else ``{"raw": bytes}``.
+        bodies: The same, as they came.
+        raw: The same with request line and headers.
+        redirect_to: URL of another server.
+        redirect_status: HTTP 307, or another that redirects.
+    """
+
+    def __init__(self, reply: Reply = "a fine answer", mode: Mode = "ok") -> None:
+        self.mode: Mode = mode
+        self.reply = reply
+        self.script: deque[Reply] = deque()
+        self.choices: list[str | None] = []
+        self.n_status = 200
+        self.failures = 0
+        self.redirect_to = ""
+        self.redirect_status = 307
+        self.requests: list[dict[str, Any]] = []
+        self.bodies: list[bytes] = []
+        self.raw: list[bytes] = []
+        self.closing = Event()
+        self._lock = Lock()
+        self._http = _Server(("127.0.0.1", 0), _handler(self))
+        self._port = int(self._http.server_address[1])
+        self._thread = Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Refuse connections from now on; a second time does nothing."""
+        if not self.closing.is_set():
+            self.closing.set()
+            with suppress(OSError):  # its loop looks at the flag of ``shutdown`` when it wakes
+                self._http.socket.shutdown(socket.SHUT_RDWR)
+            self._http.shutdown()
+            self._http.server_close()
+            self._thread.join()
+
+    @property
+    def port(self) -> int:
+        """Of loopback."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """Base URL for clients."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def prompts(self) -> list[str]:
+        """Content of the last message of every chat request."""
+        return [each["messages"][-1]["content"] for each in self.requests if "messages" in each]
+
+    def saw(self, word: str) -> bool:
+        """Whether the word occurs in any request: line, headers or body."""
+        return any(word.encode() in each for each in self.raw)
+
+    def _received(self, head: str, body: bytes) -> tuple[dict[str, Any], bool]:
+        """The request, and whether it is one that fails."""
+        with self._lock:
+            self.raw.append(head.encode() + body)
+            self.bodies.append(body)
+            self.requests.append(_parsed(body))
+            fails, self.failures = self.failures > 0, max(0, self.failures - 1)
+            return self.requests[-1], fails or self.mode == "error"
+
+    def _said(self, request: dict[str, Any]) -> Said:
+        if self.mode == "empty":
+            return None
+        if self.mode == "echo":
+            return _last_text(request)
+        with self._lock:
+            reply = self.script.popleft() if self.script else self.reply
+        return reply(request) if callable(reply) else reply
+
+    def _all_said(self, request: dict[str, Any]) -> list[Said]:
+        wanted = request.get("n", 1)
+        if wanted > 1 and self.choices:
+            return list(self.choices[:wanted])
+        return [self._said(request)]
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # threads that connect at once
+    daemon_threads = True
+
+
+def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self._body()
+            request, fails = server._received(f"{self.requestline}\n{self.headers}", body)
+            with suppress(ConnectionError):
+                self._answer(request, fails)
+
+        do_GET = do_PATCH = do_POST
+
+        def log_message(self, *args: object) -> None:
+            """Nothing on the console."""
+
+        def _body(self) -> bytes:
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            parts = []
+            while size := int(self.rfile.readline(), 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
+
+        def _answer(self, request: dict[str, Any], fails: bool) -> None:
+            if server.mode == "slow":
+                server.closing.wait(30)
+            if server.mode == "redirect":
+                path = self.path.removeprefix("/v1")
+                self._send(server.redirect_status, b"", Location=server.redirect_to + path)
+            elif fails:
+                self._send(500, json.dumps({"error": {"message": str(request)}}).encode())
+            elif request.get("n", 1) > 1 and server.n_status != 200:
+                self._send(server.n_status, json.dumps({"error": {"message": "no n"}}).encode())
+            elif server.mode == "malformed":
+                self._send(200, b'{"choices": [{"message": ')
+            elif request.get("stream"):
+                self._send(200, self._events(request), kind="text/event-stream")
+            else:
+                self._send(200, json.dumps(self._whole(request)).encode())
+
+        def _whole(self, request: dict[str, Any]) -> dict[str, Any]:
+            if self.path.endswith("/responses"):
+                return response(server._said(request), len(server.requests))
+            if "input" in request:
+                return embeddings(request)
+            if "prompt" in request:
+                return text_completion([str(server._said(request))])
+            return completion(server._all_said(request))
+
+        def _events(self, request: dict[str, Any]) -> bytes:
+            if self.path.endswith("/responses"):
+                return response_events(server._said(request), len(server.requests))
+            if "prompt" in request:
+                return text_events(str(server._said(request)))
+            return events(server._said(request))
+
+        def _send(
+            self, status: int, body: bytes, kind: str = "application/json", **headers: str
+        ) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
+
+
+def _last_text(request: dict[str, Any]) -> str:
+    """Of the last message, or of the last item or prompt."""
+    last = request.get("messages") or request.get("input") or request["prompt"]
+    if isinstance(last, list):
+        last = last[-1]
+    if isinstance(last, dict):
+        last = last.get("content", last.get("output"))
+    return last if isinstance(last, str) else "".join(part["text"] for part in last)
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    with suppress(ValueError):
+        request = json.loads(body)
+        if isinstance(request, dict):
+            return request
+    return {"raw": body}

@@ -1,0 +1,373 @@
+"""The trace-safe contract: it catches every leaky adapter here, and lets clean ones pass."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import llama_index.core
+import pytest
+from langchain_core import globals as settings
+from langchain_core.tracers import context as hooks
+from llama_index_instrumentation import root_dispatcher
+from support import leaky_adapters as adapters
+from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
+
+from dp_middleware.errors import DPMiddlewareError
+
+pytest_plugins = ["pytester"]
+
+CALLS = {"ask": lambda adapter, probe: adapter.ask(probe.new_text(), probe.config)}
+SAME = {"ask": lambda adapter, probe: adapter.ask(probe.private_text, probe.config, "event-1")}
+NO_TEXT = {"image": lambda adapter, probe: adapter.ask(probe.canary.encode(), probe.config)}
+LANGCHAIN = {
+    "LangChain callbacks",
+    "LangChain async callbacks",
+    "LangChain global handler",
+    "LangSmith",
+}
+LLAMA_INDEX = {"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"}
+
+
+class TestClean(TraceSafeContract):
+    calls = {  # noqa: RUF012
+        **CALLS,
+        "aask": lambda adapter, probe: adapter.aask(probe.new_text(), probe.config),
+    }
+    replays = SAME
+    refusals = NO_TEXT
+    requires = frozenset({*LANGCHAIN, *LLAMA_INDEX, "LLM cache"})
+    hears = frozenset({*LANGCHAIN, "LLM cache", "logs", "console"})
+
+    def adapter(self, probe):
+        return adapters.Clean(probe)
+
+
+@pytest.mark.slow
+class TestRetrying(TestClean):
+    retries = CALLS
+
+    def adapter(self, probe):
+        return adapters.Retrying(probe)
+
+
+@pytest.mark.slow
+class TestExtracting(TestClean):
+    output = "private"
+
+    def adapter(self, probe):
+        return adapters.Extracting(probe)
+
+
+class TestSession(TraceSafeContract):
+    """Nothing remote: the release itself leaves."""
+
+    output = "released"
+    calls = {  # noqa: RUF012
+        "release": lambda s, probe: s.release(probe.new_id(), "user", probe.private_text).text,
+        "generator": lambda s, probe: (
+            s.release(each, "user", probe.private_text).text for each in [probe.new_id()]
+        ),
+    }
+    replays = {  # noqa: RUF012
+        "release": lambda session, probe: session.release("1", "user", probe.private_text).text
+    }
+
+    def adapter(self, probe):
+        return Guarded(probe.session())
+
+
+class Guarded:
+    """A session that lets no stranger's error through."""
+
+    def __init__(self, session):
+        self.session = session
+
+    def release(self, *event):
+        try:
+            return self.session.release(*event)
+        except Exception:
+            pass
+        raise RuntimeError("no release")
+
+
+# leaky ones --------------------------------------------------------------------------------------
+
+GOOD = "test_nothing_private_is_recorded_or_sent"
+REMOTE = "test_a_failing_remote"
+EXTRACTOR = "test_a_failing_extractor"
+REDIRECTED = "test_a_redirected_extractor"
+PROXIED = "test_an_extractor_behind_a_proxy"
+BUDGET = "test_an_exhausted_budget"
+RELEASE = "test_a_failing_release"
+REFUSAL = "test_what_cannot_be_released"
+SHOWN = "test_components_show_no_secret"
+THREADS = "test_threads_draw_apart"
+
+FAILED = (AssertionError, AttributeError, DPMiddlewareError, pytest.fail.Exception)
+CAUGHT = [
+    (adapters.Logging, GOOD, "logs: (.|\n)*asked about zxq"),
+    (adapters.LoggingApart, GOOD, "logs: "),
+    (adapters.LoggingOneWord, GOOD, "logs: (.|\n)*one word: zxq"),
+    (adapters.LoggingUpper, GOOD, "logs: (.|\n)*ZXQ"),
+    (adapters.LoggingHalf, GOOD, "logs: (.|\n)*half a word: zxq"),
+    (adapters.Printing, GOOD, "console: "),
+    (adapters.Warned, GOOD, "warnings: .*a long text"),
+    (adapters.Tagging, GOOD, "LangChain callbacks: (.|\n)*LangSmith: "),
+    (adapters.SendingName, GOOD, 'remote: .*"name": ?"zxq'),
+    (adapters.SendingAnswerBack, GOOD, "remote: .*go on from"),
+    (adapters.Silent, GOOD, "no released text left"),
+    (adapters.Unpaid, GOOD, "nothing was charged"),
+    (adapters.Extracting, GOOD, "output: .*zxq"),
+    (adapters.QuotingErrors, REMOTE, "exception: .*no answer to"),
+    (adapters.QuotingErrors, BUDGET, "exception: .*no answer to"),
+    (adapters.Swallowing, REMOTE, "DID NOT RAISE"),
+    (adapters.Swallowing, BUDGET, "DID NOT RAISE"),
+    (adapters.FailingOpen, BUDGET, "DID NOT RAISE"),
+    (adapters.CallingFirst, BUDGET, "the remote model was called"),
+    (adapters.Unguarded, RELEASE, "exception: .*"),
+    (adapters.HidingErrors, RELEASE, "exception: .*"),
+    (adapters.ChargingFirst, REFUSAL, "charged for before the refusal"),
+    (adapters.CallingFirst, REFUSAL, "the remote model was called"),
+    (adapters.Swallowing, REFUSAL, "DID NOT RAISE"),
+    (adapters.Stumbling, REFUSAL, "no attribute"),
+    (adapters.ExtractingUnguarded, EXTRACTOR, "exception: .*cannot extract from"),
+    (adapters.ExtractingElsewhere, REDIRECTED, "DID NOT RAISE"),
+    (adapters.ExtractingThroughProxies, PROXIED, "DID NOT RAISE|no answer"),
+    (adapters.Forgetful, "test_the_same_event_again", "something else left"),
+    (adapters.RetryingAll, "test_a_retry", "the retry sent something else"),
+    (adapters.Seeded, THREADS, "two draws were equal"),
+    (adapters.SeededBesideIds, THREADS, "two draws were equal"),
+    (adapters.ChargingOnce, THREADS, "charges are missing"),
+    (adapters.Remembering, SHOWN, "pickle of Remembering"),
+    (adapters.PicklingKey, SHOWN, "pickle of PicklingKey"),
+    (adapters.ShowingText, SHOWN, "repr of ShowingText"),
+    (adapters.ShowingLedger, SHOWN, "to_dict of ShowingLedger"),
+    (adapters.ShowingApiKey, SHOWN, "model_dump of ShowingApiKey"),
+]
+
+
+def contract(make, **attributes):
+    """A contract for the adapter that ``make`` gives for a probe."""
+    methods = {"calls": CALLS, "adapter": lambda self, probe: make(probe)}
+    return type("Contract", (TraceSafeContract,), {**methods, **attributes})()
+
+
+@pytest.fixture
+def apart():
+    """A logger that tells the root nothing, and records nothing by itself."""
+    logger = logging.getLogger("adapter.apart")
+    logger.propagate, logger.level = False, logging.ERROR
+    yield
+    logger.propagate, logger.level = True, logging.NOTSET
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "test", "message"), CAUGHT, ids=[f"{k.__name__}-{t}" for k, t, _ in CAUGHT]
+)
+@pytest.mark.usefixtures("apart")
+def test_a_leaky_adapter_is_caught(kind, test, message, tmp_path):
+    table = {"test_the_same_event_again": SAME, REFUSAL: NO_TEXT}.get(test, CALLS)
+    faults = {REMOTE: ["error"]}.get(test, [])
+    given = [] if test in (SHOWN, THREADS) else [*table.values(), *faults]
+    with Probe(tmp_path) as probe, pytest.raises(FAILED, match=message):
+        getattr(contract(kind), test)(*given, probe)
+
+
+def leaks_of(make, calls, probe):
+    """Where the canary was found on the good path, by source."""
+    ((_, call),) = calls.items()
+    with pytest.raises(AssertionError, match="private text was recorded") as caught:
+        contract(make).test_nothing_private_is_recorded_or_sent(call, probe)
+    return {line.partition(":")[0] for line in str(caught.value).splitlines()}
+
+
+RUNNABLE = runnable_calls(lambda probe: probe.new_text())
+
+
+def wrapped(probe):
+    """LangChain's obvious wrapper."""
+    return adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai())
+
+
+@pytest.mark.parametrize("path", RUNNABLE)
+def test_langchains_obvious_wrapper_is_caught_everywhere(path, tmp_path):
+    with Probe(tmp_path) as probe:
+        leaks = leaks_of(wrapped, {path: RUNNABLE[path]}, probe)
+    assert leaks >= {*LANGCHAIN, "LLM cache", "console"}
+    assert "remote" not in leaks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", ["none", "budget"])
+@pytest.mark.parametrize("made", fallback_calls(lambda probe: probe.new_text()))
+def test_a_fallback_that_is_handed_raw_text_is_caught(made, trouble, tmp_path):
+    call = fallback_calls(lambda probe: probe.new_text())[made]
+    with Probe(tmp_path) as probe, pytest.raises(AssertionError, match=r"private text|was called"):
+        contract(wrapped).test_a_fallback(call, trouble, probe)
+
+
+@pytest.mark.parametrize(
+    "held", [lambda x: x, lambda x: ("message", x), lambda x: [x], lambda x: {"pieces": x}]
+)
+def test_a_block_that_is_not_quiet_is_caught(held, tmp_path):
+    def begun(model, probe):
+        return held(model.stream(probe.new_text()))
+
+    with Probe(tmp_path) as probe, pytest.raises(AssertionError, match="LangSmith: "):
+        contract(wrapped).test_inside_a_quiet_block(begun, probe)
+
+
+def test_llama_indexs_obvious_wrapper_is_caught_everywhere(tmp_path):
+    def naive(probe):
+        return adapters.NaiveLLM(session=probe.session(), inner=probe.llama_openai())
+
+    with Probe(tmp_path) as probe:
+        leaks = leaks_of(naive, {"ask": lambda llm, p: llm.ask(p.new_text())}, probe)
+    assert leaks >= LLAMA_INDEX
+    assert "remote" not in leaks
+
+
+def test_a_leak_is_shown_with_its_surroundings(tmp_path):
+    with Probe(tmp_path) as probe:
+        print("x" * 1000, "before", probe.canary, "after", "y" * 1000)
+        (leak,) = probe.leaks(output=["nothing"])
+    assert leak.startswith("console: ...xxx")
+    assert f"before {probe.canary} after" in leak
+    assert len(leak) < 250
+
+
+def test_what_hangs_on_an_error_is_found(tmp_path):
+    with Probe(tmp_path) as probe:
+        hidden = ExceptionGroup("failed", [ValueError("clean")])
+        hidden.exceptions[0].__context__ = RuntimeError(probe.canary)
+        noted, carrying = ValueError("clean"), ValueError("clean")
+        noted.add_note(probe.canary)
+        carrying.response = {"body": [probe.canary.encode()]}
+        for error in (hidden, noted, carrying):
+            assert probe.leaks(exception=error)
+        assert not probe.leaks(exception=ValueError("clean"))
+
+
+def test_what_lies_deep_and_what_is_cut_is_found(tmp_path):
+    with Probe(tmp_path) as probe:
+        deep = probe.new_text()
+        for _ in range(30):
+            deep = [deep]
+        half = len(probe.canary) // 2
+        for value in (deep, probe.canary.upper(), probe.canary[:half], probe.canary[half:]):
+            assert probe.leaks(output=value)
+        assert all(probe.leaks(output=word) for word in probe.new_text().split())
+        assert not probe.leaks(output="w1x")
+
+
+class Streaming:
+    """A runnable whose stream prints the text when it is given up, and whose batch hides errors."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def stream(self, text, config):
+        try:
+            yield "w1x"
+            yield "w2x"
+        finally:
+            print(text)
+
+    def batch(self, texts, config, return_exceptions):
+        assert return_exceptions
+        return ["w1x", self.error]
+
+
+def test_a_stream_that_is_given_up_and_a_batch_that_returns_errors_are_calls(tmp_path):
+    with Probe(tmp_path) as probe:
+        assert RUNNABLE["stream_abandoned"](Streaming(None), probe) == "w1x"
+        assert probe.leaks()
+        with pytest.raises(KeyError):
+            RUNNABLE["batch_return_exceptions"](Streaming(KeyError("x")), probe)
+
+
+def test_everything_is_as_it_was_after_a_probe(tmp_path):
+    def state():
+        return (
+            settings.get_debug(),
+            settings.get_llm_cache(),
+            list(hooks._configure_hooks),
+            llama_index.core.global_handler,
+            list(root_dispatcher.span_handlers),
+            list(root_dispatcher.event_handlers),
+            os.environ.get("LANGSMITH_TRACING"),
+            logging.root.level,
+            list(logging.root.handlers),
+            sys.stdout,
+            warnings.filters,
+        )
+
+    before = state()
+    with Probe(tmp_path):
+        assert state() != before
+    assert state() == before
+
+
+# under pytest ------------------------------------------------------------------------------------
+
+SUITE = """
+from support.contract import TraceSafeContract
+from support.leaky_adapters import Clean, Printing
+
+class TestSuite(TraceSafeContract):
+    {attributes}
+
+    def adapter(self, probe):
+        return {kind}(probe)
+"""
+ONE = "calls = {'the path': lambda a, probe: a.ask(probe.new_text())}"
+
+
+ONLY = ("-k", "recorded_or_sent")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind", "options", "outcomes", "lines"),
+    [
+        (ONE, "Printing", ONLY, {"failed": 1}, ["*_sent?the path?*", "*console: ...*zxq*"]),
+        ("", "Clean", (), {"errors": 1}, ["*expected TestSuite.calls, got none*"]),
+        (
+            f"{ONE}; requires = frozenset({{'Telepathy'}})", "Clean", ONLY, {"errors": 1},
+            ["*not recorded, as its package is missing: ?'Telepathy'?*"],
+        ),
+        (
+            f"{ONE}; hears = frozenset({{'warnings'}})", "Clean", ONLY, {"failed": 1},
+            ["*no released text was recorded by ?'warnings'?*"],
+        ),
+    ],
+    ids=["a leak", "no calls", "a source that is missing", "a source that hears nothing"],
+)  # fmt: skip
+def test_a_suite_fails_and_says_why(pytester, attributes, kind, options, outcomes, lines):
+    pytester.makepyfile(SUITE.format(attributes=attributes, kind=kind))
+    quiet = ("-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function")
+    ended = pytester.runpytest_inprocess(*quiet, *options)
+    ended.assert_outcomes(**outcomes, deselected=17 if options else 0)
+    ended.stdout.fnmatch_lines(lines)
+
+
+def test_frameworks_are_loaded_by_a_probe_only_and_may_be_missing(tmp_path):
+    code = """
+import pathlib, sys
+import support.contract as testing
+names = ("langchain_core", "langsmith", "llama_index", "openai")
+assert not [name for name in sys.modules if name.startswith(names)]
+sys.modules.update(langchain_core=None, llama_index=None)
+with testing.Probe(pathlib.Path(sys.argv[1])) as probe:
+    print(sorted(probe.sources), file=sys.__stdout__)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    found = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
+    )
+    assert found.stdout.strip() == "['console', 'logs', 'warnings']"

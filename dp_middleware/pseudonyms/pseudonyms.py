@@ -6,20 +6,19 @@ import copy
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import lru_cache
-from hashlib import sha256
 from typing import Any, Literal, Self
 
 from dp_middleware import _validate
 from dp_middleware.conversation.memo import Entries
 from dp_middleware.errors import CannotCalibrate, NothingFound, ParameterError
-from dp_middleware.mechanisms.text_mechanisms import TextMechanism
-from dp_middleware.privacy import Adjacency, Certificate, PureDP
+from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.receipts import write_charge
 from dp_middleware.privacy.releases import Ledger, Release
-from dp_middleware.pseudonyms.common import Word, only_common, promise
+from dp_middleware.pseudonyms.beside import read_rest, release_rest, without_ledger
+from dp_middleware.pseudonyms.common import Word, only_common
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.ours import Strictness, default
+from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
@@ -27,19 +26,12 @@ from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
-from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.releasing import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Scope, Span
+from dp_middleware.sanitizers.spans import Scope
 
 OnEmpty = Literal["raise", "pass"]
 Rest = Literal["common"] | None
-
-_PUBLIC = (
-    "what the detector does not find is public and goes out as it is",
-    "that entities are there, where, of which kind, in capitals or small letters, between which "
-    "signs, and which of their parts are equal (numbers: in value), is public",
-)
 
 
 class Pseudonyms(Payer):
@@ -81,7 +73,6 @@ class Pseudonyms(Payer):
     """
 
     remembers = True
-    _known: tuple[Sanitizer | None, Certificate] | None = None
     _mapping: Mapping  # of the conversation that it is bound to
 
     def __init__(
@@ -108,9 +99,8 @@ class Pseudonyms(Payer):
         self.kinds, self._asked = _chosen(kinds)
         if rest is not None:
             self.kinds[Word.name] = Word()
-        self._laws_digest = sha256(repr(sorted(self.kinds.items())).encode()).hexdigest()
         self._detector = default(self._asked, strictness) if detector is None else detector
-        self.sanitizer = _without_ledger(sanitizer)
+        self.sanitizer = without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
         self.subject = own[1] if subject is None else subject
@@ -123,13 +113,11 @@ class Pseudonyms(Payer):
 
     @property
     def certificate(self) -> Certificate:
-        """The guarantee of a release in which all kinds occur; of one with few it is better."""
-        if self._known is None or self._known[0] is not self.sanitizer:
-            self._known = self.sanitizer, self._certificate(self.kinds.values(), self.sanitizer)
-        return self._known[1]
+        """Returns that of a release in which all kinds occur; of one with few it is better."""
+        return self._certificate(self.kinds.values(), self.sanitizer)
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
-        """A session that releases with pseudonyms and restores what comes back.
+        """Makes a session that releases with pseudonyms and restores what comes back.
 
         Args:
             key: 32 bytes or more, for a ``memo=`` that outlives this process.
@@ -164,13 +152,13 @@ class Pseudonyms(Payer):
         return PseudonymDraft(view=view, places=places, kept=tuple(lists.kept(view.text)))
 
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
-        """The same with further things that are never, or always, replaced.
+        """Returns the same with further things that are never, or always, replaced.
 
         Raises:
             ParameterError: As of :class:`Pseudonyms`.
         """
         twin = copy.copy(self)
-        twin._lists, twin._known = (self._lists or Lists()).added(allow, also), None
+        twin._lists = (self._lists or Lists()).added(allow, also)
         return twin
 
     def bound(self, mapping: Mapping) -> Self:
@@ -219,75 +207,38 @@ class Pseudonyms(Payer):
                 "expected a text in which the detector finds something, got one in which it finds "
                 'nothing and which would go out as it is; on_empty="pass" allows that'
             )
-        rest = None if self.sanitizer is None else self._rest(self.sanitizer, draft)
-        kinds, near = {place.kind for place in draft.places}, draft.near(mapping)
-        certificate = self._certificate(kinds, self.sanitizer)
-        priced = certificate if rest is None else self._certificate(kinds, None)
-        for each, n in ((priced, near), (certificate, 0 if rest is None else len(rest.fresh))):
+        kinds, sanitizer = {place.kind for place in draft.places}, self.sanitizer
+        rest = None if sanitizer is None else read_rest(sanitizer, draft)
+        certificate = self._certificate(kinds, sanitizer)
+        priced = certificate if sanitizer is None else self._certificate(kinds, None)
+        near = draft.near(mapping)
+        for bill, n in ((priced, near), (certificate, 0 if rest is None else len(rest.fresh))):
             if self.ledger is not None and self.subject and n:
-                self.ledger.charge(self.subject, each, n)
+                self.ledger.charge(self.subject, bill, n)
         for _ in range(near):  # of the tokens the sanitizer does
             write_charge(priced)
-        written, used = draft.written(
-            mapping, draft.public(self._lists.texts if self._lists else ()) if alone else ()
-        )
-        if rest is None or self.sanitizer is None:
-            verbatim = count("\n".join(draft.text[start:end] for start, end in draft.gaps))
-            text = draft.filled(written, 0, len(draft.text), draft.view)
-            release = Release(
-                text=text,
-                certificate=certificate,
-                tokens_total=count(text),  # not of the values: how many words they have is private
-                tokens_verbatim=verbatim,
-            )
-            return release, used
-        ends = [0, *(end for _, end in draft.rest)]
-        starts = [*(start for start, _ in draft.rest), len(draft.text)]
-        frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
-        rest = replace(rest, public=frame)
-        ((release, _),) = self.sanitizer.release_drafts([rest], lambda _: certificate)
-        release = replace(
-            release,
-            tokens_total=len(rest.ids) + sum(map(self.sanitizer.count, frame)),
-            tokens_verbatim=rest.tokens_verbatim - rest.public_tokens,
+        if rest is not None and sanitizer is not None:
+            written, used = draft.written(mapping, ())
+            return release_rest(sanitizer, rest, draft, written, certificate), used
+        allowed = () if self._lists is None else self._lists.texts
+        written, used = draft.written(mapping, draft.public(allowed))
+        text = draft.filled(written, 0, len(draft.text), draft.view)
+        release = Release(
+            text=text,
+            certificate=certificate,
+            tokens_total=count(text),  # not of the values: how many words they have is private
+            tokens_verbatim=count("\n".join(draft.text[start:end] for start, end in draft.gaps)),
         )
         return release, used
 
-    @staticmethod
-    def _rest(sanitizer: Sanitizer, draft: PseudonymDraft) -> Draft:
-        """What is perturbed."""
-        rest = sanitizer.read(draft.text, [Span(start, end) for start, end in draft.rest])
-        if not isinstance(rest, Draft):
-            raise ParameterError("expected a sanitizer of tokens beside pseudonyms")
-        return rest
-
     def _certificate(self, kinds: Iterable[Kind], sanitizer: Sanitizer | None) -> Certificate:
         """Of a release in which these kinds occur, with what perturbs the rest, if anything."""
-        laws = sorted({repr(kind): kind for kind in kinds}.values(), key=repr)
-        own = None if sanitizer is None else sanitizer.certificate
-        if own is not None and not isinstance(own.guarantee, PureDP):
-            raise ParameterError(
-                "expected a sanitizer with a finite pure guarantee beside pseudonyms, got "
-                f"{type(own.guarantee).__name__}; kinds of guarantee do not add up"
-            )
-        epsilon = max([0.0, *(kind.loss for kind in laws)] + ([] if own is None else [own.epsilon]))
-        everything = sha256(f"{self._laws_digest}{own and own.mechanism!r}".encode())
-        beside = None if own is None else own.adjacency
-        return Certificate(
-            guarantee=PureDP(epsilon=epsilon),
-            adjacency=_adjacency(tuple(self.kinds), beside),
-            method="exact" if own is None else own.method,
-            assumptions=(
-                *(() if self.rest is None else (promise(),)),
-                *_PUBLIC[own is not None or self.rest is not None :],
-                *(("what allow= names is public",) if self._lists and self._lists.allow else ()),
-                *dict.fromkeys(f"kept of each {kind.name}: {kind.keeps}" for kind in laws),
-                *(() if own is None else own.assumptions),
-            ),
-            claimed=epsilon,
-            epsilon=epsilon,
-            mechanism=f"Pseudonyms({everything.hexdigest()[:16]})",
-            space="public lists" if own is None else own.space,
+        return certificate_of(
+            frozenset(kinds),
+            tuple(self.kinds.items()),
+            None if sanitizer is None else sanitizer.certificate,
+            common=self.rest is not None,
+            allows=self._lists is not None and self._lists.allow != (),
         )
 
     def at(self, epsilon: float) -> Pseudonyms:
@@ -307,25 +258,6 @@ class Pseudonyms(Payer):
         return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
 
 
-@lru_cache(maxsize=64)
-def _adjacency(kinds: tuple[str, ...], beside: Adjacency | None) -> Adjacency:
-    return Adjacency.entities(kinds, beside)
-
-
-def _apart(frame: list[str]) -> tuple[str, ...]:
-    """What stands around perturbed text, with a blank where a drawn word would touch a pseudonym.
-
-    Args:
-        frame: The first and the last may be empty.
-    """
-    return tuple(
-        " " * (n > 0 and piece[:1].strip() != "")
-        + piece
-        + " " * (n < len(frame) - 1 and piece[-1:].strip() != "")
-        for n, piece in enumerate(frame)
-    )
-
-
 def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] | None]:
     """The laws by name, and the kinds that are asked for; ``None``: all that are found."""
     laws = default_kinds()
@@ -340,14 +272,3 @@ def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] |
         raise ParameterError("expected at least one kind, as a name or an instance of Kind")
     chosen = Kinds((name, own.get(name) or laws[name]) for name in names)
     return chosen, frozenset(names)
-
-
-def _without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:
-    """A sanitizer of tokens that charges nothing: all is charged before anything is drawn."""
-    if sanitizer is None:
-        return None
-    if isinstance(sanitizer.mechanism, TextMechanism):
-        raise ParameterError("expected a sanitizer of tokens beside pseudonyms, got one of texts")
-    twin = copy.copy(sanitizer)
-    twin.ledger = twin.subject = None
-    return twin

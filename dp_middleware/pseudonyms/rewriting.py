@@ -30,7 +30,6 @@ from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 
 S = TypeVar("S", Entity, "Place")
-
 V = TypeVar("V")
 
 _VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")

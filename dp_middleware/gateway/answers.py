@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, ToolCall
-from dp_middleware.conversation.reply import Reply
 from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway.failures import LACKING, Failure, garbage, read
 

@@ -14,11 +14,10 @@ from typing import Any, Protocol, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
-from dp_middleware.conversation.transcript import Unknown
-from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.conversation.notebook import Unknown
+from dp_middleware.errors import DPMiddlewareError, guarded
 from dp_middleware.gateway.accounts import headers_of
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call

@@ -11,7 +11,7 @@ from typing import Any
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.memo import Entries
+from dp_middleware.conversation.memo_file import Rows
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.kinds.base import Kind
 from dp_middleware.pseudonyms.matching import Names, normal
@@ -141,7 +141,7 @@ class Mapping(StaysHere):
         self._unsaved.append([pair.kind, shape, key, text, pseudonym])
         return pair
 
-    def load(self, entries: Entries, conversation: bytes, seal: Seal) -> None:
+    def load(self, entries: Rows, conversation: bytes, seal: Seal) -> None:
         """Read what another process, or this one before a restart, has kept.
 
         Where it was dropped, it is here too: others would draw other pairs.
@@ -155,7 +155,7 @@ class Mapping(StaysHere):
             for record in json.loads(data):
                 self._read(record)
 
-    def store(self, entries: Entries, conversation: bytes, seal: Seal, now: float) -> None:
+    def store(self, entries: Rows, conversation: bytes, seal: Seal, now: float) -> None:
         """Keep what is new, and all that was kept as long as what it was just released with."""
         entries.use(conversation, now)
         if self._unsaved:

@@ -11,11 +11,9 @@ from threading import Lock
 from typing import Any, Protocol, Self, cast
 
 from dp_middleware.conversation.exchange import Restorers
-from dp_middleware.conversation.memo import Entries
-from dp_middleware.conversation.notebook import Notebook
+from dp_middleware.conversation.notebook import Admitted, Notebook
 from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
-from dp_middleware.conversation.transcript import Admitted
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
@@ -242,7 +240,8 @@ class PseudonymSession(Session):
         mapping = self._mapping(within)
         if self._seal is not None:
             with self._memo.exclusive() as entries, mapping.lock:
-                mapping.load(entries, within, self._seal)
+                rows: Any = entries  # of a file, as there is a seal
+                mapping.load(rows, within, self._seal)
         return mapping
 
 
@@ -289,7 +288,7 @@ class OfConversation:
         return released
 
     @contextmanager
-    def kept_in(self, entries: Entries, now: float) -> Iterator[None]:
+    def kept_in(self, entries: Any, now: float) -> Iterator[None]:
         """Read the mapping as it was kept, and keep it, with what is added, from now on."""
         with self._mapping.lock:
             if self._seal is None:

@@ -17,9 +17,8 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrou
 from pydantic import BaseModel
 
 import dp_middleware as dp
-from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, ToolCall
-from dp_middleware.conversation.reply import Reply
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.receipts import Receipt
 

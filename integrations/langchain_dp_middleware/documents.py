@@ -9,8 +9,9 @@ from typing import Any
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.passages import public_keys
 from dp_middleware.conversation.session import ONCE, session_of
+from dp_middleware.errors import guarded
 from langchain_dp_middleware._boundary import at_most, for_subject
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages

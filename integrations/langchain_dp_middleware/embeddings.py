@@ -9,9 +9,8 @@ from typing import Any, cast
 from langchain_core.embeddings import Embeddings
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.session import ONCE, session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.embedders import embedding_service
 from dp_middleware.models.trust import Location, locate
 from dp_middleware.privacy.releases import Ledger

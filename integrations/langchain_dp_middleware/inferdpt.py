@@ -18,8 +18,7 @@ from pydantic import Field
 
 import dp_middleware as dp
 from dp_middleware._quiet import in_thread
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError
+from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._answers import signed

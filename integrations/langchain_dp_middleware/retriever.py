@@ -16,8 +16,8 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys
-from dp_middleware.errors import ParameterError
+from dp_middleware.conversation.passages import public_keys
+from dp_middleware.errors import ParameterError, guarded
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,

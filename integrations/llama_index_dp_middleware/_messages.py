@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from llama_index.core.base.llms import types as llms
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
 
-from dp_middleware.conversation.messages import Message, Role, ToolCall
-from dp_middleware.conversation.names import checked
+from dp_middleware.conversation.messages import Message, Role, ToolCall, checked
 from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 

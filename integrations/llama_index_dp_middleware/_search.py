@@ -10,8 +10,8 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
-from dp_middleware.errors import UntrustedHost
+from dp_middleware.conversation.passages import public_keys
+from dp_middleware.errors import UntrustedHost, aguarded, guarded
 from dp_middleware.models.trust import locate_all, require_trusted
 from llama_index_dp_middleware._blocks import unrecorded
 from llama_index_dp_middleware.nodes import CONVERSATION, release_scored

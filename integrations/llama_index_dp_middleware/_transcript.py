@@ -12,11 +12,10 @@ from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.templates import Template, parts_of
-from dp_middleware.errors import BudgetExhausted
+from dp_middleware.errors import BudgetExhausted, guarded
 from llama_index_dp_middleware._answers import Call
 from llama_index_dp_middleware._blocks import in_block
 from llama_index_dp_middleware._messages import slots_of

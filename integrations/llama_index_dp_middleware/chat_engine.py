@@ -19,11 +19,10 @@ from llama_index.core.chat_engine.types import (
 from llama_index.core.schema import QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, events_of
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from dp_middleware.privacy.receipts import Receipt, receipts

@@ -14,9 +14,9 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.passages import public_keys
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block, unspanned
 
 CONVERSATION = "llama-index-nodes"

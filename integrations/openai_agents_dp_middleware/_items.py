@@ -9,8 +9,8 @@ from agents.run_config import CallModelData, CallModelInputFilter, ModelInputDat
 
 from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.session import Session, session_of
-from dp_middleware.conversation.transcript import Unknown
 from dp_middleware.errors import ParameterError
 
 _ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "system"}

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Ids
-from dp_middleware.embedding.blocks import parts
+from dp_middleware.embedding.arrays import Ids, parts
 from dp_middleware.sampling.entropy import Entropy, Words, random_words
 from dp_middleware.sampling.integers import Others, Rows, halves, left_over, round_rows, words
 

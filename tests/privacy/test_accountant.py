@@ -46,7 +46,7 @@ def test_pure_epsilons_add_up_and_are_never_understated(millionths):
     epsilons = [n / 2**20 for n in millionths]
     found = basic([pure(epsilon) for epsilon in epsilons])
     assert isinstance(found, PureDP)
-    assert math.fsum(epsilons) <= found.epsilon <= math.fsum(epsilons) * (1 + 1e-14)
+    assert math.fsum(epsilons) <= found.epsilon <= math.fsum(epsilons) * (1 + 2**-49)
 
 
 def test_the_unit_says_what_is_protected():

@@ -30,7 +30,7 @@ _NO_BLANK_BEFORE = re.compile(r" (n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|[.,;:!?%
 _NO_BLANK_BEHIND = re.compile(r"([(\[{]) ")
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """A token of a text: its string (``None`` if the tokenizer has none) and offsets."""
 
     token: str | None
@@ -49,7 +49,7 @@ class Tokenizer(Protocol):
     name: str
     continuation: str
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Token strings in reading order; deterministic; nothing truncated."""
 
     def join(self, tokens: Sequence[str]) -> str:
@@ -73,7 +73,7 @@ class NumberedTokenizer(ABC):
         """Those of a text in reading order, (n,), also of blanks; deterministic."""
 
     @abstractmethod
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Tokens of a text with their places; blanks are left out."""
 
     def written(self, token: str) -> str:
@@ -116,10 +116,10 @@ class BlankTokenizer:
     name = "blanks"
     continuation = ""
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Tokens of a text with their places."""
         return [
-            Piece(word.group(), offset + word.start(), offset + word.end())
+            TextPiece(word.group(), offset + word.start(), offset + word.end())
             for offset, section in sections(clean(text))
             for word in re.finditer(r"\S+", section)
         ]
@@ -138,10 +138,10 @@ class LowerCaseTokenizer:
     name = "lower-case words"
     continuation = ""
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Tokens of a text with their places."""
         return [
-            Piece(
+            TextPiece(
                 word.group().lower().replace("’", "'"), offset + word.start(), offset + word.end()
             )
             for offset, section in sections(clean(text))
@@ -171,7 +171,7 @@ class TiktokenTokenizer(NumberedTokenizer):
         parts = [encode(part) for _, part in sections(clean(text))]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Tokens of a text with their places; one may hold a part of a character's bytes."""
         spelling_of, pieces = self.spellings, []
         for offset, section in sections(clean(text)):
@@ -183,7 +183,7 @@ class TiktokenTokenizer(NumberedTokenizer):
             last = np.searchsorted(starts, ends[1:]) + offset
             places = zip(numbers, first.tolist(), last.tolist(), strict=True)
             words = ((spelling_of[n], start, end) for n, start, end in places)
-            pieces += [Piece(*word) for word in words if word[0] != ""]
+            pieces += [TextPiece(*word) for word in words if word[0] != ""]
         return pieces
 
 
@@ -227,13 +227,13 @@ class LibraryTokenizer(NumberedTokenizer):
         encodings = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
         return np.concatenate([np.array(part.ids, dtype=np.int64) for part in encodings])
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Tokens of a text with their places; blanks carry no word and are left out."""
         offsets, parts = zip(*sections(clean(text)), strict=True)
         encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
         spellings = self.spellings
         return [
-            Piece(spellings[number], offset + start, offset + end)
+            TextPiece(spellings[number], offset + start, offset + end)
             for offset, encoding in zip(offsets, encodings, strict=True)
             for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
             if spellings[number] != ""

@@ -16,7 +16,7 @@ from dp_middleware.vocabulary import sources
 from dp_middleware.vocabulary.tokenizers import (
     BlankTokenizer,
     NumberedTokenizer,
-    Piece,
+    TextPiece,
     Tokenizer,
 )
 
@@ -258,7 +258,7 @@ def _check_text(text: str) -> None:
 
 
 def _split(
-    text: str, piece: Piece, ids: Mapping[str | None, int], longest: int, continuation: str
+    text: str, piece: TextPiece, ids: Mapping[str | None, int], longest: int, continuation: str
 ) -> Iterator[Occurrence]:
     """Longest known token first, from the left; a character no token covers is unknown.
 

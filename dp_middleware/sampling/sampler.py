@@ -18,20 +18,14 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import CachedRows, RowCache
 from dp_middleware.sampling.entropy import Entropy, Words, os_entropy
-from dp_middleware.sampling.integers import WIDE_BELOW, IntegerRows, Rows, integer_rows
+from dp_middleware.sampling.integers import WIDE_BELOW, Rows, integer_rows
 from dp_middleware.sampling.tables import Table, tables
 
 __all__ = [
-    "CACHE_BYTES",
     "WIDE_BELOW",
     "Entropy",
-    "Floats",
-    "Ids",
-    "IntegerRows",
-    "Rows",
     "Sampler",
     "Table",
-    "Words",
     "bulk_entropy",
     "insecure_entropy",
     "integer_rows",

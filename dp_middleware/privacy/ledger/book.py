@@ -185,7 +185,7 @@ def account(connection: sa.Connection, terms: Terms, subject: str, now: int) -> 
     infinite_by = last.infinite_by if last else ""
     return Account(
         spent=math.inf if infinite_by else nats_of(pure.total if pure else 0),
-        remaining=remaining(connection, terms, subject, now),
+        remaining=remaining(connection, terms, subject, now, last),
         metric=_metric_totals(connection, subject),
         events=last.number if last else 0,
         infinite_by=infinite_by or None,

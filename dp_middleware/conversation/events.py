@@ -13,8 +13,7 @@ from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.twins import Twins
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.privacy.receipts import write_releases
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Release, write_releases
 from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
 
 _ASSUMPTIONS: dict[Origin, str] = {

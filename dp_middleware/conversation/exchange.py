@@ -15,8 +15,7 @@ from dp_middleware.conversation.messages import Event, Message, ToolCall
 from dp_middleware.conversation.notebook import Notebook
 from dp_middleware.conversation.saved import Saved, saved_answer
 from dp_middleware.errors import ParameterError, guarded, without_text
-from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
 

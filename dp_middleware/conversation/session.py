@@ -26,7 +26,7 @@ from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Unk
 from dp_middleware.conversation.releaser import Released
 from dp_middleware.conversation.saved import Saved, load, save
 from dp_middleware.errors import ParameterError, guarded
-from dp_middleware.privacy.receipts import shared_receipts
+from dp_middleware.privacy.releases import shared_receipts
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 

@@ -17,8 +17,8 @@ from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import (
     BudgetExhausted,
-    MissingExtra,
     ParameterError,
+    needs,
     raise_alone,
     without_text,
 )
@@ -38,7 +38,7 @@ from langchain_dp_middleware._boundary import conversation_of, require_epsilon, 
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
 
-try:
+with needs("agents", "langchain"):
     from langchain.agents.middleware.types import (
         AgentMiddleware,
         AgentState,
@@ -52,8 +52,6 @@ try:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
     from langgraph.types import Command
-except ModuleNotFoundError:
-    raise MissingExtra("langchain", "agents") from None
 
 ANSWER = "Answer the request at the beginning of the text; what tools found follows it."
 

@@ -25,6 +25,8 @@ _ASSUMPTIONS: dict[Origin, str] = {
 class Events(Twins):
     """What releases events, and answers those from its memo that it knows."""
 
+    restores: bool = False
+    """Whether what the user is shown of a remote answer differs from it."""
     _memo: ReleaseMemo
     _digests: Digests
     _scopes: Mapping[str, Detector]
@@ -33,11 +35,6 @@ class Events(Twins):
     def scopes(self) -> Mapping[str, Detector]:
         """What is private in a message, by role; a role without one is released whole."""
         return self._scopes
-
-    @property
-    def restores(self) -> bool:
-        """Whether what the user is shown of a remote answer differs from it."""
-        return False
 
     def restore(self, text: str, *, conversation: str = "") -> str:
         """Returns what the user is shown of a remote answer: here just that.
@@ -194,7 +191,9 @@ class Events(Twins):
 
     def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
         event_id, role, text, _ = message.event
-        if message.public is not None:
+        if message.public is not None and not (
+            self.restores and message.public[1] == "declared-public"  # with originals, maybe
+        ):
             return Released(_public(*message.public, self.sanitizer))
         scope = self._scopes.get(role)
         if PART in text and scope is None and not self.restores:

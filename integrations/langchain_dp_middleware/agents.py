@@ -16,7 +16,7 @@ from dp_middleware.conversation.boundary import without_text
 from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError, raise_alone
+from dp_middleware.errors import BudgetExhausted, ParameterError, needs, raise_alone
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
@@ -33,7 +33,7 @@ from langchain_dp_middleware._boundary import conversation_of, require_epsilon, 
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
 
-try:
+with needs("agents"):
     from langchain.agents.middleware.types import (
         AgentMiddleware,
         AgentState,
@@ -47,8 +47,6 @@ try:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
     from langgraph.types import Command
-except ModuleNotFoundError:
-    raise MissingExtra("langchain", "agents") from None
 
 ANSWER = "Answer the request at the beginning of the text; what tools found follows it."
 

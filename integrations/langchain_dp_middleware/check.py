@@ -8,7 +8,7 @@ from itertools import dropwhile
 from types import FunctionType
 from typing import Any
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.models.trust import locate
 from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._findings import (
@@ -23,12 +23,10 @@ from langchain_dp_middleware._findings import (
 from langchain_dp_middleware.agents import DPAgentMiddleware
 from langchain_dp_middleware.chain_check import check_chain
 
-try:
+with needs("agents"):
     from langchain.agents.middleware import AgentMiddleware
     from langgraph.prebuilt import ToolNode
     from langgraph.pregel import Pregel
-except ModuleNotFoundError:
-    raise MissingExtra("langchain", "agents") from None
 
 _REDIRECTS = "ModelFallbackMiddleware"  # its models are called in the agent's own call
 _BORROWS = "LLMToolSelectorMiddleware"  # without a model of its own it calls the agent's

@@ -191,7 +191,8 @@ class DPChatEngine(BaseChatEngine):
         if not isinstance(message, str):
             raise ParameterError(f"expected a message of type str, got {type(message).__name__}")
         before = self.chat_history if history is None else list(history)
-        slots = [slots_of(said, f"message {k}") for k, said in enumerate(before)]
+        printed = self._session.restores
+        slots = [slots_of(x, f"message {k}", printed=printed) for k, x in enumerate(before)]
         events = events_of(_told(slots, message))
         in_block(self._session).check(events, conversation=self._conversation)
         return before, slots

@@ -15,8 +15,9 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.privacy.receipts import Receipt, receipts
 from llama_index_dp_middleware._blocks import unspanned
 from llama_index_dp_middleware._responses import apieces, for_extractor, restored
 from llama_index_dp_middleware._search import LocalSearch
@@ -94,14 +95,9 @@ class DPQueryEngine(BaseQueryEngine):
             return restored(exchange, answer, receipt)
         if isinstance(answer, responses.StreamingResponse):
             answer = answer.get_response()
-        remote = str(answer)
-        metadata = {"remote_text": remote, "dp": receipt.to_dict()}
-        kept: Any = {"source_nodes": answer.source_nodes, "metadata": metadata}
-        question = for_extractor(query.query_str, passages, exchange.restore(remote))
+        question, kept = _extraction(exchange, query, passages, answer, receipt)
         if self._streaming:
-            return responses.StreamingResponse(
-                response_gen=self._extractor.stream(question), **kept
-            )
+            return responses.StreamingResponse(self._extractor.stream(question), **kept)
         return responses.Response(self._extractor(question), **kept)
 
     @unspanned
@@ -120,14 +116,10 @@ class DPQueryEngine(BaseQueryEngine):
             return restored(exchange, answer, receipt)
         if isinstance(answer, responses.AsyncStreamingResponse):
             answer = await answer.get_response()
-        remote = str(answer)
-        metadata = {"remote_text": remote, "dp": receipt.to_dict()}
-        kept: Any = {"source_nodes": answer.source_nodes, "metadata": metadata}
-        question = for_extractor(query.query_str, passages, exchange.restore(remote))
+        question, kept = _extraction(exchange, query, passages, answer, receipt)
         if self._streaming:
-            return responses.AsyncStreamingResponse(
-                apieces(self._extractor.stream(question)), **kept
-            )
+            pieces = apieces(self._extractor.stream(question))
+            return responses.AsyncStreamingResponse(pieces, **kept)
         return responses.Response(await self._extractor.acall(question), **kept)
 
     _query: Any = query  # what the base class requires
@@ -139,6 +131,20 @@ class DPQueryEngine(BaseQueryEngine):
         """Returns the way back of an answer to what was released for a query and its nodes."""
         quoted = [scored.node.get_content() for scored in answer.source_nodes]
         return self._transform.exchange(query, passages, quoted)
+
+
+def _extraction(
+    exchange: Exchange,
+    query: QueryBundle,
+    passages: list[NodeWithScore],
+    answer: Any,
+    receipt: Receipt,
+) -> tuple[inferdpt.Messages, dict[str, Any]]:
+    """Returns what the local model is asked, and what its response keeps of the remote one."""
+    remote = str(answer)
+    question = for_extractor(query.query_str, passages, exchange.restore(remote))
+    metadata = {"remote_text": remote, "dp": receipt.to_dict()}
+    return question, {"source_nodes": answer.source_nodes, "metadata": metadata}
 
 
 def _bundle(query: QueryType) -> QueryBundle:

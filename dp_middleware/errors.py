@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 
 class DPMiddlewareError(Exception):
@@ -85,11 +87,12 @@ class MissingExtra(DPMiddlewareError, ImportError):
 
 
 @contextmanager
-def needs(extra: str) -> Iterator[None]:
+def needs(extra: str, package: str = "") -> Iterator[None]:
     """Names the extra that has a package which this block imports and which is not there.
 
     Args:
         extra: Of this distribution; several are separated by commas.
+        package: What the package is installed as, where that is not what it is imported as.
 
     Raises:
         MissingExtra: A package is missing.
@@ -97,8 +100,14 @@ def needs(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        missing = (error.name or "a package").partition(".")[0]
-        raise MissingExtra(missing.replace("_", "-"), extra) from None
+        missing = (error.name or "a package").partition(".")[0].replace("_", "-")
+        raise MissingExtra(package or missing, extra) from None
+
+
+def library(module: str, extra: str, package: str = "") -> Any:
+    """Imports a module of an optional library; see :func:`needs`."""
+    with needs(extra, package):
+        return import_module(module)
 
 
 @contextmanager

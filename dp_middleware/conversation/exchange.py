@@ -16,8 +16,7 @@ from dp_middleware.conversation.names import Event
 from dp_middleware.conversation.notebook import Notebook
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
 

@@ -35,8 +35,7 @@ from dp_middleware.conversation.transcript import (
     name_of_last_answer,
 )
 from dp_middleware.errors import EventRefused, NotPrepared, ParameterError
-from dp_middleware.privacy.receipts import shared_receipts, write_releases
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
 

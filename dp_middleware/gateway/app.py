@@ -9,17 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 
-try:
+with needs("gateway"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Route
     from starlette.types import ASGIApp, Receive, Scope, Send
-except ModuleNotFoundError:
-    raise MissingExtra("starlette", "gateway") from None
 
 from dp_middleware.gateway.accounts import budget, model, models, release
 from dp_middleware.gateway.chat import chat

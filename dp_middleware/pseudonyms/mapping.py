@@ -12,7 +12,7 @@ from typing import Any
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.memo import Entries
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.pseudonyms.kinds.base import Kind
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
@@ -189,11 +189,9 @@ class Seal:
     """
 
     def __init__(self, key: bytes) -> None:
-        try:
+        with needs("detect"):
             from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        except ImportError:
-            raise MissingExtra("cryptography", "detect") from None
         self._cipher = AESGCM(key)
         self._refusals = (InvalidTag, ValueError)  # the latter where next to nothing is left
 

@@ -13,8 +13,7 @@ from dp_middleware import _validate
 from dp_middleware.errors import CannotCalibrate, NothingFound, ParameterError
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
-from dp_middleware.privacy.receipts import write_charge
-from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.privacy.releases import Ledger, Payer, Release, check_payer, write_charge
 from dp_middleware.pseudonyms.common import Word, only_common, promise
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.ours import Strictness, default
@@ -26,7 +25,6 @@ from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sanitizers.releasing import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 

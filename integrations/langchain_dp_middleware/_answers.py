@@ -21,7 +21,7 @@ from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.conversation.reply import Reply
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.receipts import Receipt
+from dp_middleware.privacy.releases import Receipt
 
 METADATA = "dp"  # of an answer that an adapter has shown
 _REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them

@@ -33,7 +33,7 @@ from langchain_dp_middleware._boundary import conversation_of, require_epsilon, 
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
 
-with needs("agents"):
+with needs("agents", "langchain"):
     from langchain.agents.middleware.types import (
         AgentMiddleware,
         AgentState,

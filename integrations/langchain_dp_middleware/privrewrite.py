@@ -11,7 +11,7 @@ from langchain_core.runnables.config import RunnableConfig, set_config_context
 import dp_middleware as dp
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.privacy.releases import receipts
 from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import refuse_epsilon, refuse_outer_run
 from langchain_dp_middleware._calls import Head

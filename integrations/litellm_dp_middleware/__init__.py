@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dp_middleware.errors import needs
 
-with needs("litellm"):
+with needs("litellm", "litellm[proxy]"):
     import litellm  # noqa: F401
 
 from litellm_dp_middleware.guardrail import DPGuardrail

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dp_middleware.errors import needs
 
-with needs("llama-index"):
+with needs("llama-index", "llama-index-core"):
     import llama_index.core  # noqa: F401
 
 from dp_middleware.models.recorders import quiet_recorders

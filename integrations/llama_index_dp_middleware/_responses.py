@@ -14,7 +14,7 @@ from dp_middleware._quiet import aclosing, closing, in_thread
 from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import RESTORATION, Exchange
 from dp_middleware.frameworks import inferdpt
-from dp_middleware.privacy.receipts import Receipt
+from dp_middleware.privacy.releases import Receipt
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
-from dp_middleware.privacy.receipts import Receipt, receipts
+from dp_middleware.privacy.releases import Receipt, receipts
 from llama_index_dp_middleware._blocks import in_block, unspanned
 from llama_index_dp_middleware._messages import Slots, answer_of, slots_of
 from llama_index_dp_middleware._responses import apieces, for_extractor

@@ -17,7 +17,7 @@ from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
-from dp_middleware.privacy.receipts import Receipt, receipts
+from dp_middleware.privacy.releases import Receipt, receipts
 from llama_index_dp_middleware._blocks import unspanned
 from llama_index_dp_middleware._responses import apieces, for_extractor, restored
 from llama_index_dp_middleware._search import LocalSearch

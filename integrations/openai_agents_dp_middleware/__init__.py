@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dp_middleware.errors import needs
 
-with needs("openai-agents"):
+with needs("openai-agents", "openai-agents"):
     import agents  # noqa: F401
 
 from openai_agents_dp_middleware._items import release_input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dp_middleware.errors import needs
 
-with needs("pydantic-ai"):
+with needs("pydantic-ai", "pydantic-ai-slim"):
     import pydantic_ai  # noqa: F401
 
 from pydantic_ai_dp_middleware.model import DPModel

@@ -9,14 +9,13 @@ import gzip
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from dp_middleware import _forks
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import library
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.detectors.cues import DATA
 from dp_middleware.pseudonyms.labels import kind_of
@@ -114,10 +113,7 @@ class _Model:
     """The loaded model; used by one thread at a time."""
 
     def __init__(self) -> None:
-        try:
-            runtime: Any = import_module("onnxruntime")
-        except ImportError:
-            raise MissingExtra("onnxruntime", "detect") from None
+        runtime = library("onnxruntime", "detect")
         from tokenizers import BertWordPieceTokenizer
 
         options = runtime.SessionOptions()

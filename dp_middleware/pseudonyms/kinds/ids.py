@@ -7,6 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dp_middleware.errors import library
 from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
 from dp_middleware.pseudonyms.kinds.laws import (
     PATTERN_TRIES,
@@ -14,7 +15,6 @@ from dp_middleware.pseudonyms.kinds.laws import (
     draw_pattern,
     fill,
     label,
-    library,
     pattern,
     whole,
 )
@@ -132,7 +132,7 @@ class Card(Checked):
     def candidate(self, shape: str, draws: Draws) -> str:
         """Uniform digits before the check digit."""
         digits = CARD_ISSUER + fill("9" * (shape.count("9") - 3), draws)
-        check: str = library("stdnum.luhn", "python-stdnum").calc_check_digit(digits)
+        check: str = library("stdnum.luhn", "detect", "python-stdnum").calc_check_digit(digits)
         return _digits_into(shape, digits + check)
 
 
@@ -168,7 +168,7 @@ class Iban(Checked):
     def obeys(self, text: str) -> bool:
         """Whether it is a valid one."""
         compact = "".join(text.split()).upper()
-        valid: bool = library("stdnum.iban", "python-stdnum").is_valid(compact)
+        valid: bool = library("stdnum.iban", "detect", "python-stdnum").is_valid(compact)
         return valid and IBAN.fullmatch(text) is not None
 
     def shape(self, text: str) -> str:
@@ -183,7 +183,7 @@ class Iban(Checked):
         Where a country has check digits of its own inside, these are right, too, as long as they
         come up within many draws.
         """
-        module = library("stdnum.iban", "python-stdnum")
+        module = library("stdnum.iban", "detect", "python-stdnum")
         text = ""
         for _ in range(PATTERN_TRIES):
             account = fill(shape[4:], draws)

@@ -12,10 +12,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from typing import Any
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, library
 from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part
 
 TRIES = 16  # draws from a list before entries are combined
@@ -195,22 +193,10 @@ def pick(weights: Sequence[int], draws: Draws) -> int:
     return bisect_right(ends, draws.below(ends[-1]))
 
 
-def library(module: str, package: str) -> Any:
-    """An optional library.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
-    try:
-        return import_module(module)
-    except ImportError:
-        raise MissingExtra(package, "detect") from None
-
-
 @cache
 def names(attribute: str, locale: str = "en_US") -> tuple[str, ...]:
     """Faker's names of people whose list's name starts so: every name once, in Faker's order."""
-    provider = library(f"faker.providers.person.{locale}", "faker").Provider
+    provider = library(f"faker.providers.person.{locale}", "detect").Provider
     lists = [getattr(provider, name) for name in dir(provider) if name.startswith(attribute)]
     every = (word for each in lists for word in each if isinstance(word, str))
     return tuple(dict.fromkeys(word for word in every if word and " " not in word))
@@ -237,13 +223,13 @@ def gendered_names(gender: str) -> frozenset[str]:
 @cache
 def town_endings() -> tuple[str, ...]:
     """With which Faker makes towns of names, such as "ville"."""
-    provider = library("faker.providers.address.en_US", "faker").Provider
+    provider = library("faker.providers.address.en_US", "detect").Provider
     return tuple(dict.fromkeys(provider.city_suffixes))
 
 
 @cache
 def street_words() -> frozenset[str]:
     """Kinds of street in lower case, such as "avenue", and short forms of the usual ones."""
-    provider = library("faker.providers.address.en_US", "faker").Provider
+    provider = library("faker.providers.address.en_US", "detect").Provider
     short = words("st ave rd blvd dr ln ct pl sq hwy pkwy ter cir")
     return frozenset(word.casefold() for word in provider.street_suffixes) | short

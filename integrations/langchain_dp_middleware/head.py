@@ -90,7 +90,7 @@ class PrivateHead(Head):
         require_epsilon(max_epsilon=self.max_epsilon)
         one_of(("ignore", "note"), "answers", self.answers)
         MessageRules.of(self)  # refuses what is none
-        checked_tools(self.tools)
+        object.__setattr__(self, "tools", checked_tools(self.tools))
         object.__setattr__(self, "keys", names_of(self.keys))
 
     def __repr__(self) -> str:
@@ -106,8 +106,8 @@ class PrivateHead(Head):
         """Lets the release itself be the output of a head without a rest: nothing is restored."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        read, tools = partial(read_input, names_of(self.keys)), checked_tools(self.tools)
-        [(released, exchange)] = cross(self, [value], read, merged, tools=tools)
+        read = partial(read_input, self.keys)
+        [(released, exchange)] = cross(self, [value], read, merged, tools=self.tools)
         if self.then is None:
             return Entered(input=released, config=merged)
         rest = self.then if self.answers == "ignore" else with_notes(self.then, exchange)

@@ -89,6 +89,8 @@ class Session:
     """
 
     sanitizer: Sanitizer
+    restores: bool = False
+    """Whether what the user is shown of a remote answer differs from it."""
     _first: Self
     _at: dict[float, Self]
 
@@ -243,7 +245,9 @@ class Session:
 
     def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
         event_id, role, text, _ = message.event
-        if message.public is not None:
+        if message.public is not None and not (
+            self.restores and message.public[1] == "declared-public"  # with originals, maybe
+        ):
             return Released(public(*message.public, self.sanitizer))
         scope = self._scopes.get(role)
         if PART in text and scope is None and not self.restores:
@@ -405,11 +409,6 @@ class Session:
     ) -> tuple[Restorers | None, tuple[str, ...]]:
         """What restores an answer, and the pseudonyms that stand for values of this transcript."""
         return None, tuple(notebook.used)
-
-    @property
-    def restores(self) -> bool:
-        """Whether what the user is shown of a remote answer differs from it."""
-        return False
 
     def restore(self, text: str, *, conversation: str = "") -> str:
         """Returns what the user is shown of a remote answer: here just that.

@@ -11,7 +11,7 @@ from support.session_draws import Names, SeededDraws, law_of
 
 from dp_middleware.errors import MissingExtra, ParameterError, library
 from dp_middleware.pseudonyms.kinds import Age, Amount, Date, Label, Number, default_kinds
-from dp_middleware.pseudonyms.kinds.laws import words
+from dp_middleware.pseudonyms.kinds.base import words
 from dp_middleware.pseudonyms.kinds.names import (
     LEGAL,
     PARTICLES,

@@ -33,8 +33,8 @@ from langchain_dp_middleware._agent_calls import (
     saved_in,
     with_ids,
 )
-from langchain_dp_middleware._answers import restored
 from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
+from langchain_dp_middleware._calls import restored
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -51,12 +50,6 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         return release_documents(
             session, documents, self._metadata, lambda document: document.id or ONCE
         )
-
-    async def atransform_documents(
-        self, documents: Sequence[Document], **kwargs: Any
-    ) -> Sequence[Document]:
-        """As :meth:`transform_documents`; the release runs in a thread."""
-        return await asyncio.to_thread(self.transform_documents, documents, **kwargs)
 
 
 def release_documents(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -10,7 +9,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
 from dp_middleware.conversation.passages import public_keys
-from dp_middleware.errors import aguarded, guarded
+from dp_middleware.errors import guarded
 from dp_middleware.models.trust import locate_all, require_trusted
 from llama_index_dp_middleware._blocks import unrecorded
 from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
@@ -66,15 +65,4 @@ class LocalSearch:
             return [], []
         with unrecorded():
             raw = guarded(self.retriever.retrieve, query, what="the retriever")
-        return self._released(raw, conversation)
-
-    async def afind(self, query: QueryBundle, conversation: str = CONVERSATION) -> Found:
-        """As :meth:`find`, without blocking the event loop."""
-        if self.retriever is None:
-            return [], []
-        with unrecorded():
-            raw = await aguarded(self.retriever.aretrieve, query, what="the retriever")
-        return await asyncio.to_thread(self._released, raw, conversation)
-
-    def _released(self, raw: list[NodeWithScore], conversation: str) -> Found:
         return raw, guarded(release_scored, self._session, raw, self._metadata, conversation)

@@ -79,7 +79,10 @@ class Transcript:
         A memory rewrites its text again and again, so this is an event of its own, known by its
         place and by the message with which the conversation begins.
         """
-        slots = [slots_of(m, f"message {k}", self.templates) for k, m in enumerate(messages)]
+        slots = [
+            slots_of(m, f"message {k}", self.templates, printed=session.restores)
+            for k, m in enumerate(messages)
+        ]
         told = [slot.message for slot in slots]
         if self.system == "pass":
             told = [replace(m, public=m.public or m.role == "system") for m in told]

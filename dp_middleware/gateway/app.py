@@ -24,8 +24,9 @@ from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.guardrail import guardrail
 from dp_middleware.gateway.playground import gateway_routes
+from dp_middleware.gateway.releasing import Releases, releases_of
 from dp_middleware.gateway.responses import responses
-from dp_middleware.gateway.service import Call, Gateway, Releases, releases_of
+from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.settings import GUARDRAIL, Settings
 from dp_middleware.gateway.texts import completions, embeddings
 
@@ -166,7 +167,7 @@ class _Door:
             body=body,
             policy_name=self._policy,
             policy=gateway.settings.policies[self._policy],
-            session=gateway.sessions.of(self._policy, client),
+            session=gateway.sessions.sessions[self._policy, client.id],
         )
         return await self._handler(call)
 

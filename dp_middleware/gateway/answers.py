@@ -11,7 +11,8 @@ from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.failures import garbage, read
-from dp_middleware.gateway.turns import DONE, Turn, in_thread, sse
+from dp_middleware.gateway.turns import DONE, Turn, in_thread
+from dp_middleware.gateway.upstream import sse
 
 
 def shown_chat(

@@ -28,7 +28,7 @@ from dp_middleware.gateway.turns import (
 )
 
 PATH = "/chat/completions"
-_MOST = 2000  # messages, or parts of one
+_MOST = 2000  # messages, or calls in one
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -40,9 +40,8 @@ _ROLES: dict[str, Role] = {
 async def chat(call: Call) -> Response:
     """Releases the messages, asks the upstream, shows its answer."""
     turn = await released(call, plan_of)
-    extraction = call.gateway.sessions.extractions.get(call.policy_name)
-    if extraction is not None:
-        return await extracted(turn, PATH, extraction)
+    if call.extraction is not None:
+        return await extracted(turn, PATH, call.extraction)
     if turn.body.get("stream"):
         return EventStream(turn, PATH, ChatStream(turn.exchange), ends=DONE)
     answer = await call.gateway.upstream.ask(PATH, turn.body)
@@ -92,7 +91,7 @@ def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
         if role == "tool" and checked["tool_call_id"] not in known:
             raise refuse(f"{where}.tool_call_id", "that of a call in an earlier message")
         public = public_system and _ROLES[role] == "system"
-        texts = tuple(checked["content"])
+        texts = fields.texts_in(checked["content"])
         transcript.append(Message(role=_ROLES[role], texts=texts, public=public))
     return transcript
 
@@ -122,28 +121,13 @@ def _answer(sent: Message) -> dict[str, Any]:
     return {"role": "assistant", "content": sent.text or None, **sent.extra, "tool_calls": calls}
 
 
-def _content(value: Any, where: str) -> list[str]:
-    """Texts; any other kind of part is refused."""
-    if isinstance(value, str):
-        return [text(value, where)]
-    if not isinstance(value, list):
-        raise refuse(where, "a text, or a list of parts of text")
-    return [part["text"] for part in fields.many(_part, most=_MOST)(value, where)]
-
-
-def _part(value: Any, where: str) -> Any:
-    kind = value.get("type") if isinstance(value, dict) else None
-    one_of("text")(kind, f"{where}.type")
-    return _TEXT_PART(value, where)
-
-
 def _said(message: Any, where: str) -> Message:
     """An assistant's message; what else a client keeps of it is dropped."""
     checked = _ASSISTANT(message, where)
     refusal = checked.get("refusal")
     return Message(
         role="assistant",
-        texts=tuple(checked.get("content", ())),
+        texts=fields.texts_in(checked.get("content", ())),
         calls=tuple(
             ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
             for call in checked.get("tool_calls", ())
@@ -261,11 +245,13 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
     )
 
 
-_TEXT_PART = record({"type": one_of("text"), "text": text}, ("type", "text"))
+_CONTENT = fields.parts_of(
+    {"text": record({"type": one_of("text"), "text": text}, ("type", "text"))}
+)
 _MESSAGES = fields.many(fields.anything, most=_MOST)
-_MESSAGE = record({"role": text, "content": _content}, ("role", "content"))
+_MESSAGE = record({"role": text, "content": _CONTENT}, ("role", "content"))
 _TOOL = record(
-    {"role": text, "content": _content, "tool_call_id": text}, ("role", "content", "tool_call_id")
+    {"role": text, "content": _CONTENT, "tool_call_id": text}, ("role", "content", "tool_call_id")
 )
 _CALL = record(
     {
@@ -279,7 +265,7 @@ _CALL = record(
 _ASSISTANT = record(
     {
         "role": text,
-        "content": _content,
+        "content": _CONTENT,
         "refusal": text,
         "tool_calls": fields.many(_CALL, least=0, most=_MOST),
         "annotations": fields.anything,

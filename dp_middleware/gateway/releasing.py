@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
 import dp_middleware as dp
+from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.settings import Client, Policy, Settings
 from dp_middleware.privacy.releases import Ledger
@@ -15,6 +18,8 @@ Releases = Callable[[Policy, Ledger | None, str], Any]
 """A ``dp.Sanitizer`` or ``dp.Pseudonyms`` for a policy, with a ledger and a subject."""
 
 _NOBODY = "gateway"  # nothing is released in this name
+_READY = 2.0  # seconds for the ledger, of a gateway that is ready
+_FRESH = 1.0  # seconds for which that counts
 
 
 def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
@@ -105,3 +110,29 @@ class Sessions:
         is_own = isinstance(releaser, dp.Pseudonyms)
         session = releaser.session(**options) if is_own else dp.Session(releaser, **options)
         return session.for_subject(client.subject)
+
+
+class Pulse:
+    """Tells whether a ledger answers; it is asked in a thread, once at a time and once a second."""
+
+    def __init__(self, ledger: dp.PrivacyLedger | None) -> None:
+        self._ledger = ledger
+        self._asked: asyncio.Task[bool] | None = None
+        self._asked_at = 0.0
+
+    async def beats(self) -> bool:
+        """Tells whether it answers in time."""
+        asked, now = self._asked, time.monotonic()
+        if asked is None or (asked.done() and now - self._asked_at > _FRESH):
+            asked = asyncio.create_task(asyncio.to_thread(self._answers))
+            self._asked, self._asked_at = asked, now
+        done, _ = await asyncio.wait({asked}, timeout=_READY)
+        return bool(done) and asked.result()
+
+    def _answers(self) -> bool:
+        try:
+            if self._ledger is not None:
+                self._ledger.account("gateway")
+        except DPMiddlewareError:
+            return False
+        return True

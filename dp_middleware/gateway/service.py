@@ -18,16 +18,14 @@ from typing import Any, Final, Literal
 from starlette.requests import ClientDisconnect, Request
 
 import dp_middleware as dp
-from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.failures import Failure, not_json
 from dp_middleware.gateway.measures import Measures
-from dp_middleware.gateway.releasing import Releases, Sessions, open_ledger
+from dp_middleware.gateway.releasing import Pulse, Releases, Sessions, open_ledger
 from dp_middleware.gateway.settings import Client, Limits, Policy, Settings
 from dp_middleware.gateway.upstream import Upstream
 
 _THREADS = 32  # that release, each mostly waiting for the ledger
-_READY = 2.0  # seconds for the ledger, of a gateway that is ready
-_FRESH = 1.0  # seconds for which that counts
 _MAC = 16  # bytes
 _LONGEST = 2000  # characters of an id
 _KEY: Final = "dpk-"
@@ -172,8 +170,7 @@ class Gateway:
         self.upstream = Upstream(settings, self.measures)
         self.ledger: dp.PrivacyLedger | None = None
         self._sessions: Sessions | None = None
-        self._asked: asyncio.Task[bool] | None = None  # whether the ledger answers ...
-        self._asked_at = 0.0  # ... and when it was asked
+        self._pulse: Pulse | None = None
 
     async def open(self) -> None:
         """Opens the ledger and makes the sessions.
@@ -193,6 +190,7 @@ class Gateway:
     def _open(self) -> None:
         self.ledger = open_ledger(self.settings)
         self._sessions = Sessions(self.settings, self.ledger, self._releases)
+        self._pulse = Pulse(self.ledger)
 
     async def close(self) -> None:
         """Closes connections; what was charged is in the ledger already."""
@@ -212,27 +210,34 @@ class Gateway:
             raise Failure(503, "the gateway is not ready yet", "not_ready", kind="server_error")
         return self._sessions
 
-    async def ready(self) -> bool:
-        """Tells whether it can release: the ledger answers, within its time.
+    async def let_in(self, request: Request, policy: str) -> Call:
+        """Reads a request of a client; the key is looked at before the body is read.
 
-        It is asked in a thread, once at a time and once a second at most.
+        Raises:
+            Failure: A stranger's, or more than a client may take.
         """
-        if self._sessions is None:
-            return False
-        asked, now = self._asked, time.monotonic()
-        if asked is None or (asked.done() and now - self._asked_at > _FRESH):
-            asked = asyncio.create_task(asyncio.to_thread(self._ledger_answers))
-            self._asked, self._asked_at = asked, now
-        done, _ = await asyncio.wait({asked}, timeout=_READY)
-        return bool(done) and asked.result()
+        client = self.clients.asking(request.headers)
+        if client is None:
+            message = "expected a key of this gateway: Authorization: Bearer KEY"
+            raise Failure(401, message, "invalid_api_key")
+        self.gate.count(client.id)
+        if request.scope.get("query_string"):  # not request.url: Host has a part in that
+            raise Failure(400, "expected no query behind the path", "unknown_field")
+        body = await self.gate.body(request) if request.method == "POST" else {}
+        return Call(
+            gateway=self,
+            client=client,
+            request=request,
+            body=body,
+            policy_name=policy,
+            policy=self.settings.policies[policy],
+            session=self.sessions.sessions[policy, client.id],
+            extraction=self.sessions.extractions.get(policy),
+        )
 
-    def _ledger_answers(self) -> bool:
-        try:
-            if self.ledger is not None:
-                self.ledger.account("gateway")
-        except DPMiddlewareError:
-            return False
-        return True
+    async def ready(self) -> bool:
+        """Tells whether it can release: the ledger answers, within its time."""
+        return self._pulse is not None and await self._pulse.beats()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +252,7 @@ class Call:
         policy_name: Of this route.
         policy: Of this route.
         session: Releases in the name of the client's subject.
+        extraction: The policy's local model, if it has one.
     """
 
     gateway: Gateway
@@ -256,6 +262,7 @@ class Call:
     policy_name: str
     policy: Policy
     session: dp.Session
+    extraction: Extraction | None
 
     def sign(self, kind: Literal["release", "response"], data: bytes) -> str:
         """Returns an id that holds public data: every worker reads it, nobody else makes one."""

@@ -22,6 +22,7 @@ from dp_middleware.conversation.transcript import Unknown
 from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call, Gateway
+from dp_middleware.gateway.upstream import sse
 
 T = TypeVar("T")
 
@@ -189,12 +190,6 @@ async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T
         DPMiddlewareError: The library's as it is, of others the type only.
     """
     return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
-
-
-def sse(event: dict[str, Any], named: bool = False) -> bytes:
-    """Spells a server-sent event with its data as JSON, and with its name if it has one."""
-    head = f"event: {event['type']}\n" if named else ""
-    return f"{head}data: {json.dumps(event)}\n\n".encode()
 
 
 class Events(Protocol):

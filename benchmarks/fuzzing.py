@@ -59,7 +59,7 @@ def problem(text: str, spans: list[tuple[int, int, str]]) -> str | None:
     pseudonyms = talk.sanitizer
     try:
         released = talk.release("1", "user", text).text
-        draft = Pseudonyms.read(pseudonyms, text).complete(Mapping(), pseudonyms.kind)
+        draft = Pseudonyms.read(pseudonyms, text).complete(Mapping())
         restored = talk.restore(released)
     except ParameterError:
         return "ParameterError"

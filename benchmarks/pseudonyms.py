@@ -85,7 +85,7 @@ def forms(released: str, draws: random.Random) -> dict[str, Callable[[PseudonymS
     tokens = [argument[k : k + 3] for k in range(0, len(argument), 3)]
 
     def streamed_json(talk: PseudonymSession) -> str:
-        restorer = JsonRestorer(talk._read(""), talk._releases.write)
+        restorer = JsonRestorer(talk._read("").pseudonyms)
         whole = "".join([*map(restorer.feed, tokens), restorer.close()])
         return str(json.loads(whole)["a"][0]["text"])
 

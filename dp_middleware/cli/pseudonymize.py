@@ -175,7 +175,7 @@ def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> N
     """What the release is worth, and what can be done with it, on standard error."""
     certificate, perturbed = release.certificate, pseudonyms.sanitizer is not None
     epsilon = f"{show.nats(certificate.epsilon)} per value"
-    near = [name for name in certificate.adjacency.kinds if pseudonyms.kind(name).loss]
+    near = [name for name in certificate.adjacency.kinds if pseudonyms.kinds[name].loss]
     if perturbed:
         epsilon += f", or token of the rest ({certificate.method})"
     else:

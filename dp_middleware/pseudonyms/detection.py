@@ -102,7 +102,8 @@ def entities_in(
         kinds: As there.
         always: Kinds that are replaced in every number.
     """
-    for place in [k for k, sign in enumerate(view.text) if sign == PART][::-1]:
+    is_in_parts = PART in view.text
+    for place in [k for k, sign in enumerate(view.text) if is_in_parts and sign == PART][::-1]:
         before = view.text[max(0, place - OVERLAP) : place]
         around = before + view.text[place + 1 : place + 1 + OVERLAP].replace(PART, "\n")
         found = entities_of(around, detector, kinds)

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Container
 
-from dp_middleware.pseudonyms.mapping import Mapping
-from dp_middleware.pseudonyms.restoration import Restorer, Write, restore
+from dp_middleware.pseudonyms.mapping import Pair, Restorer, restore
+from dp_middleware.pseudonyms.matching import Names
 from dp_middleware.pseudonyms.structured import NUMBER
 
 _PLAIN = re.compile(r'[^"\\]+')
@@ -30,15 +30,12 @@ class JsonRestorer:
     number that is a pseudonym comes back as a number, or in a string where the original is none.
 
     Args:
-        mapping: The pairs.
-        write: How an original is written.
+        names: Pairs by their pseudonyms; they do not change while it works.
         hosts: As of :class:`Restorer`.
     """
 
-    def __init__(
-        self, mapping: Mapping, write: Write, *, hosts: Container[str] | None = None
-    ) -> None:
-        self._mapping, self._write, self._hosts = mapping, write, hosts
+    def __init__(self, names: Names[Pair], *, hosts: Container[str] | None = None) -> None:
+        self._names, self._hosts = names, hosts
         self._string: _String | None = None  # that is open
         self._text = ""  # an escape, or a number, that has not ended
 
@@ -77,7 +74,7 @@ class JsonRestorer:
     def _number(self, spelled: str) -> str:
         if not NUMBER.fullmatch(spelled):
             return spelled
-        restored = restore(spelled, self._mapping, self._write)
+        restored = restore(spelled, self._names)
         return restored if NUMBER.fullmatch(restored) else json.dumps(restored)
 
     def _inside(self, text: str, place: int) -> tuple[int, str]:
@@ -95,11 +92,11 @@ class JsonRestorer:
 
     def prose(self) -> Restorer:
         """Makes a restorer of a string's text."""
-        return Restorer(self._mapping, self._write, hosts=self._hosts)
+        return Restorer(self._names, hosts=self._hosts)
 
     def nested(self) -> JsonRestorer:
         """Makes a restorer of JSON in a string."""
-        return JsonRestorer(self._mapping, self._write, hosts=self._hosts)
+        return JsonRestorer(self._names, hosts=self._hosts)
 
 
 class _String:
@@ -129,13 +126,13 @@ class _String:
         return self._begun
 
 
-def restore_json(text: str, mapping: Mapping, write: Write) -> str:
+def restore_json(text: str, names: Names[Pair]) -> str:
     """Returns whole JSON with the originals; text that is none is restored as text."""
     try:
         json.loads(text)
     except ValueError:
-        return restore(text, mapping, write)
-    restorer = JsonRestorer(mapping, write)
+        return restore(text, names)
+    restorer = JsonRestorer(names)
     return restorer.feed(text) + restorer.close()
 
 

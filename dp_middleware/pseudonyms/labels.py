@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 
 from dp_middleware.errors import ParameterError
 
@@ -87,15 +86,11 @@ _NUMBERED = re.compile(r"(?:^|_)(?:NUMBER|NUM|NO|ID|CODE|IDENTIFIER)$")
 _BIRTH = re.compile(r"(?:^|_)(?:BIRTH|DATE)(?:_|$)")
 
 
-def kind_of(label: Any) -> str:
-    """The kind that a detector means by a label, such as ``"person"`` for ``"B-PER"``."""
+@lru_cache(maxsize=1024)
+def kind_of(label: Hashable) -> str:
+    """Returns the kind that a detector means by a label, such as ``"person"`` for ``"B-PER"``."""
     if not isinstance(label, str) or not label.strip():
         raise ParameterError(f"expected a kind as a str, got a {type(label).__name__}")
-    return _kind_of(label)
-
-
-@lru_cache(maxsize=1024)
-def _kind_of(label: str) -> str:
     names = [re.sub(r"[\W_]+", "_", each.strip()).strip("_") for each in (label, label.strip()[2:])]
     is_part = re.match(r"[BIESLU]-", label.strip()) and names[0].upper() not in KIND_OF_LABEL
     name = (names[1] if is_part else names[0]).upper()

@@ -1,25 +1,27 @@
-"""Which pseudonym stands for which value in a conversation: secret, and kept sealed."""
+"""Which pseudonym stands for which value in a conversation, and the way back."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.memo import Entries
-from dp_middleware.errors import MissingExtra, ParameterError
-from dp_middleware.pseudonyms.kinds.base import Kind
-from dp_middleware.pseudonyms.matching import Names, normal
+from dp_middleware.pseudonyms.addresses import POSSIBLE, opening, stays
+from dp_middleware.pseudonyms.kinds import LABELS, Kind, Kinds
+from dp_middleware.pseudonyms.matching import Names, fold, normal
+from dp_middleware.pseudonyms.seal import TAG, Seal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.vocabulary import frequencies
 
-_NONCE = 12  # bytes
-_TAG = 16  # bytes at the end of what is sealed, of all of it and of what was before
+_CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
+_BEGINNING = 80  # signs that may begin an address
+_ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,14 @@ class Pair(StaysHere):
     """A value and what stands for it.
 
     Attributes:
-        kind: Name of its kind.
+        kind: Its kind.
         shape: What of it is declared public.
         key: What equal values have in common.
         original: The value as it was written first.
         pseudonym: What stands for it.
     """
 
-    kind: str
+    kind: Kind
     shape: str
     key: str = field(repr=False)
     original: str = field(repr=False)
@@ -44,6 +46,11 @@ class Pair(StaysHere):
 class Mapping(StaysHere):
     """The pairs of one conversation, and its secret numbers.
 
+    Args:
+        within: The keyed name of the conversation.
+        seal: Encrypts what is kept; ``None``: nothing is kept.
+        kinds: Of the pairs that are kept.
+
     Attributes:
         originals: Pairs by what they stand for.
         pseudonyms: Pairs by what stands for them.
@@ -51,16 +58,18 @@ class Mapping(StaysHere):
         lock: Held while pairs are made.
     """
 
-    def __init__(self, pairs: Sequence[Pair] = ()) -> None:
+    def __init__(
+        self, within: bytes = b"", seal: Seal | None = None, kinds: Kinds = LABELS
+    ) -> None:
+        self._within, self._seal, self._kinds = within, seal, kinds
         self.name = secrets.token_bytes(16)
         self.after_fork()
-        self._clear(pairs)
+        self._clear()
         _forks.renew(self)
 
-    def _clear(self, pairs: Sequence[Pair] = ()) -> None:
-        self.originals = Names((pair.original, pair) for pair in pairs)
-        self.pseudonyms = Names((pair.pseudonym, pair) for pair in pairs)
-        self._pairs = {pair.key: pair for pair in pairs}
+    def _clear(self) -> None:
+        self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
+        self._pairs: dict[str, Pair] = {}
         self._secrets: dict[str, int] = {}
         self._unsaved: list[list[Any]] = []
         self._seen = 0  # number of the last row that was read
@@ -93,10 +102,10 @@ class Mapping(StaysHere):
         """All of them, the oldest first."""
         return list(self._pairs.values())
 
-    def bound(self, pseudonyms: Iterable[str]) -> Mapping:
-        """Returns a copy to restore with that has these pseudonyms alone; its lock is free."""
-        pairs, wanted = self.pairs, {normal(each) for each in pseudonyms}
-        return Mapping([pair for pair in pairs if normal(pair.pseudonym) in wanted])
+    def bound(self, pseudonyms: Container[str]) -> Names[Pair]:
+        """Returns these pseudonyms alone, which nothing is added to, to restore without a lock."""
+        pairs = [pair for pair in self._pairs.values() if pair.pseudonym in pseudonyms]
+        return Names((pair.pseudonym, pair) for pair in pairs)
 
     def standing_in(self, raw: str) -> list[str]:
         """Returns the pseudonyms of the values that are found in a private text."""
@@ -125,7 +134,7 @@ class Mapping(StaysHere):
         def free(candidate: str) -> bool:
             spelled = normal(candidate)
             ordinary = spelled in frequencies.stop_words()  # "May" comes back as "may" by itself
-            return not ordinary and spelled not in self.pseudonyms and spelled not in public
+            return not ordinary and spelled not in self.pseudonyms.values and spelled not in public
 
         if first is None:
             pseudonym = kind.draw(key, shape, free, self)
@@ -136,32 +145,53 @@ class Mapping(StaysHere):
             pseudonym = kind.respelled(first.pseudonym, first.shape, shape, free, self)
             if pseudonym == first.pseudonym:
                 return first
-        pair = Pair(kind.name, shape, key, text, pseudonym)
-        self._add(pair)
-        self._unsaved.append([pair.kind, shape, key, text, pseudonym])
+        self._pairs[key] = pair = Pair(kind, shape, key, text, pseudonym)
+        self.originals.add(text, pair)
+        self.pseudonyms.add(pseudonym, pair)
+        self._unsaved.append([kind.name, shape, key, text, pseudonym])
         return pair
 
-    def load(self, entries: Entries, conversation: bytes, seal: Seal) -> None:
-        """Read what another process, or this one before a restart, has kept.
+    def add(self, pair: Pair) -> None:
+        """Has a pair from now on, if its value has none."""
+        if self._pairs.setdefault(pair.key, pair) is pair:
+            self.originals.add(pair.original, pair)
+            self.pseudonyms.add(pair.pseudonym, pair)
+
+    # what is kept --------------------------------------------------------------------------------
+
+    @contextmanager
+    def kept_in(self, entries: Any, now: float) -> Iterator[None]:
+        """Reads what was kept, and keeps it, with what is added, from now on."""
+        with self.lock:
+            self.load(entries)
+            yield
+            if self._seal is None:
+                return
+            entries.use(self._within, now)
+            if self._unsaved:
+                data = json.dumps(self._unsaved).encode()
+                sealed = self._seal.closed(data, self._within + self._chain)
+                self._seen = entries.seal(self._within, sealed, now)
+                self._chain, self._unsaved = sealed[-TAG:], []
+
+    def load(self, entries: Any) -> None:
+        """Reads what another process, or this one before a restart, has kept.
 
         Where it was dropped, it is here too: others would draw other pairs.
         """
-        rows = entries.sealed(conversation, self._seen - 1)
+        if self._seal is None:
+            return
+        rows = entries.sealed(self._within, self._seen - 1)
         if self._seen and (not rows or rows[0][0] != self._seen):
             self._clear()
         for number, sealed in rows[1 if self._seen else 0 :]:
-            data = seal.opened(sealed, conversation + self._chain)
-            self._seen, self._chain = number, sealed[-_TAG:]
+            data = self._seal.opened(sealed, self._within + self._chain)
+            self._seen, self._chain = number, sealed[-TAG:]
             for record in json.loads(data):
-                self._read(record)
-
-    def store(self, entries: Entries, conversation: bytes, seal: Seal, now: float) -> None:
-        """Keep what is new, and all that was kept as long as what it was just released with."""
-        entries.use(conversation, now)
-        if self._unsaved:
-            sealed = seal.closed(json.dumps(self._unsaved).encode(), conversation + self._chain)
-            self._seen, self._chain = entries.seal(conversation, sealed, now), sealed[-_TAG:]
-            self._unsaved = []
+                if len(record) == 2:
+                    self._secrets.setdefault(*record)
+                else:
+                    self.add(Pair(self._kinds[record[0]], *record[1:]))
 
     def _number(self, name: str, make: Callable[[], int]) -> int:
         if name not in self._secrets:
@@ -169,49 +199,65 @@ class Mapping(StaysHere):
             self._unsaved.append([name, self._secrets[name]])
         return self._secrets[name]
 
-    def _read(self, record: list[Any]) -> None:
-        if len(record) == 2:
-            self._secrets.setdefault(record[0], record[1])
-        else:
-            self._add(Pair(*record))
 
-    def _add(self, pair: Pair) -> None:
-        if self._pairs.setdefault(pair.key, pair) is pair:
-            self.originals.add(pair.original, pair)
-            self.pseudonyms.add(pair.pseudonym, pair)
+class Restorer:
+    """Restores a text that comes in pieces; what could still become a pseudonym is held back.
 
+    The pieces that it returns, joined, are the restored whole.
 
-class Seal:
-    """Authenticated encryption (AES-GCM) under a key that is never written.
-
-    Raises:
-        MissingExtra: The package ``cryptography`` is not installed.
+    Args:
+        names: Pairs by their pseudonyms; they do not change while it works.
+        text: The first piece.
+        hosts: Of somebody who reads the text: in an address of another host a pseudonym stays.
+            ``None``: nowhere.
     """
 
-    def __init__(self, key: bytes) -> None:
-        try:
-            from cryptography.exceptions import InvalidTag
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        except ImportError:
-            raise MissingExtra("cryptography", "detect") from None
-        self._cipher = AESGCM(key)
-        self._refusals = (InvalidTag, ValueError)  # the latter where next to nothing is left
+    def __init__(
+        self, names: Names[Pair], text: str = "", *, hosts: Container[str] | None = None
+    ) -> None:
+        self._names, self._hosts = names, hosts
+        self._text, self._done = text, 0
 
-    def closed(self, data: bytes, conversation: bytes) -> bytes:
-        """What may be written."""
-        nonce = secrets.token_bytes(_NONCE)
-        return nonce + self._cipher.encrypt(nonce, data, conversation)
+    def close(self) -> str:
+        """Returns the rest."""
+        return self.feed("", more=False)
 
-    def opened(self, sealed: bytes, conversation: bytes) -> bytes:
-        """Inverse of :meth:`closed`.
+    def feed(self, piece: str, more: bool = True) -> str:
+        """Returns what is certain after a further piece, and whether there may be more."""
+        context = self._context()
+        self._text, self._done = context + self._text[self._done :] + piece, len(context)
+        names, text, out = self._names, self._text, list[str]()
+        folded, hosts = fold(text), self._hosts if POSSIBLE.search(text) else None
+        limit = names.open_at(text, self._done, folded) if more else len(text)
+        for start, end, pair in list(names.find(text, self._done, folded)):
+            if start >= limit:
+                break
+            like = text[start:end]
+            foreign = hosts is not None and stays(text, start, end, hosts, more)
+            if foreign is None:
+                limit = start
+                break
+            original = like if foreign else pair.kind.written(pair.original, like)
+            out += [text[self._done : start], original]
+            self._done = end
+            if end > limit:  # what was undecided has been decided by this match
+                limit = names.open_at(text, end, folded)
+        out.append(text[self._done : max(limit, self._done)])
+        self._done = max(limit, self._done)
+        return "".join(out)
 
-        Raises:
-            ParameterError: A byte was changed, or the key is another.
-        """
-        try:
-            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], conversation)
-        except self._refusals:
-            raise ParameterError(
-                "expected a mapping as it was written with this key, got one that does not "
-                "decrypt: its file was changed, or the key is another; take a copy of the file"
-            ) from None
+    def _context(self) -> str:
+        """What stands before the place where it goes on, as far as it matters."""
+        kept = _CONTEXT if self._hosts is None else _BEGINNING
+        begun = None
+        if self._hosts is not None and POSSIBLE.search(self._text):
+            begun = opening(self._text, self._done)
+        if begun is None:
+            return self._text[max(0, self._done - kept) : self._done]
+        address = self._text[max(0, begun - _BEGINNING) : self._done]
+        return address if len(address) <= 2 * _ADDRESS else address[:_ADDRESS] + address[-_ADDRESS:]
+
+
+def restore(text: str, names: Names[Pair]) -> str:
+    """Returns a whole text with the originals in place of their pseudonyms."""
+    return Restorer(names, text).close()

@@ -51,9 +51,6 @@ class Names(Generic[V]):
         for text, value in entries:
             self.add(text, value)
 
-    def __contains__(self, spelled: str) -> bool:
-        return spelled in self.values
-
     def add(self, text: str, value: V) -> None:
         """Look for a text; the first value that it was given stays."""
         spelled = normal(text)
@@ -65,21 +62,24 @@ class Names(Generic[V]):
         for (_, end), (start, _) in pairwise(pieces):
             self._starts |= {spelled[:end], spelled[:start]}
 
-    def find(self, text: str, start: int = 0) -> Iterator[Match[V]]:
+    def find(self, text: str, start: int = 0, folded: str | None = None) -> Iterator[Match[V]]:
         """The longest texts from left to right, none overlapping another.
 
         Args:
             text: Where to look.
             start: From which offset on; what stands before it is seen as the context of a word.
+            folded: What :func:`fold` makes of the text, where that is known.
         """
-        return self.find_in(text, [(start, len(text))])
+        return self.find_in(text, [(start, len(text))], folded)
 
-    def find_in(self, text: str, parts: Iterable[tuple[int, int]]) -> Iterator[Match[V]]:
+    def find_in(
+        self, text: str, parts: Iterable[tuple[int, int]], folded: str | None = None
+    ) -> Iterator[Match[V]]:
         """As :meth:`find`, in parts of a text, each with its first offset and that behind it."""
         if not self.values:
             return
-        folded, heads = fold(text), self._heads
-        escapes = has_escapes(text)
+        folded, heads = folded or fold(text), self._heads
+        escapes = "\\" in text or "%" in text
         for start, end in parts:
             done = start
             for piece in _PIECES.finditer(folded, start, end):
@@ -94,9 +94,9 @@ class Names(Generic[V]):
                         yield match
                         done = match.end
 
-    def open_at(self, text: str, start: int = 0) -> int:
+    def open_at(self, text: str, start: int, folded: str) -> int:
         """From which offset on the signs that follow a text decide what is found in it."""
-        folded, escapes = fold(text), has_escapes(text)
+        escapes = "\\" in text or "%" in text
         ending = _UNDECIDED.search(folded, max(0, len(folded) - 4))
         undecided = len(folded) if ending is None else ending.start()
         for piece in _PIECES.finditer(folded, start):
@@ -196,11 +196,6 @@ def within_word(text: str, place: int) -> bool:
         return False
     before, behind = text[place - 1], text[place]
     return is_word(before) and is_word(behind) and before.isdecimal() == behind.isdecimal()
-
-
-def has_escapes(text: str) -> bool:
-    """Whether there may be escapes in a text that is no JSON, as of :func:`is_escaped`."""
-    return "\\" in text or "%" in text
 
 
 def is_escaped(folded: str, place: int) -> bool:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from dp_middleware import _validate
+from dp_middleware.conversation.memo import Entries
 from dp_middleware.errors import CannotCalibrate, NothingFound, ParameterError
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
-from dp_middleware.privacy.receipts import write_charge
-from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.privacy.releases import Ledger, Payer, Release, check_payer, write_charge
 from dp_middleware.pseudonyms.common import Word, only_common, promise
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.ours import Strictness, default
-from dp_middleware.pseudonyms.kinds import Kind, Label, default_kinds
+from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
 from dp_middleware.pseudonyms.labels import kind_of
-from dp_middleware.pseudonyms.lists import Also, What, lists_of
-from dp_middleware.pseudonyms.mapping import Mapping, Pair
+from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
+from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
-from dp_middleware.pseudonyms.structured import view_of
+from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sanitizers.releasing import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
@@ -78,7 +78,9 @@ class Pseudonyms(Payer):
         ParameterError: An unknown kind, or a sanitizer whose guarantee does not add up with this.
     """
 
+    remembers = True
     _known: tuple[Sanitizer | None, Certificate] | None = None
+    _mapping: Mapping  # of the conversation that it is bound to
 
     def __init__(
         self,
@@ -100,11 +102,11 @@ class Pseudonyms(Payer):
         if rest is not None and sanitizer is not None:
             raise ParameterError("expected rest= or sanitizer=, got both: one rest, one law")
         self.on_empty, self.rest = on_empty, rest
-        self._lists = lists_of(allow, also)
-        self._laws, self._asked = _chosen(kinds)
+        self._lists = lists_of(allow, also) or None
+        self.kinds, self._asked = _chosen(kinds)
         if rest is not None:
-            self._laws[Word.name] = Word()
-        self._laws_digest = sha256(repr(sorted(self._laws.items())).encode()).hexdigest()
+            self.kinds[Word.name] = Word()
+        self._laws_digest = sha256(repr(sorted(self.kinds.items())).encode()).hexdigest()
         self._detector = default(self._asked, strictness) if detector is None else detector
         self.sanitizer = _without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
@@ -121,7 +123,7 @@ class Pseudonyms(Payer):
     def certificate(self) -> Certificate:
         """The guarantee of a release in which all kinds occur; of one with few it is better."""
         if self._known is None or self._known[0] is not self.sanitizer:
-            self._known = self.sanitizer, self._certificate(self._laws.values(), self.sanitizer)
+            self._known = self.sanitizer, self._certificate(self.kinds.values(), self.sanitizer)
         return self._known[1]
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
@@ -132,10 +134,6 @@ class Pseudonyms(Payer):
             options: As of :class:`~dp_middleware.Session`.
         """
         return PseudonymSession(self, key=key, **options)
-
-    def kind(self, name: str) -> Kind:
-        """The law of a kind; labels for one that has none."""
-        return self._laws.get(name) or Label(of=name)
 
     @staticmethod
     def count(text: str) -> int:
@@ -152,13 +150,16 @@ class Pseudonyms(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        detector, asked, always = self._detector, self._asked, self._lists.kinds
-        if self._lists:
-            detector = self._lists.detector(detector, asked)
-            asked = None if asked is None else asked | always
-        view, entities = entities_in(view_of(text), detector, asked, always)
-        places = tuple(places_of(view, entities, self._laws))
-        return PseudonymDraft(view=view, places=places, kept=tuple(self._lists.kept(view.text)))
+        may_be_json = any(sign in text for sign in SIGNS)
+        view = view_of(text) if may_be_json else View(raw=text, text=text, inner=text)
+        detector, asked, lists = self._detector, self._asked, self._lists
+        if lists is None:
+            view, entities = entities_in(view, detector, asked)
+            return PseudonymDraft(view=view, places=tuple(places_of(view, entities, self.kinds)))
+        kinds = None if asked is None else asked | lists.kinds
+        view, entities = entities_in(view, lists.detector(detector, asked), kinds, lists.kinds)
+        places = tuple(places_of(view, entities, self.kinds))
+        return PseudonymDraft(view=view, places=places, kept=tuple(lists.kept(view.text)))
 
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
         """The same with further things that are never, or always, replaced.
@@ -167,12 +168,29 @@ class Pseudonyms(Payer):
             ParameterError: As of :class:`Pseudonyms`.
         """
         twin = copy.copy(self)
-        twin._lists, twin._known = self._lists.added(allow, also), None
+        twin._lists, twin._known = (self._lists or Lists()).added(allow, also), None
         return twin
 
-    def write(self, pair: Pair, like: str) -> str:
-        """The original of a pair, in the case of the pseudonym that was found for it."""
-        return self.kind(pair.kind).written(pair.original, like)
+    def bound(self, mapping: Mapping) -> Self:
+        """Returns the same for the texts of one conversation."""
+        twin = copy.copy(self)
+        twin._mapping = mapping
+        return twin
+
+    def kept_in(self, entries: Entries, now: float) -> AbstractContextManager[None]:
+        """Reads the mapping as it was kept, and keeps it, with what is added, from now on."""
+        return self._mapping.kept_in(entries, now)
+
+    def release_drafts(
+        self, drafts: Sequence[PseudonymDraft]
+    ) -> list[tuple[Release, PseudonymDraft]]:
+        """Charges, draws and writes in the conversation, one text after the other."""
+        released = []
+        with self._mapping.lock:
+            for draft in drafts:
+                release, used = self.release_draft(draft, self._mapping)
+                released.append((release, replace(draft, used=used)))
+        return released
 
     def release_draft(
         self, draft: PseudonymDraft, mapping: Mapping
@@ -191,7 +209,7 @@ class Pseudonyms(Payer):
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
         """
         alone = self.sanitizer is None
-        draft = draft.complete(mapping, self.kind, public=alone)
+        draft = draft.complete(mapping, public=alone)
         if self.rest is not None:
             draft = only_common(draft)
         elif alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
@@ -208,7 +226,9 @@ class Pseudonyms(Payer):
                 self.ledger.charge(self.subject, each, n)
         for _ in range(near):  # of the tokens the sanitizer does
             write_charge(priced)
-        written, used = draft.written(mapping, draft.public(self._lists.texts) if alone else ())
+        written, used = draft.written(
+            mapping, draft.public(self._lists.texts if self._lists else ()) if alone else ()
+        )
         if rest is None or self.sanitizer is None:
             verbatim = count("\n".join(draft.text[start:end] for start, end in draft.gaps))
             text = draft.filled(written, 0, len(draft.text), draft.view)
@@ -253,12 +273,12 @@ class Pseudonyms(Payer):
         beside = None if own is None else own.adjacency
         return Certificate(
             guarantee=PureDP(epsilon=epsilon),
-            adjacency=_adjacency(tuple(self._laws), beside),
+            adjacency=_adjacency(tuple(self.kinds), beside),
             method="exact" if own is None else own.method,
             assumptions=(
                 *(() if self.rest is None else (promise(),)),
                 *_PUBLIC[own is not None or self.rest is not None :],
-                *(("what allow= names is public",) if self._lists.allow else ()),
+                *(("what allow= names is public",) if self._lists and self._lists.allow else ()),
                 *dict.fromkeys(f"kept of each {kind.name}: {kind.keeps}" for kind in laws),
                 *(() if own is None else own.assumptions),
             ),
@@ -304,7 +324,7 @@ def _apart(frame: list[str]) -> tuple[str, ...]:
     )
 
 
-def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[dict[str, Kind], frozenset[str] | None]:
+def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] | None]:
     """The laws by name, and the kinds that are asked for; ``None``: all that are found."""
     laws = default_kinds()
     if kinds is None:
@@ -316,8 +336,8 @@ def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[dict[str, Kind], frozen
     names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)} | set(own)
     if not names:
         raise ParameterError("expected at least one kind, as a name or an instance of Kind")
-    chosen = {name: laws.get(name) or Label(of=name) for name in names}
-    return chosen | own, frozenset(names)
+    chosen = Kinds((name, own.get(name) or laws[name]) for name in names)
+    return chosen, frozenset(names)
 
 
 def _without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:

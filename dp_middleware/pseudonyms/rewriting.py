@@ -13,18 +13,20 @@ from typing import NamedTuple, TypeVar
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.kinds import Kind, Label
+from dp_middleware.pseudonyms.kinds import LABELS, Kind, Kinds, Label
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.matching import (
     Names,
     Words,
+    fold,
     goes_on,
     is_number,
     is_word,
     overlapping,
     within_word,
 )
-from dp_middleware.pseudonyms.structured import View
+from dp_middleware.pseudonyms.structured import Value, View
+from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 
 S = TypeVar("S", Entity, "Place")
@@ -74,9 +76,7 @@ class PseudonymDraft(StaysHere):
         """The text as a reader sees it. Private."""
         return self.view.text
 
-    def complete(
-        self, mapping: Mapping, kind_of: Callable[[str], Kind], public: bool = True
-    ) -> PseudonymDraft:
+    def complete(self, mapping: Mapping, public: bool = True) -> PseudonymDraft:
         """With every further mention of these entities and of those of the conversation.
 
         A public word that is a pseudonym already becomes an entity of its own, or an answer
@@ -85,29 +85,31 @@ class PseudonymDraft(StaysHere):
 
         Args:
             mapping: Of the conversation.
-            kind_of: A kind by its name.
             public: Whether the rest of the text is public.
         """
-        text = self.text
+        text, folded = self.text, fold(self.view.inner)
         values = ((text[start:end], kind, shape) for start, end, kind, shape in self.places)
-        draft = self._with(Names((value[0], value) for value in values), lambda value: value)
-        draft = draft._with(mapping.originals, lambda p: (p.original, kind_of(p.kind), p.shape))
+        own = Names((value[0], value) for value in values)
+        draft = self._with(own, folded, lambda value: value)
+        draft = draft._with(mapping.originals, folded, lambda p: (p.original, p.kind, p.shape))
         if not public:
             return draft
-        return draft._with(mapping.pseudonyms, lambda p: (p.pseudonym, kind_of(p.kind), p.shape))
+        return draft._with(mapping.pseudonyms, folded, lambda p: (p.pseudonym, p.kind, p.shape))
 
-    def _with(self, names: Names[V], known: Callable[[V], tuple[str, Kind, str]]) -> PseudonymDraft:
+    def _with(
+        self, names: Names[V], folded: str, known: Callable[[V], tuple[str, Kind, str]]
+    ) -> PseudonymDraft:
         """With what is found of names in the gaps."""
         if not names.values:
             return self
         text, new = self.view.inner, list[Place]()
-        for start, end, name in names.find_in(text, self.gaps):
+        for start, end, name in names.find_in(text, self.gaps, folded):
             like, kind, shape = known(name)
             if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
                 continue
-            value = self.view.value_at(start, end)
-            if value is not None and value.bare and value[:2] != (start, end):  # of a number all
-                start, end, kind, shape = *value[:2], Label(of=kind.name), ""
+            number = _number_at(self.view, start, end)
+            if number is not None and number[:2] != (start, end):  # of a number all
+                start, end, kind, shape = *number[:2], Label(of=kind.name), ""
             new.append(Place(start, end, kind, shape))
         if not new:
             return self
@@ -117,13 +119,13 @@ class PseudonymDraft(StaysHere):
     @cached_property
     def gaps(self) -> list[tuple[int, int]]:
         """The offsets of what is between the places, before the first and behind the last."""
-        length = len(self.text)
+        length = len(self.view.text)
         ends = [(0, 0), *((place.start, place.end) for place in self.places), (length, length)]
         return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
 
     def public(self, others: Iterable[str] = ()) -> Words:
         """Returns the text outside the places, with other public texts."""
-        text = self.text
+        text = self.view.text
         return Words([*(text[a:b] for a, b in self.gaps), *others])
 
     @property
@@ -153,12 +155,13 @@ class PseudonymDraft(StaysHere):
             public: Text that no new pseudonym may occur in: nothing private, as what is drawn
                 tells that it is not there.
         """
-        written, used, text = [], dict[str, None](), self.text
-        for start, end, kind, shape in self.places:
-            pair = mapping.pair(kind, text[start:end], shape, public)
-            written.append(kind.written(pair.pseudonym, text[start:end]))
-            used[pair.pseudonym] = None
-        return written, tuple(used)
+        text = self.view.text
+        pairs = [mapping.pair(kind, text[a:b], shape, public) for a, b, kind, shape in self.places]
+        written = [
+            place.kind.written(pair.pseudonym, text[place.start : place.end])
+            for place, pair in zip(self.places, pairs, strict=True)
+        ]
+        return written, tuple(dict.fromkeys(pair.pseudonym for pair in pairs))
 
     def filled(self, written: list[str], start: int, end: int, spelling: View | None = None) -> str:
         """Returns a part of the text, whose ends lie in no place, with what stands in its places.
@@ -169,45 +172,45 @@ class PseudonymDraft(StaysHere):
             end: Offset behind its last.
             spelling: The raw text, where it is spelled as that is; else as it is seen.
         """
-        seen = View(raw=self.text, text=self.text) if spelling is None else spelling
         first = bisect_left(self.places, start, key=itemgetter(0))
         behind = bisect_left(self.places, end, first, key=itemgetter(0))
-        out = []
-        for k in range(first, behind):
-            place = self.places[k]
-            out += [seen.slice(start, place.start), seen.spelled(written[k], *place[:2])]
+        out, seen, text = list[str](), spelling, self.view.text
+        if seen is not None and not (seen.starts or seen.values or PART in seen.raw):
+            seen = None  # the two are the same
+        for place, pseudonym in zip(self.places[first:behind], written[first:behind], strict=True):
+            if seen is None:
+                out += [text[start : place.start], pseudonym]
+            else:
+                out += [seen.slice(start, place.start), seen.spelled(pseudonym, *place[:2])]
             start = place.end
-        return "".join([*out, seen.slice(start, end)])
+        return "".join([*out, text[start:end] if seen is None else seen.slice(start, end)])
 
 
-def places_of(view: View, entities: Iterable[Entity], kinds: dict[str, Kind]) -> list[Place]:
+def _number_at(view: View, start: int, end: int) -> Value | None:
+    """The number of JSON that overlaps a part of a view."""
+    value = view.value_at(start, end) if view.values else None
+    return value if value is not None and value.bare else None
+
+
+def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> list[Place]:
     """What is replaced of detected entities: of each at least something.
 
     Nothing between the values of JSON is, and of a number all.
     """
-    text = view.inner
-
-    def kind_of(name: str) -> Kind:
-        return kinds.get(name) or Label(of=name)
-
-    def places() -> Iterator[Place]:
-        inside = _inside(view, entities)
-        for start, end, name in whole_words(text, inside, lambda entity: kind_of(entity.kind)):
-            kind, mention = kind_of(name), text[start:end]
+    text, places = view.inner, list[Place]()
+    inside = _inside(view, entities)
+    for start, end, name in whole_words(text, inside, lambda entity: kinds[entity.kind]):
+        kind, mention = kinds[name], text[start:end]
+        parts = kind.parts(mention)
+        whole = _number_at(view, start, end) is None or [p[:2] for p in parts] == [(0, end - start)]
+        if not (parts and whole):  # nothing of it would be replaced, or not all of a number
+            kind = Label(of=name)
             parts = kind.parts(mention)
-            value = view.value_at(start, end)
-            is_cut = (
-                value is not None and value.bare and [p[:2] for p in parts] != [(0, len(mention))]
-            )
-            if not parts or is_cut:  # nothing of it would be replaced, or not all of a number
-                kind = Label(of=name)
-                parts = kind.parts(mention)
-            for first, behind, shape in parts:
-                labelled = kind.keeps_digits and "9" not in shape
-                own = Label(of=name) if labelled else kind
-                yield Place(start + first, start + behind, own, shape)
-
-    return settled(text, places())
+        for first, behind, shape in parts:
+            labelled = kind.keeps_digits and "9" not in shape
+            own = Label(of=name) if labelled else kind
+            places.append(Place(start + first, start + behind, own, shape))
+    return settled(text, places)
 
 
 def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
@@ -216,9 +219,9 @@ def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
     for start, end, kind in entities:
         for part in _VALUES.finditer(view.inner, max(start, done), end):
             first, behind = part.span()
-            value = view.value_at(first, behind)
-            if value is not None and value.bare:
-                first, behind = min(first, value.start), max(behind, value.end)
+            number = _number_at(view, first, behind)
+            if number is not None:
+                first, behind = min(first, number.start), max(behind, number.end)
             yield Entity(first, behind, kind)
             done = behind
 

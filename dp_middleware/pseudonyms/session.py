@@ -4,61 +4,25 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping as Dict, Sequence
 from threading import Lock
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self
 
 from dp_middleware.conversation.exchange import Restorers
-from dp_middleware.conversation.memo import Entries
-from dp_middleware.conversation.notebook import Notebook
+from dp_middleware.conversation.notebook import Admitted, Notebook
 from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
-from dp_middleware.conversation.transcript import Admitted
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore_json
 from dp_middleware.pseudonyms.lists import Also, What
-from dp_middleware.pseudonyms.mapping import Mapping, Pair, Seal
-from dp_middleware.pseudonyms.restoration import (
-    Restorer,
-    hosts_in,
-    restore,
-    restore_stream,
-    restore_value,
-)
-from dp_middleware.pseudonyms.rewriting import PseudonymDraft
-from dp_middleware.sanitizers.spans import Scope
+from dp_middleware.pseudonyms.mapping import Mapping, Pair, Restorer, restore
+from dp_middleware.pseudonyms.matching import Names
+from dp_middleware.pseudonyms.seal import Seal
 
 _CONVERSATIONS = 10_000  # whose mappings are in memory
 _DIGEST = 32  # bytes of a conversation's keyed name
-
-
-class Replaces(Protocol):
-    """What detects entities and draws for them: see :class:`Pseudonyms`."""
-
-    @property
-    def certificate(self) -> Certificate:
-        """The guarantee of every release."""
-
-    def count(self, text: str) -> int:
-        """Number of words and signs of a public text."""
-
-    def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
-        """Detect what is to be replaced."""
-
-    def release_draft(
-        self, draft: PseudonymDraft, mapping: Mapping
-    ) -> tuple[Release, tuple[str, ...]]:
-        """Charges, draws and writes."""
-
-    def write(self, pair: Pair, like: str) -> str:
-        """The original of a pair."""
-
-    def naming(self, allow: Iterable[What], also: Also) -> Replaces:
-        """The same with further things that are never, or always, replaced."""
 
 
 class PseudonymSession(Session):
@@ -80,9 +44,12 @@ class PseudonymSession(Session):
         ParameterError: As of :class:`~dp_middleware.Session`.
     """
 
+    sanitizer: Any  # Pseudonyms, which make their session
+    restores = True
+
     def __init__(
         self,
-        pseudonyms: Replaces,
+        pseudonyms: Any,
         *,
         memo: str | os.PathLike[str] | None = None,
         key: bytes | None = None,
@@ -90,7 +57,7 @@ class PseudonymSession(Session):
     ) -> None:
         if options.get("scope") is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        super().__init__(cast(Any, pseudonyms), memo=memo, key=key, **options)
+        super().__init__(pseudonyms, memo=memo, key=key, **options)
         self._seal = None if memo is None else Seal(self._digests.of("pseudonyms"))
         self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
         self._mappings_lock = Lock()
@@ -111,7 +78,7 @@ class PseudonymSession(Session):
         """
         if not allow and not also:
             return super().release(event_id, role, text, conversation=conversation)
-        named = self._with(cast(Any, self._releases.naming(allow, also)))
+        named = self._with(self.sanitizer.naming(allow, also))
         return named.release(event_id, role, text, conversation=conversation)
 
     def alone(self) -> Self:
@@ -135,7 +102,9 @@ class PseudonymSession(Session):
             text: Public: an answer to what was released in the conversation.
             conversation: Its name.
         """
-        return restore(text, self._read(conversation), self._releases.write)
+        mapping = self._read(conversation)
+        with mapping.lock:
+            return restore(text, mapping.pseudonyms)
 
     def returned(self, text: str, *, conversation: str = "") -> dict[str, int]:
         """What became of the pseudonyms in a remote answer; public numbers.
@@ -156,31 +125,26 @@ class PseudonymSession(Session):
 
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
         """As :meth:`restore`; what could still become a pseudonym is held back, nothing else."""
-        return restore_stream(pieces, self._read(conversation), self._releases.write)
+        mapping = self._read(conversation)
+        with mapping.lock:
+            restorer = Restorer(mapping.bound({pair.pseudonym for pair in mapping.pairs}))
+        for piece in pieces:
+            if restored := restorer.feed(piece):
+                yield restored
+        if rest := restorer.close():
+            yield rest
 
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
         """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""
-        mapping, write = self._read(conversation), self._releases.write
-        return restore_value(value, lambda text: restore(text, mapping, write))
+        mapping = self._read(conversation)
+        with mapping.lock:
+            return _restored(value, mapping.pseudonyms)
 
     def restore_json(self, text: str, *, conversation: str = "") -> str:
         """As :meth:`restore`, for JSON, which stays JSON; the same as of its pieces."""
-        return restore_json(text, self._read(conversation), self._releases.write)
-
-    @property
-    def restores(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def _releases(self) -> Replaces:
-        return cast("Replaces", self.sanitizer)  # that of a twin, at another epsilon
-
-    def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
-        """An assistant's text that is declared public may be an answer with its originals."""
-        if message.public is not None and message.public[1] == "declared-public":
-            message = replace(message, public=None)
-        return super()._release(message, settings, releaser)
+        mapping = self._read(conversation)
+        with mapping.lock:
+            return restore_json(text, mapping.pseudonyms)
 
     def _way_back(
         self,
@@ -193,27 +157,26 @@ class PseudonymSession(Session):
 
         Hosts of addresses are named by the user: what a tool has found names none.
         """
-        mapping, write = self._loaded(notebook.within), self._releases.write
-        used, hosts = set(notebook.used), set[str]()
+        mapping = self._loaded(notebook.within)
+        used, named = set(notebook.used), list[str]()
         for message, (release, written) in zip(admitted, released, strict=True):
             text, role = message.event.text, message.event.role
             used.update(written if message.public is None else mapping.standing_in(text))
             if role in ("user", "system"):
-                hosts.update(hosts_in(text), hosts_in(release.text))
+                named += [text, release.text]
         with mapping.lock:
             for text in quoted:
                 used.update(match.value.pseudonym for match in mapping.pseudonyms.find(text))
-        mapping = mapping.bound(used)
+            names, hosts = mapping.bound(used), Hosts(tuple(named))
 
         def make(json: bool, shown: bool) -> Restorer | JsonRestorer:
-            return (JsonRestorer if json else Restorer)(
-                mapping, write, hosts=hosts if shown else None
-            )
+            return (JsonRestorer if json else Restorer)(names, hosts=hosts if shown else None)
 
         return make, tuple(used)
 
-    def _releaser(self, within: bytes) -> OfConversation:
-        return OfConversation(self._releases, self._mapping(within), within, self._seal)
+    def _releaser(self, within: bytes) -> Releaser:
+        releaser: Releaser = self.sanitizer.bound(self._mapping(within))
+        return releaser
 
     def _conversation(self, name: str) -> bytes:
         """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
@@ -227,7 +190,8 @@ class PseudonymSession(Session):
     def _mapping(self, within: bytes) -> Mapping:
         with self._mappings_lock:
             if (mapping := self._mappings.get(within[:_DIGEST])) is None:
-                mapping = self._mappings[within[:_DIGEST]] = Mapping()
+                mapping = Mapping(within, self._seal, self.sanitizer.kinds)
+                self._mappings[within[:_DIGEST]] = mapping
             self._mappings.move_to_end(within[:_DIGEST])
             if len(self._mappings) > _CONVERSATIONS:
                 self._mappings.popitem(last=False)
@@ -242,59 +206,17 @@ class PseudonymSession(Session):
         mapping = self._mapping(within)
         if self._seal is not None:
             with self._memo.exclusive() as entries, mapping.lock:
-                mapping.load(entries, within, self._seal)
+                mapping.load(entries)
         return mapping
 
 
-class OfConversation:
-    """Pseudonyms for the texts of one conversation.
-
-    Args:
-        pseudonyms: Detects and draws.
-        mapping: Of the conversation.
-        within: Its keyed name.
-        seal: Encrypts what is kept; ``None``: nothing is kept.
-    """
-
-    remembers = True
-
-    def __init__(
-        self, pseudonyms: Replaces, mapping: Mapping, within: bytes, seal: Seal | None
-    ) -> None:
-        self._pseudonyms, self._mapping = pseudonyms, mapping
-        self._within, self._seal = within, seal
-
-    @property
-    def certificate(self) -> Certificate:
-        """The guarantee of every release."""
-        return self._pseudonyms.certificate
-
-    def count(self, text: str) -> int:
-        """Number of words and signs of a public text."""
-        return self._pseudonyms.count(text)
-
-    def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
-        """Detect what is to be replaced in a text."""
-        return self._pseudonyms.read(text, scope)
-
-    def release_drafts(
-        self, drafts: Sequence[PseudonymDraft]
-    ) -> list[tuple[Release, PseudonymDraft]]:
-        """Charge, draw and write, one after the other."""
-        released = []
-        with self._mapping.lock:
-            for draft in drafts:
-                release, used = self._pseudonyms.release_draft(draft, self._mapping)
-                released.append((release, replace(draft, used=used)))
-        return released
-
-    @contextmanager
-    def kept_in(self, entries: Entries, now: float) -> Iterator[None]:
-        """Read the mapping as it was kept, and keep it, with what is added, from now on."""
-        with self._mapping.lock:
-            if self._seal is None:
-                yield
-                return
-            self._mapping.load(entries, self._within, self._seal)
-            yield
-            self._mapping.store(entries, self._within, self._seal, now)
+def _restored(value: Any, names: Names[Pair]) -> Any:
+    """A copy of nested dicts, lists and tuples with all strings restored, also keys."""
+    if isinstance(value, str):
+        return restore(value, names)
+    if isinstance(value, Dict):
+        return {_restored(key, names): _restored(inner, names) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        values = [_restored(inner, names) for inner in value]
+        return values if isinstance(value, list) else tuple(values)
+    return value

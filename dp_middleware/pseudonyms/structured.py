@@ -12,11 +12,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import NamedTuple
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.sanitizers.spans import PART
+
+SIGNS = "{[\\"
+"""A text without any of them is seen as it is."""
 
 LITERAL = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 ESCAPE = re.compile(
@@ -73,23 +75,20 @@ class View(StaysHere):
     Attributes:
         raw: The text.
         text: What is seen.
+        inner: What is seen, with NUL for the signs between the values of JSON: no name goes over
+            one of them.
         starts: Where each sign of it begins in the raw text, and at last its end; empty where the
             two are the same.
         depths: How many strings of JSON each sign stands in; empty where none does.
         values: Numbers, and strings of digits.
-        inner: What is seen, with NUL for the signs between the values of JSON: no name goes over
-            one of them.
     """
 
     raw: str = field(repr=False)
     text: str = field(repr=False)
+    inner: str = field(repr=False)
     starts: tuple[int, ...] = field(default=(), repr=False)
     depths: bytes = field(default=b"", repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
-    inner: str = field(default="", repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", self.inner or self.text)
 
     def slice(self, start: int, end: int) -> str:
         """Returns the raw text of a part of the view."""
@@ -97,14 +96,8 @@ class View(StaysHere):
             return self.raw[start:end]
         return self.raw[self.starts[start] : self.starts[end]]
 
-    @cached_property
-    def _is_plain(self) -> bool:
-        return not (self.starts or self.values or PART in self.raw)
-
     def spelled(self, written: str, start: int, end: int) -> str:
         """Returns what is written in a part of the view as it must be spelled there."""
-        if self._is_plain:
-            return written
         value = self.value_at(start, end)
         if value is not None and value.bare and not NUMBER.fullmatch(written):
             written = json.dumps(written)
@@ -132,8 +125,6 @@ class View(StaysHere):
 
 def view_of(text: str) -> View:
     """Returns what a reader sees of a text."""
-    if not any(sign in text for sign in "{[\\"):
-        return View(raw=text, text=text)
     reading = _Reading()
     _read(text, range(len(text) + 1), 0, reading)
     seen = "".join(reading.seen)

@@ -15,8 +15,8 @@ from support.session_draws import law_of
 
 import dp_middleware as dp
 from dp_middleware.pseudonyms.kinds import Amount
-from dp_middleware.pseudonyms.kinds.base import Kind, Part
-from dp_middleware.pseudonyms.kinds.laws import Staircase, left, pick
+from dp_middleware.pseudonyms.kinds.base import Kind, Part, left
+from dp_middleware.pseudonyms.kinds.staircase import Staircase, pick
 from dp_middleware.pseudonyms.mapping import Mapping
 
 VALUES = ("ana", "bea", "cleo", "dora")

@@ -12,7 +12,7 @@ PAIRS = {'Mirela "M"': "Elena", "Tamburi": "Nov", "x\ny": 'q"7', "José": "Zoë"
 
 
 def restored(text, size):
-    restorer = JsonRestorer(mapping_of(PAIRS), lambda pair, like: pair.original)
+    restorer = JsonRestorer(mapping_of(PAIRS).pseudonyms)
     pieces = [text[k : k + size] for k in range(0, len(text), size)]
     return "".join([*map(restorer.feed, pieces), restorer.close()])
 

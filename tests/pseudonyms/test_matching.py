@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 from support.entities import mapping_of
 
+from dp_middleware.pseudonyms.mapping import Restorer, restore
 from dp_middleware.pseudonyms.matching import Names, fold
-from dp_middleware.pseudonyms.restoration import Restorer, restore, restore_value
 
 
 def names(*texts):
@@ -63,10 +63,6 @@ def test_folding_keeps_offsets(text):
     assert len(fold(text)) == len(text)
 
 
-def plain(pair, like):
-    return pair.original
-
-
 PAIRS = {
     "Mirela": "Elena",
     "Mirela-Luisa": "Elena-Eva",
@@ -88,25 +84,17 @@ def test_pieces_are_restored_as_the_whole_is(parts, cuts):
         expected += [text[done : match.start], match.value.original]
         done = match.end
     whole = "".join([*expected, text[done:]])
-    assert restore(text, mapping, plain) == whole
+    assert restore(text, names_) == whole
     ends = sorted({min(cut, len(text)) for cut in cuts} | {len(text)})
-    restorer, out = Restorer(mapping, plain), ""
+    restorer, out = Restorer(names_), ""
     for start, end in zip([0, *ends], ends, strict=False):
         out += restorer.feed(text[start:end])
     assert out + restorer.close() == whole
 
 
 def test_nothing_else_is_held_back():
-    restorer = Restorer(mapping_of({"Mirela": "Elena"}), plain)
+    restorer = Restorer(mapping_of({"Mirela": "Elena"}).pseudonyms)
     assert restorer.feed("Dear Ele") == "Dear "
     assert restorer.feed("na, the") == "Mirela, the"
     assert restorer.feed(" answer is") == " answer is"
     assert restorer.close() == ""
-
-
-def test_all_strings_of_a_value_are_restored():
-    mapping = mapping_of({"Mirela": "Elena"})
-    value = {"name": "Elena", "all": [("Elena Roe", 3), None], "Elena": {"n": 1.5}}
-    restored = restore_value(value, lambda text: restore(text, mapping, plain))
-    assert restored == {"name": "Mirela", "all": [("Mirela Roe", 3), None], "Mirela": {"n": 1.5}}
-    assert value["name"] == "Elena"

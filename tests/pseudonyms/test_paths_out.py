@@ -14,7 +14,9 @@ from support.talks import KEY
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.mapping import Pair, Seal
+from dp_middleware.pseudonyms.kinds import Person
+from dp_middleware.pseudonyms.mapping import Pair
+from dp_middleware.pseudonyms.seal import Seal
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
@@ -55,7 +57,7 @@ def test_an_edit_after_a_restart_has_the_same_names(tmp_path):
 def test_a_draw_that_fails_quotes_nothing_and_logs_nothing(caplog):
     class Broken(dp.pseudonyms.kinds.Person):
         def draw(self, key, shape, free, draws):
-            return dp.pseudonyms.kinds.laws.combined(self.name, lambda: "x", "", lambda _: False)
+            return dp.pseudonyms.kinds.base.combined(self.name, lambda: "x", "", lambda _: False)
 
     talk = dp.Pseudonyms(detector(NAMES), kinds=[Broken()]).session()
     with caplog.at_level(logging.DEBUG), pytest.raises(ParameterError) as error:
@@ -73,7 +75,7 @@ def test_a_mapping_of_another_subject_or_conversation_does_not_open(tmp_path):
     assert b"Mirela" not in sealed
     with pytest.raises(Exception, match=r"^(?!.*Mirela)"):
         seal.opened(sealed, b"two")
-    assert "Mirela" not in repr(Pair("person", "given", "mirela", "Mirela", "Eva"))
+    assert "Mirela" not in repr(Pair(Person(), "given", "mirela", "Mirela", "Eva"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

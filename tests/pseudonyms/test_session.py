@@ -23,7 +23,7 @@ import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.errors import CannotCalibrate, EventRefused, ParameterError
 from dp_middleware.privacy import PureDP
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.privacy.releases import receipts
 from dp_middleware.pseudonyms import PseudonymSession
 from dp_middleware.pseudonyms.kinds import Age, Amount, Person
 from dp_middleware.pseudonyms.mapping import Mapping
@@ -593,7 +593,7 @@ def test_outside_of_entities_nothing_is_lost_or_moved_and_all_is_restored(data):
     found = [(min(a, b), max(a, b), kind) for a, b, kind in spans]
     talk = dp.Pseudonyms(lambda _: found, on_empty="pass").session()
     release = talk.release("1", "user", text)
-    draft = talk.sanitizer.read(text).complete(Mapping(), talk.sanitizer.kind)
+    draft = talk.sanitizer.read(text).complete(Mapping())
     place = 0
     for start, end in draft.gaps:
         place = release.text.index(text[start:end], place) + end - start

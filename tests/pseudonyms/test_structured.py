@@ -11,7 +11,7 @@ from support.entities import detector
 
 import dp_middleware as dp
 from dp_middleware.conversation.messages import ONCE, Message
-from dp_middleware.pseudonyms.restoration import hosts_in
+from dp_middleware.pseudonyms.addresses import hosts_in
 from dp_middleware.pseudonyms.structured import view_of
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")

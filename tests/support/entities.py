@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
 
 ENTITIES = {
@@ -51,5 +52,5 @@ def mapping_of(pairs: dict[str, str]) -> Mapping:
     """A mapping of originals to pseudonyms that nothing draws."""
     mapping = Mapping()
     for original, pseudonym in pairs.items():
-        mapping._add(Pair("person", "", original, original, pseudonym))
+        mapping.add(Pair(Label(), "", original, original, pseudonym))
     return mapping

@@ -38,9 +38,20 @@ __all__ = [
 ]
 
 
-def default_kinds() -> dict[str, Kind]:
-    """Every kind with its default law, by its name."""
+class Kinds(dict[str, Kind]):
+    """Kinds by their names; one that has no law of its own gets labels."""
+
+    def __missing__(self, name: str) -> Kind:
+        return Label(of=name)
+
+
+LABELS = Kinds()
+"""Labels for every kind."""
+
+
+def default_kinds() -> Kinds:
+    """Returns every kind with its default law, by its name."""
     kinds: list[Kind] = [Person(), Organisation(), Place(), Address(), Email(), Username(), Url()]
     kinds += [Phone(), Iban(), Card(), Ssn(), Id(), Ip(), Zip(), Date()]
     kinds += [Secret(), Amount(), Age(), Number(), Label()]
-    return {kind.name: kind for kind in kinds}
+    return Kinds((kind.name, kind) for kind in kinds)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
-from dp_middleware.pseudonyms.kinds.laws import (
+from dp_middleware.errors import library
+from dp_middleware.pseudonyms.kinds.base import (
+    Draws,
+    Free,
+    Kind,
+    Part,
     choice,
     combined,
     core,
     family_names,
     fill,
-    street_words,
     whole,
     words,
 )
@@ -37,14 +41,15 @@ class Address(Kind):
     )
 
     def parts(self, mention: str) -> list[Part]:
-        """What stands between commas or line breaks."""
+        """Returns what stands between commas or line breaks."""
         every = [core(mention, *match.span()) for match in re.finditer(r"[^,;\n\r]+", mention)]
         parts = [Part(a, b, self._shape(mention[a:b])) for a, b in every if a < b]
         return parts or whole(mention, "*")
 
     def _shape(self, line: str) -> str:
         items, words = list[str](), line.split()
-        last = max((n for n, word in enumerate(words) if _bare(word) in street_words()), default=-1)
+        streets = [n for n, word in enumerate(words) if _bare(word) in _street_words()]
+        last = streets[-1] if streets else -1
         for n, word in enumerate(words):
             named = any(item[0] != "=" and not item.isdecimal() for item in items)
             if any(character.isdecimal() for character in word):
@@ -56,7 +61,7 @@ class Address(Kind):
         return " ".join(items) if any(item[0] != "=" for item in items) else "*"
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform digits and letters, and a uniform family name for other words."""
+        """Draws uniform digits and letters, and a uniform family name for other words."""
         return combined(self.name, lambda: self._line(shape, draws), ", ", free)
 
     def _line(self, shape: str, draws: Draws) -> str:
@@ -81,3 +86,11 @@ def _house_class(character: str) -> str:
     if character.isalnum():
         return "A" if character.isupper() else "a"
     return character if character in "-/#.&'()" else "a"
+
+
+@cache
+def _street_words() -> frozenset[str]:
+    """Kinds of street in lower case, such as "avenue", and short forms of the usual ones."""
+    provider = library("faker.providers.address.en_US", "detect").Provider
+    short = words("st ave rd blvd dr ln ct pl sq hwy pkwy ter cir")
+    return frozenset(word.casefold() for word in provider.street_suffixes) | short

@@ -8,9 +8,11 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part
-from dp_middleware.pseudonyms.kinds.ids import Exact
-from dp_middleware.pseudonyms.kinds.laws import (
+from dp_middleware.errors import library
+from dp_middleware.pseudonyms.kinds.base import (
+    Draws,
+    Free,
+    Part,
     choice,
     combined,
     core,
@@ -18,16 +20,18 @@ from dp_middleware.pseudonyms.kinds.laws import (
     family_names,
     fill,
     given_names,
-    label,
     left,
-    library,
     pattern,
+    tried,
     whole,
 )
+from dp_middleware.pseudonyms.kinds.ids import Exact
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)
 DOCUMENTATION = ("192.0.2", "198.51.100", "203.0.113")  # RFC 5737
+BENCHMARKS = ipaddress.IPv4Address("198.18.0.0")  # RFC 2544
+IPV6 = ipaddress.IPv6Address("2001:db8::")  # RFC 3849
 NETWORK = re.compile(r"\]?(?::[0-9]{1,5}|/[0-9]{1,3})?[\s)\]>}.,:;!?'\"]*")
 ENOUGH = 2000  # draws before something counts as used up
 PLAIN_PHONE = re.compile(r"[0-9+()./\s\u2010-\u2014-]*")
@@ -53,11 +57,11 @@ class Email(Exact):
     cased: ClassVar[bool] = False
 
     def parts(self, mention: str) -> list[Part]:
-        """One; "mailto:" stays."""
+        """Returns one; "mailto:" stays."""
         return _behind_scheme(mention)
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Two uniform names at a uniform reserved domain."""
+        """Draws two uniform names at a uniform reserved domain."""
         domain = choice(DOMAINS, draws)
         user = combined(
             self.name, lambda: _user(".", draws), ".", lambda user: free(f"{user}@{domain}")
@@ -73,14 +77,14 @@ class Username(Exact):
     keeps: ClassVar[str] = "an @ before a user name"
 
     def parts(self, mention: str) -> list[Part]:
-        """One."""
-        parts = whole(mention, "")
+        """Returns one, behind an @."""
+        parts = whole(mention)
         if parts and mention[parts[0].start] == "@" and parts[0].end - parts[0].start > 1:
             parts = [parts[0]._replace(start=parts[0].start + 1)]
         return parts
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Two uniform names."""
+        """Draws two uniform names."""
         return combined(self.name, lambda: _user("_", draws), "_", free)
 
 
@@ -92,11 +96,11 @@ class Url(Exact):
     keeps: ClassVar[str] = "the scheme of a URL"
 
     def parts(self, mention: str) -> list[Part]:
-        """What is behind the scheme."""
+        """Returns what is behind the scheme."""
         return _behind_scheme(mention)
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Two uniform names at a uniform reserved domain."""
+        """Draws two uniform names at a uniform reserved domain."""
         domain, names = choice(DOMAINS, draws), family_names()
         host = combined(
             self.name,
@@ -108,7 +112,7 @@ class Url(Exact):
 
 
 def _behind_scheme(mention: str) -> list[Part]:
-    parts = whole(mention, "")
+    parts = whole(mention)
     if parts and (match := SCHEME.match(mention, parts[0].start, parts[0].end - 1)):
         parts = [parts[0]._replace(start=match.end())]
     return parts
@@ -133,9 +137,9 @@ class Phone(Exact):
     region: str = "US"
 
     def parts(self, mention: str) -> list[Part]:
-        """One."""
+        """Returns one."""
         start = next((n for n, c in enumerate(mention) if c.isdecimal() or c in "+("), None)
-        parts = whole(mention, "")
+        parts = whole(mention)
         if not parts or start is None:
             return [Part(a, b, pattern(mention[a:b])) for a, b, _ in parts]
         start, end = min(start, parts[0].start), parts[0].end
@@ -143,7 +147,7 @@ class Phone(Exact):
 
     def _shape(self, text: str) -> str:
         """Country, digits of the number in it, and the format; or a pattern."""
-        module = library("phonenumbers", "phonenumbers")
+        module = library("phonenumbers", "detect")
         plain = EXTENSION.sub("", text)
         digits = [n for n, character in enumerate(plain) if character.isdecimal()]
         number = self._parsed(plain, self.region)
@@ -158,24 +162,24 @@ class Phone(Exact):
         return f"{country} {len(own)} {layout}{re.sub('[0-9]', '#', text[len(plain) :])}"
 
     def _parsed(self, text: str, region: str | None) -> Any:
-        module = library("phonenumbers", "phonenumbers")
+        module = library("phonenumbers", "detect")
         try:
             number = module.parse(text, region)
         except module.NumberParseException:
             return None
         return number if module.is_valid_number(number) else None
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform among the valid numbers of this country and length.
 
         Of another country with the same code where few numbers are valid, as in a city state.
         """
         if not shape.startswith("valid"):  # no pattern has a v
-            return draw_pattern(self.name, shape, free, draws)
+            return draw_pattern(shape, free, draws)
         _, country, length, layout = shape.split(" ", 3)
         code, region = country.split("-")
-        module = library("phonenumbers", "phonenumbers")
-        abroad = ""
+        module = library("phonenumbers", "detect")
+        abroad: str | None = None
         for _ in range(ENOUGH):
             own = fill("9" * int(length), draws)
             number = self._parsed(f"+{code}{own}", None)
@@ -187,7 +191,7 @@ class Phone(Exact):
                 if module.region_code_for_number(number) == region:
                     return text
                 abroad = abroad or text
-        return abroad or label(self.name, free, draws)
+        return abroad
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +207,7 @@ class Ip(Exact):
     cased: ClassVar[bool] = False
 
     def parts(self, mention: str) -> list[Part]:
-        """One; the length of a network or a port stays."""
+        """Returns one; the length of a network or a port stays."""
         for match in re.finditer(r"[0-9A-Fa-f:.]+", mention):
             text = match.group()
             for end in (len(text), max(text.rfind(":"), 0)):
@@ -217,26 +221,14 @@ class Ip(Exact):
                 except ValueError:
                     continue
                 return [Part(match.start(), end, str(version))]
-        return [Part(a, b, f"?{pattern(mention[a:b])}") for a, b, _ in whole(mention, "")]
+        return [Part(a, b, f"?{pattern(mention[a:b])}") for a, b, _ in whole(mention)]
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform; once those for documentation are used up, of the range for benchmarks."""
         if shape.startswith("?"):
-            return draw_pattern(self.name, shape[1:], free, draws)
+            return draw_pattern(shape[1:], free, draws)
         if shape == "6":
-            network = int(ipaddress.IPv6Address("2001:db8::"))
-            return combined(
-                self.name,
-                lambda: str(ipaddress.IPv6Address(network + draws.below(1 << 96))),
-                "",
-                free,
-            )
+            return combined(self.name, lambda: str(IPV6 + draws.below(1 << 96)), "", free)
         listed = [f"{net}.{host}" for net in DOCUMENTATION for host in range(1, 255)]
         text = left(listed, free, draws)
-        if text is not None:
-            return text
-        for _ in range(ENOUGH):
-            text = str(ipaddress.IPv4Address("198.18.0.0") + draws.below(1 << 17))  # RFC 2544
-            if free(text):
-                return text
-        return label(self.name, free, draws)
+        return text or tried(lambda: str(BENCHMARKS + draws.below(1 << 17)), free, ENOUGH)

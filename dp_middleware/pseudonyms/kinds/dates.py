@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar
 
 from dp_middleware import _validate
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
+from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part, core, left, tried, whole
 from dp_middleware.pseudonyms.kinds.date_formats import WEEKDAYS, Reading
-from dp_middleware.pseudonyms.kinds.laws import Staircase, core, label, left, pick, whole
+from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
 
 BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
 TRIES = 200
@@ -21,7 +21,7 @@ FURTHER = 60  # steps from a shifted date that is in use
 
 
 @dataclass(frozen=True, kw_only=True)
-class Date(Kind):
+class Date(NearKind):
     """Dates in the format that they are written in; what is not read as one becomes a label.
 
     Guarantee:
@@ -37,8 +37,6 @@ class Date(Kind):
         are uniform under each.
 
     Attributes:
-        law: ``shift``, ``near`` or ``uniform``.
-        epsilon: Nats between any two values of one shape, for ``near``. Positive.
         order: Of numeric dates: ``mdy`` or ``dmy``.
         times: ``uniform`` in their format or ``kept``, which declares them public.
         years: First and last one, for ``uniform``.
@@ -56,27 +54,22 @@ class Date(Kind):
         " kept"
     )
 
+    laws: ClassVar[tuple[str, ...]] = ("shift", "near", "uniform")
+
     law: str = "shift"
-    epsilon: float = 1.0
     order: str = "mdy"
     times: str = "uniform"
     years: tuple[int, int] = (1950, 2030)
 
     def __post_init__(self) -> None:
-        _validate.one_of(("shift", "near", "uniform"), law=self.law)
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         _validate.one_of(("mdy", "dmy"), order=self.order)
         _validate.one_of(("uniform", "kept"), times=self.times)
         _validate.at_least(1, first=self.years[0])
         _validate.at_least(self.years[0], last=self.years[1])
 
-    @property
-    def loss(self) -> float:
-        """Nats per distinct value, between any two values of one shape."""
-        return Staircase(self.epsilon).loss if self.law == "near" else 0.0
-
     def parts(self, mention: str) -> list[Part]:
-        """Dates and times between connectors such as "to"; all of it where one is not read."""
+        """Returns dates and times between connectors such as "to"; all where one is not read."""
         parts, rest = self._times(mention)
         edges = [match.span() for match in date_formats.CONNECTOR.finditer(rest)]
         starts, ends = [0, *(b for _, b in edges)], [*(a for a, _ in edges), len(rest)]
@@ -88,10 +81,10 @@ class Date(Kind):
                 continue
             reading = date_formats.read(rest[start:end], self.order)
             if reading is None:
-                return whole(mention, "")
-            parts.append(Part(start, end, self._shape(reading)))
+                return whole(mention)
+            parts.append(Part(start, end, self._shape_of(reading)))
         if not parts and rest == mention:
-            return whole(mention, "")
+            return whole(mention)
         return sorted(parts)
 
     def _times(self, mention: str) -> tuple[list[Part], str]:
@@ -110,7 +103,7 @@ class Date(Kind):
             rest = rest[:start] + " " * (done - start) + rest[done:]
         return parts, rest
 
-    def _shape(self, reading: Reading) -> str:
+    def _shape_of(self, reading: Reading) -> str:
         """Grain, first year of the grid or 0, template; the weekday of a date without a year."""
         block = 0
         if self.law == "near" and reading.grain in BLOCKS:
@@ -122,22 +115,21 @@ class Date(Kind):
             template = template.replace("%A", name).replace("%a", name[:3])
         return f"{reading.grain.replace(' ', '-')} {block} {template}"
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """By the law of the kind; a label where nothing is left."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         grain, _, rest = shape.partition(" ")
-        text: str | None = None
+        if not grain:
+            return None
         if grain == "time":
-            text = _first(lambda: _time(rest, draws), free)
-        elif grain in ("month-name", "weekday"):
-            text = left(_names(shape), free, draws)
-        elif grain and self.law == "shift":
-            text = self._shifted(key, shape, free, draws)
-        elif grain and self.law == "near":
-            if points := self.points(shape, free):
-                text = _written(shape, points[pick(self.weights(key, shape, points), draws)])
-        elif grain:
-            text = _first(lambda: _written(shape, self._anywhere(grain, draws)), free)
-        return label(self.name, free, draws) if text is None else text
+            return tried(lambda: _time(rest, draws), free, TRIES)
+        if grain in ("month-name", "weekday"):
+            return left(_names(shape), free, draws)
+        if self.law == "shift":
+            return self._shifted(key, shape, free, draws)
+        if self.law == "uniform":
+            return tried(lambda: _written(shape, self._anywhere(grain, draws)), free, TRIES)
+        if not (points := self.points(shape, free)):
+            return None
+        return _written(shape, points[pick(self.weights(key, shape, points), draws)])
 
     def _index(self, key: str, grain: str) -> int:
         reading = date_formats.read(key, self.order)
@@ -219,14 +211,6 @@ def _written(shape: str, index: int) -> str | None:
     grain, _, template = shape.split(" ", 2)
     day = calendars.day_of(grain, index)
     return None if day is None else date_formats.write(template, day)
-
-
-def _first(candidate: Callable[[], str | None], free: Free) -> str | None:
-    for _ in range(TRIES):
-        text = candidate()
-        if text is not None and free(text):
-            return text
-    return None
 
 
 def _names(shape: str) -> list[str]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
-from dp_middleware.pseudonyms.kinds.laws import (
+from dp_middleware.errors import library
+from dp_middleware.pseudonyms.kinds.base import (
     PATTERN_TRIES,
+    Draws,
+    Free,
+    Kind,
     choice,
     draw_pattern,
     fill,
     label,
-    library,
     pattern,
-    whole,
+    tried,
 )
 
 CARD_LENGTHS = range(12, 20)
@@ -33,11 +34,11 @@ class Exact(Kind):
     cased: ClassVar[bool] = True  # whether values that differ in case are two values
 
     def key(self, text: str, shape: str) -> str:
-        """Where case counts, the text for this kind alone: a user "ana" is not Ana."""
+        """Returns, where case counts, the text for this kind alone: a user "ana" is not Ana."""
         return f"{self.name}: {text}" if self.cased else super().key(text, shape)
 
     def written(self, text: str, like: str) -> str:
-        """The text, in its case."""
+        """Returns the text, in its case."""
         return text
 
 
@@ -52,18 +53,13 @@ class Id(Exact):
         " such as hyphens, and whether one of digits alone has a leading zero"
     )
 
-    def parts(self, mention: str) -> list[Part]:
-        """One."""
-        return [Part(a, b, self.shape(mention[a:b])) for a, b, _ in whole(mention, "")]
-
-    def shape(self, text: str) -> str:
+    def _shape(self, text: str) -> str:
         """The pattern of a text; a whole number stays one, without a leading zero."""
         shape = pattern(text)
         return shape.replace("9", "1", 1) if WHOLE.fullmatch(text) else shape
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform in the pattern; a label where the pattern is used up."""
-        return draw_pattern(self.name, shape, free, draws)
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
+        return draw_pattern(shape, free, draws)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,27 +73,21 @@ class Zip(Id):
 class Checked(Id):
     """A pattern with a rule: candidates are uniform among those that keep it."""
 
-    @abstractmethod
-    def obeys(self, text: str) -> bool:
+    def _obeys(self, text: str) -> bool:
         """Whether the value keeps the rule; where not, it is an id with a pattern alone."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def candidate(self, shape: str, draws: Draws) -> str:
+    def _candidate(self, shape: str, draws: Draws) -> str:
         """A uniform text of the pattern, mostly one that keeps the rule."""
+        raise NotImplementedError
 
-    def shape(self, text: str) -> str:
-        """The pattern, after a mark where the rule is not kept."""
-        return pattern(text) if self.obeys(text) else f"?{pattern(text)}"
+    def _shape(self, text: str) -> str:
+        return pattern(text) if self._obeys(text) else f"?{pattern(text)}"
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform among what keeps the rule; a label where that seems used up."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         if shape.startswith("?"):
-            return draw_pattern(self.name, shape[1:], free, draws)
-        for _ in range(PATTERN_TRIES):
-            text = self.candidate(shape, draws)
-            if free(text):
-                return text
-        return label(self.name, free, draws)
+            return draw_pattern(shape[1:], free, draws)
+        return tried(lambda: self._candidate(shape, draws), free)
 
 
 def _digits_into(shape: str, digits: str) -> str:
@@ -125,14 +115,12 @@ class Card(Checked):
         " which characters are digits, capitals or small letters"
     )
 
-    def obeys(self, text: str) -> bool:
-        """Whether it has the length of a card; its own check digit may be wrong."""
+    def _obeys(self, text: str) -> bool:  # its own check digit may be wrong
         return _is_digits(text, CARD_LENGTHS)
 
-    def candidate(self, shape: str, draws: Draws) -> str:
-        """Uniform digits before the check digit."""
+    def _candidate(self, shape: str, draws: Draws) -> str:
         digits = CARD_ISSUER + fill("9" * (shape.count("9") - 3), draws)
-        check: str = library("stdnum.luhn", "python-stdnum").calc_check_digit(digits)
+        check: str = library("stdnum.luhn", "detect", "python-stdnum").calc_check_digit(digits)
         return _digits_into(shape, digits + check)
 
 
@@ -146,12 +134,10 @@ class Ssn(Checked):
         " characters are digits, capitals or small letters"
     )
 
-    def obeys(self, text: str) -> bool:
-        """Whether it has nine digits."""
+    def _obeys(self, text: str) -> bool:
         return _is_digits(text, range(9, 10))
 
-    def candidate(self, shape: str, draws: Draws) -> str:
-        """A uniform area of the two, uniform digits behind it."""
+    def _candidate(self, shape: str, draws: Draws) -> str:
         return _digits_into(shape, choice(SSN_AREAS, draws) + fill("999999", draws))
 
 
@@ -165,25 +151,24 @@ class Iban(Checked):
         " whether its check digits are right; where not, which are capitals, and its signs"
     )
 
-    def obeys(self, text: str) -> bool:
-        """Whether it is a valid one."""
+    def _obeys(self, text: str) -> bool:
         compact = "".join(text.split()).upper()
-        valid: bool = library("stdnum.iban", "python-stdnum").is_valid(compact)
+        valid: bool = library("stdnum.iban", "detect", "python-stdnum").is_valid(compact)
         return valid and IBAN.fullmatch(text) is not None
 
-    def shape(self, text: str) -> str:
+    def _shape(self, text: str) -> str:
         """The country, and the pattern of what follows it and its check digits."""
-        if not self.obeys(text):
-            return super().shape(text)
+        if not self._obeys(text):
+            return super()._shape(text)
         return text[:2].upper() + "00" + pattern(text[4:].upper())
 
-    def candidate(self, shape: str, draws: Draws) -> str:
+    def _candidate(self, shape: str, draws: Draws) -> str:
         """Uniform characters, and the check digits that belong to them.
 
         Where a country has check digits of its own inside, these are right, too, as long as they
         come up within many draws.
         """
-        module = library("stdnum.iban", "python-stdnum")
+        module = library("stdnum.iban", "detect", "python-stdnum")
         text = ""
         for _ in range(PATTERN_TRIES):
             account = fill(shape[4:], draws)
@@ -208,10 +193,6 @@ class Label(Exact):
 
     of: str = "LABEL"
 
-    def parts(self, mention: str) -> list[Part]:
-        """One."""
-        return whole(mention, "")
-
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """A uniform number that is not in use."""
+        """Draws a uniform number that is not in use."""
         return label(self.of, free, draws)

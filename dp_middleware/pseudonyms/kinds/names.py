@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds import laws
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Kind, Part
-from dp_middleware.pseudonyms.kinds.laws import (
+from dp_middleware.errors import library
+from dp_middleware.pseudonyms.kinds.base import (
+    CORE,
+    Draws,
+    Free,
+    Kind,
+    Part,
     choice,
     combined,
-    core,
+    family_names,
     fill,
+    given_names,
+    names,
     whole,
     words,
 )
@@ -65,7 +72,8 @@ class _Word:
     """A word of a mention without the punctuation around it."""
 
     def __init__(self, mention: str, start: int, end: int) -> None:
-        self.start, self.end = core(mention, start, end)
+        inner = CORE.search(mention, start, end)
+        self.start, self.end = (end, end) if inner is None else inner.span()
         self.comma = "," in mention[self.end : end + 1]
         if match := POSSESSIVE.search(mention, self.start, self.end):
             self.end = match.start()
@@ -132,7 +140,7 @@ class Person(Kind):
     keep_script: bool = False
 
     def parts(self, mention: str) -> list[Part]:
-        """Its words; titles, particles, suffixes and possessives stay."""
+        """Returns its words; titles, particles, suffixes and possessives stay."""
         named = _words_of(mention, NAME)
         units = _units(named)
         if not units:
@@ -153,23 +161,22 @@ class Person(Kind):
         shape = "family" if family else "given"
         if self.keep_gender and not family:
             for gender in ("female", "male"):
-                if word.is_in(laws.gendered_names(gender)):
+                if word.is_in(gendered_names(gender)):
                     shape = f"{gender} given"
         if self.keep_script and (script := _script(word.text)) in SCRIPTS:
             shape = f"{'family' if family else 'given'} {script}"
         return Part(word.start + (prefix.end() if prefix else 0), word.end, shape)
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform in the list of the shape."""
+        """Draws uniformly from the list of the shape."""
         first, _, last = shape.partition(" ")
         if first not in ("given", "family", "female", "male"):
             return combined(self.name, lambda: fill(shape, draws), "", free)
         if last == "given":
-            listed = laws.names(f"first_names_{first}")
-        elif first == "family":
-            listed = laws.family_names(SCRIPTS.get(last, "en_US"))
+            listed = names(f"first_names_{first}")
         else:
-            listed = laws.given_names(SCRIPTS.get(last, "en_US"))
+            lists = family_names if first == "family" else given_names
+            listed = lists(SCRIPTS.get(last, "en_US"))
         return combined(self.name, lambda: choice(listed, draws), "-", free)
 
 
@@ -183,17 +190,17 @@ class Organisation(Kind):
     )
 
     def parts(self, mention: str) -> list[Part]:
-        """One; a leading "The", the legal form and a possessive stay."""
+        """Returns one; a leading "The", the legal form and a possessive stay."""
         named = _words_of(mention)
         if len(named) > 1 and named[0].is_in(words("the")):
             named = named[1:]
         while len(named) > 1 and named[-1].is_in(LEGAL):
             named = named[:-1]
-        return [Part(named[0].start, named[-1].end, "")] if named else whole(mention, "")
+        return [Part(named[0].start, named[-1].end, "")] if named else whole(mention)
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform among pairs of names."""
-        names = laws.family_names()
+        """Draws a uniform pair of names."""
+        names = family_names()
         return combined(
             self.name, lambda: f"{choice(names, draws)}-{choice(names, draws)}", "-", free
         )
@@ -207,8 +214,8 @@ class Place(Kind):
     keeps: ClassVar[str] = "a possessive of a place, and whether it has full stops and ends in one"
 
     def parts(self, mention: str) -> list[Part]:
-        """One; a possessive stays, and a full stop that does not end an abbreviation."""
-        parts = whole(mention, "")
+        """Returns one; a possessive stays, and a full stop that ends no abbreviation."""
+        parts = whole(mention)
         if parts and "." in mention[parts[0].start : parts[0].end]:  # U.S.
             dotted = mention[parts[0].end :].startswith(".")
             parts = [parts[0]._replace(end=parts[0].end + dotted)]
@@ -217,6 +224,23 @@ class Place(Kind):
         return parts
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform among names with an ending, as Faker makes towns."""
-        names, endings = laws.family_names(), laws.town_endings()
+        """Draws a uniform name with an ending, as Faker makes towns."""
+        names, endings = family_names(), _town_endings()
         return combined(self.name, lambda: choice(names, draws) + choice(endings, draws), "-", free)
+
+
+@cache
+def gendered_names(gender: str) -> frozenset[str]:
+    """Returns American given names of one gender alone, in lower case."""
+    other = "male" if gender == "female" else "female"
+    own, others = (
+        {name.casefold() for name in names(f"first_names_{either}")} for either in (gender, other)
+    )
+    return frozenset(own - others)
+
+
+@cache
+def _town_endings() -> tuple[str, ...]:
+    """With which Faker makes towns of names, such as "ville"."""
+    provider = library("faker.providers.address.en_US", "detect").Provider
+    return tuple(dict.fromkeys(provider.city_suffixes))

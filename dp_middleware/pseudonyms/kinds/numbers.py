@@ -11,9 +11,18 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from dp_middleware import _validate
-from dp_middleware.pseudonyms.kinds.base import LABEL, Draws, Free, Kind, Part
-from dp_middleware.pseudonyms.kinds.laws import Staircase, fill, label, pick, whole, words
+from dp_middleware.pseudonyms.kinds.base import (
+    LABEL,
+    Draws,
+    Free,
+    Part,
+    fill,
+    label,
+    tried,
+    whole,
+    words,
+)
+from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
 from dp_middleware.pseudonyms.matching import normal
 
 LEADING = 3  # digits of a number that keep something of it
@@ -42,7 +51,7 @@ AGES = "year years yr yrs old month months age aged yo y o to and between"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Numeral(Kind):
+class Numeral(NearKind):
     """A number in digits among public words; a mention with another word becomes a label.
 
     Guarantee:
@@ -61,49 +70,37 @@ class Numeral(Kind):
     public: ClassVar[frozenset[str]]
     scales: ClassVar[Mapping[str, int]] = SCALE_OF
 
-    law: str = "near"
-    epsilon: float = 1.0
-
-    def __post_init__(self) -> None:
-        _validate.one_of(("near", "uniform"), law=self.law)
-        _validate.positive(epsilon=self.epsilon)
-
-    @property
-    def loss(self) -> float:
-        """Nats per distinct value, between any two values of one shape."""
-        return Staircase(self.epsilon).loss if self.law == "near" else 0.0
-
     def parts(self, mention: str) -> list[Part]:
-        """Its numerals, currency signs included; all of it where a word is not public."""
+        """Returns its numerals, with currency signs; all of it where a word is not public."""
         spans = [match.span() for match in NUMERAL.finditer(mention)]
         rest = NUMERAL.sub(" ", mention)
         named = {word.casefold() for word in WORD.findall(rest)}
         strange = [c for c in rest if not (c.isalpha() or c.isspace() or _is_sign(c))]
         if not spans or strange or not named <= self.public:
-            return whole(mention, "")
+            return whole(mention)
         ends, starts = [0, *(b for _, b in spans)], [*(a for a, _ in spans), len(mention)]
         gaps = [WORD.findall(mention[a:b].casefold()) for a, b in zip(ends, starts, strict=True)]
         return [
-            Part(a, b, self.shape(mention[a:b]) + self.meaning(mention[a:b], *beside))
+            Part(a, b, self._shape(mention[a:b]) + self._meaning(mention[a:b], *beside))
             for (a, b), beside in zip(spans, pairwise(gaps), strict=True)
         ]
 
-    def meaning(self, text: str, before: Sequence[str], behind: Sequence[str]) -> str:
+    def _meaning(self, text: str, before: Sequence[str], behind: Sequence[str]) -> str:
         """Unit and scale of a numeral by its signs and the public words beside it; else empty."""
         scale = " ".join(takewhile(self.scales.__contains__, behind))
         unit = next((UNIT_OF[sign] for sign in (*text, *behind, *before) if sign in UNIT_OF), "")
         return f"|{unit}|{scale}" if unit or scale else ""
 
     def key(self, text: str, shape: str) -> str:
-        """The value and its unit, in whatever way they are written."""
+        """Returns the value and its unit, in whatever way they are written."""
         if "9" not in shape:
             return normal(text)
         digits = _digits(text).lstrip("0")
         short = digits.rstrip("0")
-        power = self.power(shape) + len(digits) - len(short) if short else 0
+        power = self._power(shape) + len(digits) - len(short) if short else 0
         return f"{self.name}: {short}e{power} {shape.partition('|')[2].partition('|')[0]}"
 
-    def power(self, shape: str) -> int:
+    def _power(self, shape: str) -> int:
         """Of ten, what a one in the last digit of a shape means."""
         layout, _, meaning = shape.partition("|")
         power = sum(self.scales[word] for word in meaning.partition("|")[2].split())
@@ -114,7 +111,7 @@ class Numeral(Kind):
         return power if groups or sign in before else power - len(digits)
 
     def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
-        """The same number in another shape, cut off where it has fewer digits.
+        """Returns the same number in another shape, cut off where it has fewer digits.
 
         A label where that is in use, or too long: what was released tells whether it is.
         """
@@ -122,49 +119,46 @@ class Numeral(Kind):
             return pseudonym
         layout = shape.partition("|")[0]
         places = layout.count("9") + layout.count("0")
-        digits = _shifted(_digits(pseudonym), self.power(was) - self.power(shape)).zfill(places)
+        digits = _shifted(_digits(pseudonym), self._power(was) - self._power(shape)).zfill(places)
         rest = iter(digits)
         text = (
             "".join(next(rest) if c in "09" else c for c in layout) if len(digits) == places else ""
         )
         return text if text and free(text) else label(self.name, free, draws)
 
-    def shape(self, text: str) -> str:
+    def _shape(self, text: str) -> str:
         """Digits as 9, but a leading zero; signs and separators."""
         shape = "".join("9" if character.isdecimal() else character for character in text)
         digits = _digits(text)
         return shape.replace("9", "0", 1) if len(digits) > 1 and digits[0] == "0" else shape
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """From :meth:`weights`, then uniform lower digits; a label where nothing is left."""
-        places = shape.count("9")
-        if not places:
-            return label(self.name, free, draws)
-        points = self.points(shape, free)
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
+        """From :meth:`weights`, then uniform lower digits."""
+        points = self.points(shape, free) if "9" in shape else []
         if not points:
-            return label(self.name, free, draws)
+            return None
         point = points[pick(self.weights(key, shape, points), draws)]
-        for _ in range(TRIES):  # of the point alone: what is drawn instead tells nothing more
-            text = self.text(shape, point, lambda lower: fill("9" * lower, draws))
-            if free(text):
-                return text
-        return label(self.name, free, draws)
 
-    def grid(self, shape: str) -> range:
+        def candidate() -> str:  # of the point alone: what is drawn instead tells nothing more
+            return self._text(shape, point, lambda lower: fill("9" * lower, draws))
+
+        return tried(candidate, free, TRIES)
+
+    def _grid(self, shape: str) -> range:
         """Values of the leading digits that numbers of a shape can have."""
         digits = shape.count("9")
         lowest = 0 if digits == 1 or "0" in shape else 10 ** (min(digits, LEADING) - 1)
         return range(lowest, 10 ** min(digits, LEADING))
 
     def points(self, shape: str, free: Free) -> list[int]:
-        """The grid without points that are in use, where a point is all of the number."""
+        """Returns the grid without points in use, where a point is all of the number."""
         if shape.count("9") > LEADING:
-            return list(self.grid(shape))
+            return list(self._grid(shape))
         texts = _texts(self, shape)
-        return [n for n, text in zip(self.grid(shape), texts, strict=True) if free(text)]
+        return [n for n, text in zip(self._grid(shape), texts, strict=True) if free(text)]
 
     def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
-        """What a value's law gives to each of the points: integers, to be divided by their sum.
+        """Returns what a value's law gives to each of the points: integers, without their sum.
 
         Args:
             key: Of the value.
@@ -173,16 +167,16 @@ class Numeral(Kind):
         """
         if self.law == "uniform":
             return [1] * len(points)
-        value = self.value(key, shape)
+        value = self._value(key, shape)
         return Staircase(self.epsilon).row(bisect_left(points, value), len(points))
 
-    def value(self, key: str, shape: str) -> int:
+    def _value(self, key: str, shape: str) -> int:
         """The point of the grid where a value lies."""
         short, _, power = key.split()[1].partition("e")
-        digits = _shifted(short, int(power) - self.power(shape))
+        digits = _shifted(short, int(power) - self._power(shape))
         return int(digits.zfill(shape.count("9"))[:LEADING])
 
-    def text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
+    def _text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
         """A number of a shape from its leading digits and a function that gives the lower ones."""
         places = shape.count("9")
         leading = min(places, LEADING)
@@ -193,7 +187,7 @@ class Numeral(Kind):
 @lru_cache(maxsize=64)
 def _texts(kind: Numeral, shape: str) -> tuple[str, ...]:
     """What the points of a grid are written as, where there are no lower digits."""
-    return tuple(kind.text(shape, point, lambda _: "") for point in kind.grid(shape))
+    return tuple(kind._text(shape, point, lambda _: "") for point in kind._grid(shape))
 
 
 def _is_sign(character: str) -> bool:
@@ -242,19 +236,15 @@ class Age(Numeral):
     keeps: ClassVar[str] = "words around an age, such as years old; whether it is a number up to 99"
     public: ClassVar[frozenset[str]] = words(AGES)
 
-    def shape(self, text: str) -> str:
-        """One for all ages."""
+    def _shape(self, text: str) -> str:
         readable = len(text) <= LEADING and text.isdecimal() and int(text) <= OLDEST
         return "9" if readable else ""
 
-    def meaning(self, text: str, before: Sequence[str], behind: Sequence[str]) -> str:
-        """None beside the age."""
+    def _meaning(self, text: str, before: Sequence[str], behind: Sequence[str]) -> str:
         return ""
 
-    def grid(self, shape: str) -> range:
-        """All ages."""
+    def _grid(self, shape: str) -> range:
         return range(OLDEST + 1)
 
-    def text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
-        """The age alone."""
+    def _text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
         return str(point)

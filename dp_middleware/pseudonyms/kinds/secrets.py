@@ -7,10 +7,9 @@ import string
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part
+from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part, choice, tried, words
 from dp_middleware.pseudonyms.kinds.contacts import Url
 from dp_middleware.pseudonyms.kinds.ids import Exact
-from dp_middleware.pseudonyms.kinds.laws import PATTERN_TRIES, choice, label, words
 
 PREFIXES = words(
     "github_pat_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- glptt- gldt- glrt- glcbt- glsoat- sk-proj- sk- SK "
@@ -69,21 +68,21 @@ class Secret(Exact):
     )
 
     def parts(self, mention: str) -> list[Part]:
-        """One; of a connection string of a known scheme user, password, host and path."""
+        """Returns one; of a connection string of a known scheme user, password, host and path."""
         match = CREDENTIALS.fullmatch(mention)
         if match is None or not {*match["scheme"].lower().split("+")} <= _SCHEMES:
-            return [Part(0, len(mention), self.shape(mention))] if mention.strip() else []
+            return [Part(0, len(mention), self._shape(mention))] if mention.strip() else []
         parts = []
         for name in ("user", "password", "host", "path"):
             start, end = match.span(name)
             start += name == "path" and start < end
             usual = name in ("user", "host") and mention[start:end].lower() in _USUAL
             if start < end and not usual:
-                shape = "host" if name == "host" else self.shape(mention[start:end])
+                shape = "host" if name == "host" else self._shape(mention[start:end])
                 parts.append(Part(start, end, shape))
         return parts
 
-    def shape(self, text: str) -> str:
+    def _shape(self, text: str) -> str:
         """Prefix, alphabet, and an x for each sign that is drawn; empty for a label."""
         match = PREFIX.match(text)
         prefix = match.group() if match is not None and len(text) >= _HUMAN else ""
@@ -106,16 +105,16 @@ class Secret(Exact):
             return ""
         return f"{prefix} {alphabet} {layout}"
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform in the shape; a label where that is too short, or used up."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         if shape == "host":
             return Url().draw(key, "", free, draws)
         if not shape:
-            return label(self.name, free, draws)
+            return None
         prefix, alphabet, layout = shape.split(" ")
         signs = _ALPHABETS[alphabet]
-        for _ in range(PATTERN_TRIES):
-            drawn = "".join(choice(signs, draws) if sign == "x" else sign for sign in layout)
-            if free(prefix + drawn):
-                return prefix + drawn
-        return label(self.name, free, draws)
+
+        def candidate() -> str:
+            drawn = (choice(signs, draws) if sign == "x" else sign for sign in layout)
+            return prefix + "".join(drawn)
+
+        return tried(candidate, free)

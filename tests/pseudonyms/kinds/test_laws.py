@@ -10,16 +10,9 @@ from hypothesis import given, strategies as st
 from support.session_draws import SeededDraws, law_of
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.kinds.laws import (
-    STEEPEST,
-    Staircase,
-    combined,
-    draw_pattern,
-    fill,
-    label,
-    pattern,
-    pick,
-)
+from dp_middleware.pseudonyms.kinds import Id
+from dp_middleware.pseudonyms.kinds.base import combined, draw_pattern, fill, label, pattern
+from dp_middleware.pseudonyms.kinds.staircase import STEEPEST, Staircase, pick
 
 EPSILONS = [1e-9, 0.01, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0, 800.0]
 
@@ -73,9 +66,7 @@ def test_draws_have_exactly_the_probabilities_of_their_weights():
 
 
 def test_a_pattern_is_uniform_among_what_is_free():
-    law = law_of(
-        lambda draws: draw_pattern("id", "-9", lambda text: text not in ("-3", "-4"), draws)
-    )
+    law = law_of(lambda draws: draw_pattern("-9", lambda text: text not in ("-3", "-4"), draws))
     assert law == {f"-{digit}": Fraction(1, 8) for digit in "01256789"}
 
 
@@ -90,7 +81,7 @@ def test_a_pattern_holds_no_letter_or_digit_of_its_text(text):
 def test_patterns_that_are_used_up_become_labels():
     used, draws = set(), SeededDraws()
     for n in range(300):
-        text = draw_pattern("id", "9", lambda text: text not in used, draws)
+        text = Id().draw("", "9", lambda text: text not in used, draws)
         used.add(text)
         assert (len(text) == 1) == (n < 10)
         assert text.startswith("ID_") or n < 10

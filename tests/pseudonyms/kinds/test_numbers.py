@@ -63,9 +63,9 @@ def test_the_loss_where_points_are_in_use(shape, epsilon, part):
 def test_values_have_their_shape_and_lie_on_its_grid(shape):
     kind = Amount()
     for value in SHAPES[shape]:
-        assert kind.shape(value) == shape
-        assert kind.value(kind.key(value, shape), shape) in kind.grid(shape)
-        assert len(kind.grid(shape)) <= 1000
+        assert kind._shape(value) == shape
+        assert kind._value(kind.key(value, shape), shape) in kind._grid(shape)
+        assert len(kind._grid(shape)) <= 1000
 
 
 def test_draws_are_those_of_the_weights_exactly():
@@ -125,8 +125,8 @@ def test_ages():
     kind = Age(epsilon=2.0)
     ages = [str(n) for n in range(100)]
     assert worst(rows(kind, "9", ages)) == pytest.approx(kind.loss)
-    assert {kind.shape(age) for age in ages} == {"9"}
-    assert kind.shape("100") == ""
+    assert {kind.parts(age)[0].shape for age in ages} == {"9"}
+    assert kind._shape("100") == ""
     assert re.fullmatch("[0-9]+-year-old", replaced(kind, "42-year-old"))
     assert re.fullmatch("aged AGE_[0-9]+", replaced(kind, "aged 130"))
 

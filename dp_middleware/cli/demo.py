@@ -110,7 +110,7 @@ def _gateway(out: Console, provider: Any, url: str) -> None:
     """The same letter by any client of OpenAI's protocol."""
     from dp_middleware.cli.demo_provider import MODEL, on_loopback
     from dp_middleware.gateway import Settings, create_app
-    from dp_middleware.gateway.admission import hash_of, new_key
+    from dp_middleware.gateway.service import hash_of, new_key
 
     _title(out, "2. The same through the gateway: dp-middleware serve --config gateway.toml")
     secret, key = secrets.token_hex(32), new_key()

@@ -36,12 +36,40 @@ class Release:
         tokens_total: Number of tokens of the input; public. 1 where the whole text is protected.
         tokens_verbatim: Tokens passed through unchanged by policy or outside the scope. A
             perturbed token that happens to be drawn as itself is not counted: that is private.
+        tokens_free: Tokens of pseudonyms beside perturbed words: drawn, and of no price here.
+        for_values: Nats for values whose pseudonyms were drawn near them, each paid for once.
     """
 
     text: str
     certificate: Certificate
     tokens_total: int
     tokens_verbatim: int
+    tokens_free: int = 0
+    for_values: float = 0.0
+
+    @property
+    def spent(self) -> float:
+        """Nats on this text: what its protected tokens cost together, by basic composition.
+
+        Of two texts of one length that differ in every token, no release is more than
+        e^spent times as likely for the one as for the other.
+        """
+        return self.for_values + (self._drawn * self._epsilon if self._drawn else 0.0)
+
+    @property
+    def charged(self) -> float:
+        """Nats of the subject: what a ledger adds for this release, per token occurrence."""
+        return self.for_values + (self._epsilon if self._drawn else 0.0)
+
+    @property
+    def _drawn(self) -> int:
+        """Tokens, or texts, that the certificate's epsilon is paid for."""
+        return self.tokens_total - self.tokens_verbatim - self.tokens_free
+
+    @property
+    def _epsilon(self) -> float:
+        """Nats for a token or a text; those for values are counted apart."""
+        return 0.0 if self.certificate.unit == "value" else self.certificate.epsilon
 
 
 def check_payer(ledger: Ledger | None, subject: str | None) -> None:

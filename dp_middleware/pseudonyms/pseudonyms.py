@@ -237,6 +237,7 @@ class Pseudonyms(Payer):
                 certificate=certificate,
                 tokens_total=count(text),  # not of the values: how many words they have is private
                 tokens_verbatim=verbatim,
+                for_values=near * priced.epsilon,
             )
             return release, used
         ends = [0, *(end for _, end in draft.rest)]
@@ -244,10 +245,14 @@ class Pseudonyms(Payer):
         frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
         rest = replace(rest, public=frame)
         ((release, _),) = self.sanitizer.release_drafts([rest], lambda _: certificate)
+        total = len(rest.ids) + sum(map(self.sanitizer.count, frame))
+        verbatim = rest.tokens_verbatim - rest.public_tokens
         release = replace(
             release,
-            tokens_total=len(rest.ids) + sum(map(self.sanitizer.count, frame)),
-            tokens_verbatim=rest.tokens_verbatim - rest.public_tokens,
+            tokens_total=total,
+            tokens_verbatim=verbatim,
+            tokens_free=total - verbatim - len(rest.fresh),
+            for_values=near * priced.epsilon,
         )
         return release, used
 
